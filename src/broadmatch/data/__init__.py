@@ -1,0 +1,8 @@
+"""What comes in and goes out: events, pages, and matrices with their names."""
+
+from broadmatch.data.convert import as_features, as_labels
+from broadmatch.data.csr import CSR
+from broadmatch.data.dataset import Dataset
+from broadmatch.data.names import Names
+
+__all__ = ["CSR", "Dataset", "Names", "as_features", "as_labels"]

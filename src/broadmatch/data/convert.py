@@ -1,0 +1,111 @@
+"""The public edge: what users have (scipy, numpy, pandas, polars, Arrow, lists of names) becomes checked CSR."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from broadmatch.data.csr import CSR
+from broadmatch.data.names import Names
+from broadmatch.errors import BadInput
+
+log = logging.getLogger("broadmatch")
+
+
+def as_features(X: Any, *, n_features: int | None = None) -> CSR:
+    """Check and convert the features of points; says (logging, INFO) what it converted.
+
+    >>> as_features([[0.0, 1.5], [2.0, 0.0]]).indices
+    array([1, 0], dtype=int32)
+    """
+    matrix = _as_csr(X, "X")
+    _refuse(matrix, ~np.isfinite(matrix.data), "X", "is not a finite number")
+    if n_features is not None and matrix.n_cols != n_features:
+        raise BadInput(
+            f"X has {matrix.n_cols:,} features, but the model was fitted on {n_features:,}; "
+            "make X with the vectorizer the model was trained with."
+        )
+    return matrix
+
+
+def as_labels(Y: Any) -> tuple[CSR, Names | None]:
+    """Check and convert the labels of points; the names come back too where Y was given by name.
+
+    >>> Y, names = as_labels([["pizza", "taxi"], [], ["pizza"]])
+    >>> Y.shape, list(names)
+    ((3, 2), ['pizza', 'taxi'])
+    """
+    lists = _label_lists(Y)
+    if lists is not None:
+        return _from_names(lists)
+    matrix = _as_csr(Y, "Y")
+    _refuse(matrix, ~np.isfinite(matrix.data), "Y", "is not a finite number")
+    _refuse(matrix, matrix.data < 0, "Y", "is negative; a label's weight is 1 or a belief of at least 0")
+    return matrix, None
+
+
+def _as_csr(given: Any, what: str) -> CSR:
+    if isinstance(given, CSR):
+        return given
+    if sp.issparse(given):
+        sparse: Any = given
+        if sparse.format != "csr" or sparse.dtype != np.float32:
+            log.info("%s: converted from %s %s to float32 rows.", what, sparse.format.upper(), sparse.dtype)
+        return CSR.from_scipy(sparse)
+    table = _as_numpy(given, what)
+    if table.ndim != 2:
+        raise BadInput(f"{what} must have two dimensions, points by columns, but it has {table.ndim}.")
+    if table.dtype.kind not in "biuf":
+        raise BadInput(f"{what} must hold numbers, but it holds {table.dtype}.")
+    log.info("%s: converted from a dense %s table to float32 rows.", what, table.dtype)
+    return CSR.from_scipy(sp.csr_matrix(table, dtype=np.float32))
+
+
+def _as_numpy(given: Any, what: str) -> Any:
+    """Dense numbers from an array, a nested list, or a pandas, polars or Arrow table."""
+    if hasattr(given, "to_numpy") and hasattr(given, "shape"):
+        return given.to_numpy()
+    if hasattr(given, "column_names") and hasattr(given, "itercolumns"):
+        return np.column_stack([column.to_numpy() for column in given.itercolumns()])
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise BadInput(f"{what} is neither a matrix nor a table: its rows differ in length.") from error
+
+
+def _label_lists(Y: Any) -> list[Sequence[Any]] | None:
+    """The rows of Y as lists of names, if that is what Y is."""
+    if sp.issparse(Y) or isinstance(Y, CSR):
+        return None
+    if hasattr(Y, "to_pylist"):
+        Y = Y.to_pylist()
+    elif hasattr(Y, "to_list") and getattr(Y, "ndim", 1) == 1:
+        Y = Y.to_list()
+    if isinstance(Y, np.ndarray) and Y.dtype != object:
+        return None
+    if not isinstance(Y, Iterable) or (hasattr(Y, "shape") and getattr(Y, "ndim", 1) != 1):
+        return None
+    rows = list(Y)
+    if not rows or not all(isinstance(row, list | tuple | set | frozenset | np.ndarray) for row in rows):
+        if rows and all(isinstance(row, str) for row in rows):
+            raise BadInput("Y is a list of strings; give a list of lists, one list of label names a point.")
+        return None
+    if any(not isinstance(name, str) for row in rows for name in row):
+        return None
+    return [list(row) for row in rows]
+
+
+def _from_names(rows: list[Sequence[str]]) -> tuple[CSR, Names]:
+    known: dict[str, int] = {}
+    columns = [[known.setdefault(name, len(known)) for name in row] for row in rows]
+    log.info("Y: converted from lists of names to %d labels.", len(known))
+    return CSR.from_rows(columns, len(known)), Names.of(known)
+
+
+def _refuse(matrix: CSR, bad: Any, what: str, why: str) -> None:
+    if bad.any():
+        at = int(np.argmax(bad))
+        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+        raise BadInput(f"{what}: row {row}, column {matrix.indices[at]}: {matrix.data[at]} {why}.")

@@ -1,0 +1,73 @@
+"""The sparse rows that every kernel sees: int64 `indptr`, int32 sorted `indices`, float32 `data`, no stored zeros."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+class CSR(NamedTuple):
+    """Compressed sparse rows, possibly memory-mapped.
+
+    >>> CSR.from_rows([[2], [], [0, 1]], n_cols=3).row(2)
+    (array([0, 1], dtype=int32), array([1., 1.], dtype=float32))
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float32]
+    n_cols: int
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_cols
+
+    @property
+    def nnz(self) -> int:
+        return len(self.indices)
+
+    def row(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Columns and values of row `i`, as views."""
+        start, stop = self.indptr[i], self.indptr[i + 1]
+        return self.indices[start:stop], self.data[start:stop]
+
+    def take(self, rows: NDArray[np.int64]) -> "CSR":
+        """Copy the given rows, in the given order."""
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        where = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], lengths)
+        return CSR(indptr, self.indices[where], self.data[where], self.n_cols)
+
+    def to_scipy(self) -> sp.csr_matrix:
+        """The same arrays as a scipy matrix (scipy may shorten `indptr` to 32 bits)."""
+        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> "CSR":
+        """Take a scipy matrix of any format; only what has to be copied is copied."""
+        rows = sp.csr_matrix(matrix)
+        if not rows.has_canonical_format or (rows.nnz and not rows.data.all()):
+            rows = rows.copy()
+            rows.sum_duplicates()
+            rows.eliminate_zeros()
+        return cls(
+            np.ascontiguousarray(rows.indptr, np.int64),
+            np.ascontiguousarray(rows.indices[: rows.indptr[-1]], np.int32),
+            np.ascontiguousarray(rows.data[: rows.indptr[-1]], np.float32),
+            int(rows.shape[1]),
+        )
+
+    @classmethod
+    def from_rows(cls, rows: "list[list[int]]", n_cols: int) -> "CSR":
+        """Make a matrix of ones from the columns of each row."""
+        unique = [sorted(set(row)) for row in rows]
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in unique], out=indptr[1:])
+        indices = np.fromiter((c for row in unique for c in row), np.int32, int(indptr[-1]))
+        return cls(indptr, indices, np.ones(len(indices), np.float32), n_cols)

@@ -1,0 +1,85 @@
+"""Names of labels, features and points: a sequence of strings in two arrays, so that millions open memory-mapped."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Names(Sequence[str]):
+    """An immutable sequence of strings, as UTF-8 bytes and offsets.
+
+    >>> names = Names.of(["cheap pizza", "pizza", "naïve"])
+    >>> names[2], names.index("pizza"), "taxi" in names
+    ('naïve', 1, False)
+    """
+
+    def __init__(self, text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+        self.text, self.offsets = text, offsets
+        self._index: dict[str, int] | None = None
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "Names":
+        """Pack any strings; lone surrogates survive the round trip."""
+        if isinstance(names, Names):
+            return names
+        encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(e) for e in encoded], out=offsets[1:])
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+    @classmethod
+    def numbers(cls, n: int) -> "Names":
+        """The names "0" to "n-1", for matrices that came without any."""
+        return cls.of([str(i) for i in range(n)])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, i: int) -> str: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[str]: ...
+    def __getitem__(self, i: int | slice) -> str | list[str]:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        j = i + len(self) if i < 0 else i
+        if not 0 <= j < len(self):
+            raise IndexError(f"There are {len(self)} names; {i} is none of them.")
+        piece: bytes = self.text[self.offsets[j] : self.offsets[j + 1]].tobytes()
+        return piece.decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        blob, offsets = self.text.tobytes(), self.offsets.tolist()
+        for start, stop in itertools.pairwise(offsets):
+            yield blob[start:stop].decode("utf-8", "surrogatepass")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Names):
+            return np.array_equal(self.offsets, other.offsets) and np.array_equal(self.text, other.text)
+        return NotImplemented
+
+    def index(self, name: str, start: int = 0, stop: int | None = None) -> int:
+        """Position of `name`; ValueError if it is not there."""
+        found = self._positions().get(name)
+        if found is None or found < start or (stop is not None and found >= stop):
+            raise ValueError(f"{name!r} is not among the {len(self)} names.")
+        return found
+
+    def take(self, positions: NDArray[np.int64]) -> "Names":
+        """The names at the given positions, in that order."""
+        return Names.of([self[int(i)] for i in positions])
+
+    def _positions(self) -> dict[str, int]:
+        if self._index is None:
+            self._index = {name: i for i, name in reversed(list(enumerate(self)))}
+        return self._index
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(n) for n in self[:3])
+        return f"Names({len(self)}: {shown}{', …' if len(self) > 3 else ''})"

@@ -1,0 +1,37 @@
+"""What can go wrong, as a small hierarchy: one sentence each, with the place and what to do."""
+
+
+class BroadmatchError(Exception):
+    """Base of every error that broadmatch raises on purpose."""
+
+
+class BadParameter(BroadmatchError, ValueError):
+    """A parameter breaks its declared rule."""
+
+
+class BadInput(BroadmatchError, ValueError):
+    """Data that came in cannot be used as it is; the message names the file and line, or the row."""
+
+
+class TooManyBadRows(BadInput):
+    """More rows of a log were rejected than the caller allows."""
+
+
+class MissingFile(BroadmatchError, FileNotFoundError):
+    """A file or folder that was named is not there."""
+
+
+class BadArtifact(BroadmatchError):
+    """A saved folder is damaged, altered, of another kind, or of a newer version."""
+
+
+class CannotWrite(BroadmatchError, OSError):
+    """The disk is full or the place cannot be written; nothing half-written was left."""
+
+
+class NotFitted(BroadmatchError, ValueError, AttributeError):
+    """The estimator has to be fitted, or loaded, before this call."""
+
+
+class MissingExtra(BroadmatchError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
