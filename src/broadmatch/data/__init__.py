@@ -4,5 +4,6 @@ from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
 from broadmatch.data.dataset import Dataset
 from broadmatch.data.names import Names
+from broadmatch.data.rejects import Rejects
 
-__all__ = ["CSR", "Dataset", "Names", "as_features", "as_labels"]
+__all__ = ["CSR", "Dataset", "Names", "Rejects", "as_features", "as_labels"]

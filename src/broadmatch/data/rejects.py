@@ -1,0 +1,85 @@
+"""Bad rows: counted, written to a file with the reason, and a run that is mostly rubbish is stopped."""
+
+import json
+import logging
+import os
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from broadmatch.errors import CannotWrite, TooManyBadRows
+
+log = logging.getLogger("broadmatch")
+_SHOWN = 200
+
+
+class Rejects:
+    """Where bad rows go: JSON lines of source, line, reason and the row itself.
+
+    Without a `path` the rows are only counted. `max_bad_rows` stops the run as soon as there are more; None
+    stops it, in `finish`, when more rows are bad than good.
+
+    >>> with Rejects() as rejects:
+    ...     rejects.add("log.csv", 7, "the query is empty", ",page1,3")
+    >>> rejects.count, dict(rejects.reasons)
+    (1, {'the query is empty': 1})
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, max_bad_rows: int | None = None) -> None:
+        self.path = None if path is None else Path(path)
+        self.max_bad_rows = max_bad_rows
+        self.count = 0
+        self.reasons: Counter[str] = Counter()
+        self._first = ""
+        self._out: IO[str] | None = None
+
+    def add(self, source: str, line: int | None, reason: str, row: str = "", count: int = 1) -> None:
+        """Take one bad row (or `count` alike), and raise `TooManyBadRows` past the limit."""
+        place = source if line is None else f"{source}, line {line}"
+        self._first = self._first or f"{place}: {reason}"
+        self.count += count
+        self.reasons[reason] += count
+        if self.path is not None:
+            self._write(json.dumps({"source": source, "line": line, "reason": reason, "row": row}, ensure_ascii=False))
+        if self.max_bad_rows is not None and self.count > self.max_bad_rows:
+            raise TooManyBadRows(
+                f"More than {self.max_bad_rows:,} bad rows; the first is {self._first} ({row[:_SHOWN]!r}). "
+                f"{self._advice()}"
+            )
+
+    def finish(self, good: int) -> None:
+        """Report what was rejected beside `good` rows, and refuse a source that is mostly rubbish."""
+        if not self.count:
+            return
+        if self.max_bad_rows is None and self.count > good:
+            raise TooManyBadRows(
+                f"{self.count:,} of {self.count + good:,} rows are bad; the first is {self._first}. {self._advice()}"
+            )
+        reasons = "; ".join(f"{reason}: {n:,}" for reason, n in self.reasons.most_common(5))
+        kept = "" if self.path is None else f", kept in {self.path}"
+        log.warning("%s bad rows beside %s good ones (%s)%s.", f"{self.count:,}", f"{good:,}", reasons, kept)
+
+    def _advice(self) -> str:
+        kept = "" if self.path is None else f" (the bad rows are in {self.path})"
+        return f"Check the format and the column names{kept}, or allow more with --max-bad-rows."
+
+    def _write(self, line: str) -> None:
+        try:
+            if self._out is None and self.path is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._out = self.path.open("w", encoding="utf-8", errors="surrogatepass")
+            if self._out is not None:
+                self._out.write(line + "\n")
+        except OSError as error:
+            raise CannotWrite(f"Cannot write the rejects file {self.path}: {error.strerror}.") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._out is not None:
+            self._out.close()
+            self._out = None
