@@ -1,0 +1,182 @@
+"""Files as they come: plain, gzip or zstd; named one by one, by folder, by pattern, or in a list."""
+
+import contextlib
+import gzip
+import io
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
+
+from broadmatch.errors import BadInput, CannotWrite, MissingFile
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Source: TypeAlias = PathLike | Iterable[PathLike]
+
+PACKED = (".gz", ".zst")
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_BUFFER = 1 << 20
+_WILD = frozenset("*?[")
+
+
+def expand(source: Source, suffixes: Iterable[str] | None = None) -> list[Path]:
+    """List the files that `source` names: a file, a folder, a pattern such as `logs/**/*.csv.gz`, or a list of these.
+
+    A folder stands for the files below it, sorted, hidden ones left out; with `suffixes`, only those whose names end
+    in one of them, whatever the case. A file that is named by itself is taken whatever its suffix. A file that is
+    named twice is listed once. `MissingFile` if anything that was named is not there.
+    """
+    wanted = None if suffixes is None else tuple(s.lower() for s in suffixes)
+    named = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not named:
+        raise MissingFile("No file was named; name at least one file, folder or pattern.")
+    return list(dict.fromkeys(file for one in named for file in _expand_one(Path(one), wanted)))
+
+
+def base_name(path: Path) -> str:
+    """The name in lower case without `.gz` or `.zst`.
+
+    >>> base_name(Path("logs/Monday.CSV.gz"))
+    'monday.csv'
+    """
+    name = path.name.lower()
+    for suffix in PACKED:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def open_binary(path: PathLike) -> io.BufferedReader:
+    """Open a file for reading, unpacked on the way if its first bytes are those of gzip or zstd.
+
+    A packed stream that is cut off or damaged raises `BadInput` with the name of the file when reading gets there.
+    """
+    file = Path(path)
+    packing = _packing(file)
+    if packing is None:
+        return io.BufferedReader(_Unpacked(file, file.open("rb"), ""), _BUFFER)
+    if packing == "gzip":
+        return io.BufferedReader(_Unpacked(file, cast(BinaryIO, gzip.open(file, "rb")), packing), _BUFFER)
+    import pyarrow as pa
+
+    return io.BufferedReader(_Unpacked(file, cast(BinaryIO, pa.input_stream(str(file), "zstd")), packing), _BUFFER)
+
+
+@contextlib.contextmanager
+def replacing_file(path: PathLike) -> Iterator[IO[bytes]]:
+    """Give a file to write, packed if `path` ends in .gz or .zst, that takes the name `path` if the block ends well.
+
+    It is written under a temporary name, synced, then renamed: the name holds the old file or the whole new one.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise CannotWrite(f"Cannot write {target}: it is a folder; give the name of a file.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as error:
+        raise CannotWrite(f"Cannot write {target}: {error.strerror}.") from error
+    temporary = Path(name)
+    try:
+        os.close(descriptor)
+        with _create(temporary, target.suffix.lower()) as out:
+            yield out
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(target)
+    except OSError as error:
+        if isinstance(error, CannotWrite | MissingFile):
+            raise
+        raise CannotWrite(f"Cannot write {target}: {error.strerror or error}; nothing was left there.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _expand_one(path: Path, suffixes: tuple[str, ...] | None) -> list[Path]:
+    if path.is_dir():
+        files = sorted(f for f in path.rglob("*") if _listed(f.relative_to(path), suffixes) and f.is_file())
+        if not files:
+            kind = "files" if suffixes is None else f"files whose names end in {', '.join(suffixes)}"
+            raise MissingFile(f"The folder {path} holds no {kind}.")
+        return files
+    if path.exists():
+        return [path]
+    if not _WILD.intersection(str(path)):
+        raise MissingFile(f"There is no file {path}.")
+    wild = next(i for i, part in enumerate(path.parts) if _WILD.intersection(part))
+    # A folder that the pattern meets counts only if it holds something that is wanted.
+    found: list[Path] = []
+    for match in sorted(Path(*path.parts[:wild]).glob(str(Path(*path.parts[wild:])))):
+        with contextlib.suppress(MissingFile):
+            found += _expand_one(match, suffixes)
+    if not found:
+        raise MissingFile(f"No file matches the pattern {path}.")
+    return found
+
+
+def _listed(relative: Path, suffixes: tuple[str, ...] | None) -> bool:
+    hidden = any(part.startswith(".") for part in relative.parts)
+    return not hidden and (suffixes is None or relative.name.lower().endswith(suffixes))
+
+
+def _packing(file: Path) -> str | None:
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(4)
+    except FileNotFoundError as error:
+        raise MissingFile(f"There is no file {file}.") from error
+    except OSError as error:
+        raise BadInput(f"Cannot read {file}: {error.strerror}.") from error
+    packing = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+    claimed = {".gz": "gzip", ".zst": "zstd"}.get(file.suffix.lower())
+    if claimed is not None and packing != claimed:
+        raise BadInput(f"{file} is not {claimed}, though its name says so; pack it again or take the suffix away.")
+    return packing
+
+
+@contextlib.contextmanager
+def _create(file: Path, suffix: str) -> Iterator[IO[bytes]]:
+    if suffix == ".zst":
+        import pyarrow as pa
+
+        with pa.output_stream(str(file), "zstd") as out:
+            yield out
+        return
+    with file.open("wb") as raw:
+        if suffix == ".gz":
+            # No time of writing inside, so that the same content gives the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as out:
+                yield cast(IO[bytes], out)
+        else:
+            yield raw
+
+
+class _Unpacked(io.RawIOBase):
+    """A stream whose errors name the file."""
+
+    def __init__(self, file: Path, stream: BinaryIO, packing: str) -> None:
+        self._file, self._stream, self._packing, self._seen = file, stream, packing, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer).cast("B")
+        try:
+            piece = self._stream.read(len(view))
+        except (OSError, EOFError, zlib.error) as error:
+            what = f"is truncated or damaged {self._packing}" if self._packing else "cannot be read"
+            raise BadInput(f"{self._file} {what} after {self._seen:,} bytes ({error}); fetch it again.") from error
+        view[: len(piece)] = piece
+        self._seen += len(piece)
+        return len(piece)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
