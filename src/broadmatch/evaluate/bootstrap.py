@@ -1,0 +1,44 @@
+"""The bootstrap over points: metrics on samples drawn with replacement, and the interval that holds most of them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.evaluate.per_point import PerPoint, ratio
+from broadmatch.parallel import blocks
+
+_CELLS = 1 << 22  # counts held at a time: 32 MB
+
+
+def resample(contributions: Mapping[str, PerPoint], n_samples: int, seed: int) -> dict[str, NDArray[np.float64]]:
+    """Each metric on `n_samples` bootstrap samples; the same seed and number of points draw the same samples.
+
+    A sample is how often each point was drawn (Efron's multinomial counts), so all metrics of many samples are one
+    product of two matrices: counts (samples × points) by contributions (points × metrics).
+    """
+    stacked = np.hstack([c.numerator for c in contributions.values()])
+    ratios = {name: c.denominator for name, c in contributions.items() if c.denominator is not None}
+    below = np.hstack([np.ones((len(stacked), 1)), *ratios.values()])
+    table = np.hstack([stacked, below])
+    sums = np.empty((n_samples, table.shape[1]))
+    rng, n = np.random.default_rng(seed), len(table)
+    for start, stop in blocks(n_samples, max(1, _CELLS // n)):
+        counts = np.empty((stop - start, n))
+        for row in counts:
+            row[:] = np.bincount(rng.integers(0, n, n), minlength=n)
+        sums[start:stop] = counts @ table
+    places = {name: len(contributions) + 1 + i for i, name in enumerate(ratios)}
+    return {
+        name: ratio(sums[:, i], sums[:, places.get(name, len(contributions))]) for i, name in enumerate(contributions)
+    }
+
+
+def interval(draws: NDArray[np.float64], level: float) -> tuple[float, float]:
+    """The middle `level` of the bootstrap samples.
+
+    >>> interval(np.arange(101.0), 0.5)
+    (25.0, 75.0)
+    """
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

@@ -1,0 +1,109 @@
+"""What each point contributes to each metric; a metric is the sum of numerators over the sum of denominators."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.errors import BadInput
+from broadmatch.evaluate.ranking import Ranking
+from broadmatch.kernels import metrics as kernels
+
+
+class PerPoint(NamedTuple):
+    """One row a point, one column a cut-off k; without denominators, each point counts as one."""
+
+    numerator: NDArray[np.float64]
+    denominator: NDArray[np.float64] | None = None
+
+    def values(self) -> NDArray[np.float64]:
+        """The metric over all points, one value a column; 0 where the denominators are all 0."""
+        return ratio(self.numerator.sum(axis=0), self._weights().sum(axis=0))
+
+    def column(self, c: int) -> "PerPoint":
+        """The contributions at one cut-off."""
+        below = None if self.denominator is None else self.denominator[:, c : c + 1]
+        return PerPoint(self.numerator[:, c : c + 1], below)
+
+    def _weights(self) -> NDArray[np.float64]:
+        return np.ones_like(self.numerator) if self.denominator is None else self.denominator
+
+
+def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
+    """numerator / denominator, and 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+
+
+def precision(ranking: Ranking, ks: NDArray[np.int64]) -> PerPoint:
+    """True labels among the first k, over k."""
+    return PerPoint(kernels.gain_at(ranking.indptr, ranking.hits, ks) / ks)
+
+
+def recall(ranking: Ranking, ks: NDArray[np.int64]) -> PerPoint:
+    """True labels among the first k, over the number of true labels."""
+    found = kernels.gain_at(ranking.indptr, ranking.hits, ks)
+    return PerPoint(found / np.maximum(ranking.n_true, 1)[:, None])
+
+
+def ndcg(ranking: Ranking, ks: NDArray[np.int64]) -> PerPoint:
+    """DCG@k over the DCG@k of a ranking with the true labels first."""
+    found = kernels.discounted_gain_at(ranking.indptr, ranking.hits, ks)
+    return PerPoint(ratio(found, _ideal_dcg(ranking, ks)))
+
+
+def psp(ranking: Ranking, ks: NDArray[np.int64], propensity: Any) -> PerPoint:
+    """Σ 1/p_l over the true labels among the first k, beside the best such sum there is."""
+    gain = _inverse(propensity, ranking.n_labels)
+    best = ranking.best_gains(gain)
+    return PerPoint(
+        kernels.gain_at(ranking.indptr, ranking.gains(gain), ks),
+        kernels.gain_at(ranking.truth.indptr, best, ks),
+    )
+
+
+def psndcg(ranking: Ranking, ks: NDArray[np.int64], propensity: Any) -> PerPoint:
+    """Σ 1/(p_l log2(r+1)) over the true labels among the first k, beside the best; both over the ideal DCG@k."""
+    gain, ideal = _inverse(propensity, ranking.n_labels), _ideal_dcg(ranking, ks)
+    best = ranking.best_gains(gain)
+    return PerPoint(
+        ratio(kernels.discounted_gain_at(ranking.indptr, ranking.gains(gain), ks), ideal),
+        ratio(kernels.discounted_gain_at(ranking.truth.indptr, best, ks), ideal),
+    )
+
+
+def one_error(ranking: Ranking) -> PerPoint:
+    """1 where the first label is not true, or there is none."""
+    return PerPoint(1 - kernels.gain_at(ranking.indptr, ranking.hits, np.array([1], np.int64)))
+
+
+def coverage_error(ranking: Ranking) -> PerPoint:
+    """How far down the ranking the last true label stands."""
+    depth = kernels.coverage_depth(ranking.indptr, ranking.hits, ranking.n_true, ranking.n_labels)
+    return PerPoint(depth[:, None])
+
+
+def average_precision(ranking: Ranking) -> PerPoint:
+    """Mean over the true labels of the precision at their ranks; 0 for those not ranked."""
+    return PerPoint(kernels.average_precision(ranking.indptr, ranking.hits, ranking.n_true)[:, None])
+
+
+def at_least(ranking: Ranking, n: int) -> PerPoint:
+    """1 where the point was recommended `n` labels or more."""
+    return PerPoint((ranking.n_recommended >= n).astype(np.float64)[:, None])
+
+
+def _ideal_dcg(ranking: Ranking, ks: NDArray[np.int64]) -> NDArray[np.float64]:
+    return kernels.discounted_gain_at(ranking.truth.indptr, np.ones(ranking.truth.nnz), ks)
+
+
+def _inverse(propensity: Any, n_labels: int) -> NDArray[np.float64]:
+    p = np.asarray(propensity, np.float64)
+    if p.shape != (n_labels,):
+        raise BadInput(
+            f"propensity must be one number for each of the {n_labels:,} labels, but its shape is {p.shape}."
+        )
+    bad = ~((p > 0) & (p <= 1))
+    if bad.any():
+        label = int(np.argmax(bad))
+        raise BadInput(f"propensity: label {label} has {p[label]}; propensities are above 0 and at most 1.")
+    return 1 / p

@@ -1,0 +1,148 @@
+"""Ranking metrics, one row a point: predictions are ranked once, every metric reads the gains along the ranking."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.kernels import kernel
+
+
+@kernel
+def rank_labels(indptr: NDArray[np.int64], indices: NDArray[np.int32], keys: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """Labels of each row by rising key, equal keys by the lower label: a sort of 2^32·key + label."""
+    ranked = np.empty(len(indices), np.int32)
+    for i in range(len(indptr) - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        both = np.empty(stop - start, np.uint64)
+        for j in range(start, stop):
+            both[j - start] = (np.uint64(keys[j]) << np.uint64(32)) | np.uint64(indices[j])
+        both.sort()
+        for j in range(start, stop):
+            ranked[j] = np.int32(both[j - start] & np.uint64(0xFFFFFFFF))
+    return ranked
+
+
+@kernel
+def gains_along(
+    indptr: NDArray[np.int64],
+    ranked: NDArray[np.int32],
+    true_indptr: NDArray[np.int64],
+    true_indices: NDArray[np.int32],
+    label_gain: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Gain at each rank: label_gain[l] where the label l at that rank is true, else 0."""
+    gains = np.zeros(len(ranked), np.float64)
+    for i in range(len(indptr) - 1):
+        truth = true_indices[true_indptr[i] : true_indptr[i + 1]]
+        for j in range(indptr[i], indptr[i + 1]):
+            at = np.searchsorted(truth, ranked[j])
+            if at < len(truth) and truth[at] == ranked[j]:
+                gains[j] = label_gain[ranked[j]]
+    return gains
+
+
+@kernel
+def gain_at(indptr: NDArray[np.int64], gains: NDArray[np.float64], ks: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Σ_{r ≤ k} gain_r for each row and each k."""
+    out = np.zeros((len(indptr) - 1, len(ks)), np.float64)
+    for i in range(len(indptr) - 1):
+        for c in range(len(ks)):
+            for r in range(min(ks[c], indptr[i + 1] - indptr[i])):
+                out[i, c] += gains[indptr[i] + r]
+    return out
+
+
+@kernel
+def discounted_gain_at(
+    indptr: NDArray[np.int64], gains: NDArray[np.float64], ks: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """DCG@k = Σ_{r ≤ k} gain_r / log2(r + 1) for each row and each k."""
+    out = np.zeros((len(indptr) - 1, len(ks)), np.float64)
+    for i in range(len(indptr) - 1):
+        for c in range(len(ks)):
+            for r in range(min(ks[c], indptr[i + 1] - indptr[i])):
+                out[i, c] += gains[indptr[i] + r] / np.log2(r + 2.0)
+    return out
+
+
+@kernel
+def average_precision(
+    indptr: NDArray[np.int64], gains: NDArray[np.float64], n_true: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """(1/|y|) Σ_{r: true at r} (true labels in the first r) / r for each row; 0 where nothing is true."""
+    out = np.zeros(len(indptr) - 1, np.float64)
+    for i in range(len(indptr) - 1):
+        found = 0
+        for j in range(indptr[i], indptr[i + 1]):
+            if gains[j] > 0:
+                found += 1
+                out[i] += found / (j - indptr[i] + 1)
+        if n_true[i] > 0:
+            out[i] /= n_true[i]
+    return out
+
+
+@kernel
+def coverage_depth(
+    indptr: NDArray[np.int64], gains: NDArray[np.float64], n_true: NDArray[np.int64], n_labels: int
+) -> NDArray[np.float64]:
+    """Rank of the last true label of each row; `n_labels` where one was never ranked, 0 where nothing is true."""
+    out = np.zeros(len(indptr) - 1, np.float64)
+    for i in range(len(indptr) - 1):
+        found, last = 0, 0
+        for j in range(indptr[i], indptr[i + 1]):
+            if gains[j] > 0:
+                found += 1
+                last = j - indptr[i] + 1
+        out[i] = n_labels if found < n_true[i] else last
+    return out
+
+
+@kernel
+def word_distance(a: NDArray[np.int32], b: NDArray[np.int32], row: NDArray[np.int64]) -> float:
+    """Fewest words to insert, delete or replace to turn a into b, over the longer length (Levenshtein).
+
+    `row` is scratch of at least len(b) + 1. Two empty phrases are at distance 0.
+    """
+    if len(a) == 0 and len(b) == 0:
+        return 0.0
+    for c in range(len(b) + 1):
+        row[c] = c
+    for r in range(len(a)):
+        diagonal = row[0]
+        row[0] = r + 1
+        for c in range(len(b)):
+            replaced = diagonal + (0 if a[r] == b[c] else 1)
+            diagonal = row[c + 1]
+            row[c + 1] = min(replaced, row[c + 1] + 1, row[c] + 1)
+    return float(row[len(b)]) / max(len(a), len(b))
+
+
+@kernel
+def nearest_phrase(
+    indptr: NDArray[np.int64],
+    ranked: NDArray[np.int32],
+    true_indptr: NDArray[np.int64],
+    true_indices: NDArray[np.int32],
+    word_offsets: NDArray[np.int64],
+    words: NDArray[np.int32],
+    depth: int,
+) -> NDArray[np.float64]:
+    """min_t d(phrase at rank r, true phrase t) for each row and r ≤ depth; 1 where there is no phrase or no truth."""
+    out = np.ones((len(indptr) - 1, depth), np.float64)
+    longest = 0
+    for label in range(len(word_offsets) - 1):
+        longest = max(longest, word_offsets[label + 1] - word_offsets[label])
+    row = np.empty(longest + 1, np.int64)
+    for i in range(len(indptr) - 1):
+        for r in range(min(depth, indptr[i + 1] - indptr[i])):
+            label = ranked[indptr[i] + r]
+            phrase = words[word_offsets[label] : word_offsets[label + 1]]
+            for j in range(true_indptr[i], true_indptr[i + 1]):
+                true = true_indices[j]
+                if true == label:
+                    out[i, r] = 0.0
+                    break
+                out[i, r] = min(
+                    out[i, r], word_distance(phrase, words[word_offsets[true] : word_offsets[true + 1]], row)
+                )
+    return out
