@@ -1,11 +1,11 @@
 """Word-level edit distance: how far recommended phrases are from the phrases that are true for the page."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data import Names
 from broadmatch.errors import BadInput
 from broadmatch.evaluate.per_point import PerPoint
 from broadmatch.evaluate.ranking import Ranking
@@ -21,7 +21,7 @@ def phrase_distance(a: str, b: str) -> float:
     0.3333333333333333
     """
     ids: dict[str, int] = {}
-    first, second = (_word_ids(phrase, ids) for phrase in (a, b))
+    first, second = (np.array(_word_ids(phrase, ids), np.int32) for phrase in (a, b))
     return float(kernels.word_distance(first, second, np.empty(len(second) + 1, np.int64)))
 
 
@@ -38,20 +38,17 @@ def _words_of(ranking: Ranking, phrases: Any, depth: int) -> tuple[NDArray[np.in
     """The words, as numbers, of the phrases that the metric will look at; the others are left empty."""
     if len(phrases) != ranking.n_labels:
         raise BadInput(f"There are {len(phrases):,} phrases for {ranking.n_labels:,} labels.")
-    names = phrases if isinstance(phrases, Names) else list(phrases)
     rank = np.arange(len(ranking.labels)) - np.repeat(ranking.indptr[:-1], ranking.n_recommended)
     used = np.zeros(ranking.n_labels, bool)
     used[ranking.labels[rank < depth]] = True
     used[ranking.truth.indices] = True
     ids: dict[str, int] = {}
-    pieces = {int(label): _word_ids(names[int(label)], ids) for label in np.flatnonzero(used)}
+    pieces = [_word_ids(phrase, ids) for phrase in itertools.compress(phrases, used)]
     offsets = np.zeros(ranking.n_labels + 1, np.int64)
-    for label, piece in pieces.items():
-        offsets[label + 1] = len(piece)
+    offsets[1:][used] = [len(piece) for piece in pieces]
     np.cumsum(offsets, out=offsets)
-    words = np.concatenate(list(pieces.values())) if pieces else np.empty(0, np.int32)
-    return offsets, words
+    return offsets, np.fromiter(itertools.chain.from_iterable(pieces), np.int32, int(offsets[-1]))
 
 
-def _word_ids(phrase: str, ids: dict[str, int]) -> NDArray[np.int32]:
-    return np.array([ids.setdefault(word, len(ids)) for word in phrase.casefold().split()], np.int32)
+def _word_ids(phrase: str, ids: dict[str, int]) -> list[int]:
+    return [ids.setdefault(word, len(ids)) for word in phrase.casefold().split()]

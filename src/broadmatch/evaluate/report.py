@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.errors import BadInput
+from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import per_point
 from broadmatch.evaluate.bootstrap import interval, resample
 from broadmatch.evaluate.per_point import PerPoint
@@ -17,6 +17,7 @@ from broadmatch.evaluate.ranking import Ranking
 from broadmatch.params import Number, Whole
 
 _ENOUGH = 100  # "at least 100 bid phrases" in MLRF §5.4
+_UNITS = {"edit distance": (100, "% of the words"), "coverage error": (1, "labels")}
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,20 @@ class Report:
         }
 
     def __str__(self) -> str:
-        rows = [("metric", "value", f"{self.level:.0%} interval")]
+        rows = [["metric", "value", "from", "to", ""]]
         for name, e in self.metrics.items():
-            rows.append((name, _shown(name, e.value), f"{_shown(name, e.low)} … {_shown(name, e.high)}"))
-        widths = [max(len(row[c]) for row in rows) for c in range(3)]
-        lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+            scale, unit = _UNITS.get(name.partition("@")[0], (100, "%"))
+            rows.append([name, *(f"{scale * v:,.2f}" for v in (e.value, e.low, e.high)), unit])
+        widths = [max(len(row[c]) for row in rows) for c in range(5)]
+        lines = []
+        for name, *numbers, unit in rows:
+            cells = [f"{number:>{width}}" for number, width in zip(numbers, widths[1:], strict=False)]
+            lines.append("  ".join([name.ljust(widths[0]), *cells, unit]).rstrip())
         counted = (
             f"{self.n_points:,} points, {self.n_labels:,} labels; "
             f"{self.n_without_truth:,} points without true labels, "
-            f"{self.n_without_predictions:,} without recommendations"
+            f"{self.n_without_predictions:,} without recommendations; "
+            f"{self.level:.0%} intervals from {self.n_bootstrap:,} bootstrap samples of the points"
         )
         return "\n".join([*lines, counted])
 
@@ -103,6 +109,8 @@ def ranking_report(
     >>> print(report["P@1"])
     1.0000 [1.0000, 1.0000]
     """
+    if not ks:
+        raise BadParameter("ks must be one or more cut-offs, but it is empty.")
     for k in ks:
         Whole(1).check("ks", k)
     Whole(1).check("n_bootstrap", n_bootstrap)
@@ -163,13 +171,6 @@ def _contributions(ranking: Ranking, ks: Sequence[int], propensity: Any, phrases
     found["coverage error"] = per_point.coverage_error(ranking)
     found[f"share with {_ENOUGH}"] = per_point.at_least(ranking, _ENOUGH)
     return found
-
-
-def _shown(name: str, value: float) -> str:
-    """Shares in per cent, as the literature prints them; distances and depths as they are."""
-    if name.startswith("edit distance"):
-        return f"{value:.4f}  "
-    return f"{value:,.2f}  " if name == "coverage error" else f"{100 * value:.2f} %"
 
 
 def _fingerprint(ranking: Ranking) -> str:
