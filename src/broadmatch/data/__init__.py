@@ -3,7 +3,21 @@
 from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
 from broadmatch.data.dataset import Dataset
+from broadmatch.data.matrices import read_dataset, write_dataset
 from broadmatch.data.names import Names
+from broadmatch.data.pages import Page, read_pages, write_pages
 from broadmatch.data.rejects import Rejects
 
-__all__ = ["CSR", "Dataset", "Names", "Rejects", "as_features", "as_labels"]
+__all__ = [
+    "CSR",
+    "Dataset",
+    "Names",
+    "Page",
+    "Rejects",
+    "as_features",
+    "as_labels",
+    "read_dataset",
+    "read_pages",
+    "write_dataset",
+    "write_pages",
+]
