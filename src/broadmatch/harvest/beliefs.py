@@ -1,0 +1,196 @@
+"""Sparse beliefs: how strongly each label is believed of each page, missing labels inferred from co-clicked pages.
+
+Agrawal, Gupta, Prabhu and Varma, "Multi-label learning with millions of labels" (MLRF), WWW 2013, §4, equation (7):
+
+    F₀ = Y,   F ← TopL( 1/(1+β) · D^{-1/2} W D^{-1/2} F + β/(1+β) · Y ),   W = Y Yᵀ, D its row sums.
+
+W is never formed: with S = D^{-1/2} Y the product is S(SᵀF), and SᵀF is as sparse as labels that occur together.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch import progress
+from broadmatch.data import CSR, as_labels
+from broadmatch.harvest.top import top_mask
+from broadmatch.kernels.beliefs import belief_rows, falling_order, weighted_sums
+from broadmatch.parallel import blocks, map_threads
+from broadmatch.params import Number, Whole
+
+_SAMPLE_ROWS = 2048
+_BLOCK_ROWS = 2048
+_SMALL_BLOCK = 128
+_BLOCK_LABELS = 4096
+# How many times the expected number of entries a guessed threshold should let through; 0 lets everything through.
+_MARGINS = (1.3, 4.0, 0.0)
+
+
+def sparse_beliefs(
+    Y: CSR, *, beta: float = 0.6, budget: float = 2.0, iterations: int = 15, n_jobs: int | None = None
+) -> CSR:
+    """Infer beliefs F from labels Y: at most `budget` times as many non-zeros, known labels mostly near their weight.
+
+    `beta` (β) holds beliefs to the given labels; `budget` is L / nnz(Y), at least 1 so that the start keeps the
+    limit. TopL keeps exactly the L greatest entries of the whole matrix; of equal ones those in earlier rows stay,
+    within a row those in earlier columns. The result is the same bits for every `n_jobs`.
+
+    >>> Y = CSR.from_rows([[0, 1], [0, 1], [0], [2]], n_cols=3)
+    >>> F = sparse_beliefs(Y, budget=1.2)
+    >>> F.to_scipy().toarray().round(2)[2]  # the third page is believed to have label 1 as well
+    array([0.9, 0.7, 0. ], dtype=float32)
+    """
+    Number(0, above=True).check("beta", beta)
+    Number(1).check("budget", budget)
+    Whole(0).check("iterations", iterations)
+    labels, _ = as_labels(Y)
+    limit = int(budget * labels.nnz)
+    beliefs = labels
+    if not limit:
+        return beliefs
+    smoother = _Smoother(labels, beta, n_jobs)
+    with progress.task("Inferring beliefs", total=iterations * labels.n_rows, unit="pages") as task:
+        for _ in range(iterations):
+            beliefs = smoother.step(beliefs, limit, task)
+    return beliefs
+
+
+def objective(Y: CSR, F: CSR, beta: float = 0.6, *, n_jobs: int | None = None) -> float:
+    """½ tr(Fᵀ(I − D^{-1/2}WD^{-1/2})F) + β/2 ‖F − Y‖², which no iteration raises (MLRF, Theorem 1).
+
+    >>> Y = CSR.from_rows([[0], [0, 1]], n_cols=2)
+    >>> objective(Y, Y) > objective(Y, sparse_beliefs(Y))
+    True
+    """
+    smoother = _Smoother(Y, beta, n_jobs)
+    spread = sum(float(np.square(piece[2]).sum()) for piece in smoother.sums(F))
+    square = float(np.square(F.data, dtype=np.float64).sum())
+    apart = (F.to_scipy().astype(np.float64) - Y.to_scipy().astype(np.float64)).tocsr().data
+    return 0.5 * (square - spread) + 0.5 * beta * float(np.square(apart).sum())
+
+
+class _Sums(NamedTuple):
+    """G = SᵀF by rows, and the order of each row's entries by falling value."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float64]
+    order: NDArray[np.int32]
+
+
+class _Entries(NamedTuple):
+    """Entries of some rows: how many each row has, their columns and values."""
+
+    lengths: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+_Piece = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
+
+
+class _Smoother:
+    """One label matrix and its iteration."""
+
+    def __init__(self, Y: CSR, beta: float, n_jobs: int | None) -> None:
+        self.Y, self.beta, self.n_jobs = Y, float(beta), n_jobs
+        by_row = Y.to_scipy()
+        # D = diag(W 1) = diag(Y (Yᵀ 1)); a page without labels has no neighbours, and its row of S stays empty.
+        column_sums = np.bincount(Y.indices, Y.data, Y.n_cols)
+        degree = by_row @ column_sums
+        self.scale = np.zeros(Y.n_rows)
+        np.divide(1.0, np.sqrt(degree), out=self.scale, where=degree > 0)
+        by_column = by_row.tocsc()
+        self.starts = by_column.indptr.astype(np.int64)
+        self.rows = by_column.indices.astype(np.int32)
+        self.weights = by_column.data * self.scale[self.rows]
+
+    def sums(self, F: CSR) -> Iterator[_Piece]:
+        """The rows of G = SᵀF, a block of labels at a time."""
+
+        def block(span: tuple[int, int]) -> _Piece:
+            return weighted_sums(*span, self.starts, self.rows, self.weights, F.indptr, F.indices, F.data, F.n_cols)
+
+        return map_threads(block, blocks(F.n_cols, _BLOCK_LABELS), self.n_jobs)
+
+    def step(self, F: CSR, limit: int, task: progress.Task) -> CSR:
+        """One iteration: the `limit` greatest entries of (S(SᵀF) + βY) / (1+β)."""
+        G = self._gather(F)
+        n = self.Y.n_rows
+        every = np.arange(n, dtype=np.int64)
+        sample = every[:: -(-n // _SAMPLE_ROWS)]
+        for margin in _MARGINS if len(sample) < n else (0.0,):
+            floor = self._guess(G, sample, margin * limit * len(sample) / n)
+            kept = self._top(G, every, limit, floor)
+            # Fewer than the limit at or above the guess: the guess was too high, and something is missing.
+            if len(kept.values) == limit or not floor:
+                break
+        task.advance(n)
+        indptr = np.zeros(n + 1, np.int64)
+        np.cumsum(kept.lengths, out=indptr[1:])
+        return CSR(indptr, kept.columns, kept.values, self.Y.n_cols)
+
+    def _gather(self, F: CSR) -> _Sums:
+        pieces = list(self.sums(F))
+        indptr = np.zeros(F.n_cols + 1, np.int64)
+        np.cumsum(np.concatenate([piece[0] for piece in pieces]), out=indptr[1:])
+        indices = np.concatenate([piece[1] for piece in pieces])
+        data = np.concatenate([piece[2] for piece in pieces])
+        order = np.empty(len(indices), np.int32)
+
+        def block(span: tuple[int, int]) -> None:
+            falling_order(*span, indptr, data, order)
+
+        for _ in map_threads(block, blocks(F.n_cols, _BLOCK_LABELS), self.n_jobs):
+            pass
+        return _Sums(indptr, indices, data, order)
+
+    def _guess(self, G: _Sums, sample: NDArray[np.int64], expected: float) -> float:
+        """A value that about `expected` entries of the sampled rows reach; 0 where there are not so many."""
+        if not expected:
+            return 0.0
+        wanted = int(expected) + _SMALL_BLOCK
+        values = self._top(G, sample, wanted, 0.0).values
+        return float(values.min()) if len(values) == wanted else 0.0
+
+    def _top(self, G: _Sums, rows: NDArray[np.int64], limit: int, floor: float) -> _Entries:
+        """The `limit` greatest entries at or above `floor` of the given rows; the floor rises on the way.
+
+        At most about three times `limit` entries are held: then all but the best `limit` go, and the least of these
+        is the new floor. Later entries of that very value would lose the tie, so they may be dropped too.
+        """
+        size = _BLOCK_ROWS if floor else _SMALL_BLOCK
+        held: list[_Entries] = []
+        n_held = 0
+
+        def spans() -> Iterator[tuple[NDArray[np.int64], float]]:
+            for start, stop in blocks(len(rows), size):
+                yield rows[start:stop], floor
+
+        def block(item: tuple[NDArray[np.int64], float]) -> _Entries:
+            Y, (some, least) = self.Y, item
+            y = Y.indptr, Y.indices, Y.data, self.scale
+            g = G.indptr, G.indices, G.data, G.order
+            return _Entries(*belief_rows(some, *y, *g, self.beta, least))
+
+        for piece in map_threads(block, spans(), self.n_jobs):
+            held.append(piece)
+            n_held += len(piece.values)
+            if n_held > 3 * limit:
+                held = [_best(held, limit)]
+                n_held = limit
+                floor = max(floor, float(held[0].values.min()))
+        return _best(held, limit)
+
+
+def _best(held: list[_Entries], limit: int) -> _Entries:
+    """Exactly the `limit` greatest of the held entries, in their order."""
+    lengths, columns, values = (np.concatenate(part) for part in zip(*held, strict=True))
+    if len(values) <= limit:
+        return _Entries(lengths, columns, values)
+    mask = top_mask(values, limit)
+    kept = np.concatenate(([0], np.cumsum(mask)))
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    return _Entries(np.diff(kept[ends]), columns[mask], values[mask])
