@@ -109,10 +109,12 @@ def nearest_float32(token: str) -> np.float32:
     with np.errstate(over="ignore"):
         nearest = np.float32(double)
         other = np.nextafter(nearest, np.float32(np.inf if nearest < double else -np.inf))
-    if not np.isfinite(nearest) or float(nearest) == double or double != (float(nearest) + float(other)) / 2:
+    # For rounding, what follows the largest float32 is 2^128.
+    middle = float(np.clip([float(nearest), float(other)], -(2.0**128), 2.0**128).sum() / 2)
+    if double != middle:
         return nearest
-    exact, middle = Decimal(token), Decimal(double)
-    if exact == middle:
+    exact = Decimal(token)
+    if exact == Decimal(middle):
         return nearest
     return max(nearest, other) if exact > middle else min(nearest, other)
 
