@@ -102,8 +102,8 @@ def test_blocks_threads_and_pruning_change_no_bit(
 def test_a_wrong_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     # The sampled rows, every tenth, hold far greater beliefs than the others: their threshold lets too little through.
     rng = np.random.default_rng(0)
-    rows = [rng.choice(20, 3, replace=False).tolist() if i % 10 else [20, 21, 22, 23, 24, 25] for i in range(200)]
-    Y = CSR.from_rows(rows, 26)
+    rows = [rng.choice(20, 3, replace=False).tolist() if i % 10 else list(range(20, 32)) for i in range(200)]
+    Y = CSR.from_rows(rows, 32)
     expected = sparse_beliefs(Y, iterations=2, n_jobs=1)
     monkeypatch.setattr(module, "_SAMPLE_ROWS", 20)
     monkeypatch.setattr(module, "_SMALL_BLOCK", 1)

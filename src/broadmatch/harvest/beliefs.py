@@ -40,7 +40,7 @@ def sparse_beliefs(
     >>> Y = CSR.from_rows([[0, 1], [0, 1], [0], [2]], n_cols=3)
     >>> F = sparse_beliefs(Y, budget=1.2)
     >>> F.to_scipy().toarray().round(2)[2]  # the third page is believed to have label 1 as well
-    array([0.9, 0.7, 0. ], dtype=float32)
+    array([0.9 , 0.35, 0.  ], dtype=float32)
     """
     Number(0, above=True).check("beta", beta)
     Number(1).check("budget", budget)
