@@ -109,9 +109,11 @@ def _expand_one(path: Path, suffixes: tuple[str, ...] | None) -> list[Path]:
     if not _WILD.intersection(str(path)):
         raise MissingFile(f"There is no file {path}.")
     wild = next(i for i, part in enumerate(path.parts) if _WILD.intersection(part))
-    # A folder that the pattern meets counts only if it holds something that is wanted.
+    # As in a shell, * passes hidden files over. A folder that is met counts only if it holds something wanted.
     found: list[Path] = []
     for match in sorted(Path(*path.parts[:wild]).glob(str(Path(*path.parts[wild:])))):
+        if match.name.startswith(".") and not path.name.startswith("."):
+            continue
         with contextlib.suppress(MissingFile):
             found += _expand_one(match, suffixes)
     if not found:

@@ -16,6 +16,7 @@ from broadmatch.data.csr import CSR
 from broadmatch.errors import BadInput
 from broadmatch.kernels import text_matrix as kernels
 
+NEWLINE = b"\n"
 MOST_COLUMNS = (1 << 31) - 1
 MOST_LABELS = 100_000_000
 _BLOCK = 1 << 22
@@ -77,24 +78,29 @@ def read_rows(stream: io.BufferedReader, file: Path, line: int, layout: Layout) 
     rows = Rows()
     for buffer, stop in _blocks(stream, file, line):
         parsed = _parse(buffer, stop, layout)
+        # Before the kernel's own error: these stand before it in the file.
+        exact = [_exact(buffer, int(at), stop, file, line) for at in parsed.unsure[:, 1]]
         if parsed.code != kernels.FINE:
-            at = line + buffer.count(b"\n", 0, parsed.at)
-            _refuse(f"{file}, line {at}", parsed.code, _token(buffer, parsed.at, stop), layout)
-        for where, position in parsed.unsure:
-            token = _token(buffer, int(position), stop)
-            value = nearest_float32(token)
-            if not np.isfinite(value):
-                at = line + buffer.count(b"\n", 0, int(position))
-                raise BadInput(f"{file}, line {at}: {token} is too large for a 32-bit number.")
-            parsed.values[where] = value
+            place = f"{file}, line {line + buffer.count(NEWLINE, 0, parsed.at)}"
+            _refuse(place, parsed.code, _token(buffer, parsed.at, stop), layout)
+        parsed.values[parsed.unsure[:, 0]] = exact
         rows.n_rows += len(parsed.lengths)
         rows.label_lengths.append(parsed.label_lengths)
         rows.labels.append(parsed.labels)
         rows.lengths.append(parsed.lengths)
         rows.columns.append(parsed.columns)
         rows.values.append(parsed.values)
-        line += buffer.count(b"\n", 0, stop)
+        line += buffer.count(NEWLINE, 0, stop)
     return rows
+
+
+def _exact(buffer: bytearray, at: int, stop: int, file: Path, line: int) -> np.float32:
+    token = _token(buffer, at, stop)
+    value = nearest_float32(token)
+    if not np.isfinite(value):
+        place = f"{file}, line {line + buffer.count(NEWLINE, 0, at)}"
+        raise BadInput(f"{place}: {token[:80]} is too large for a 32-bit number.")
+    return value
 
 
 def nearest_float32(token: str) -> np.float32:
@@ -108,7 +114,7 @@ def nearest_float32(token: str) -> np.float32:
     double = float(token)
     with np.errstate(over="ignore"):
         nearest = np.float32(double)
-        other = np.nextafter(nearest, np.float32(np.inf if nearest < double else -np.inf))
+        other = np.nextafter(nearest, np.float32(np.inf if float(nearest) < double else -np.inf))
     # For rounding, what follows the largest float32 is 2^128.
     middle = float(np.clip([float(nearest), float(other)], -(2.0**128), 2.0**128).sum() / 2)
     if double != middle:
@@ -152,7 +158,7 @@ class _Parsed:
 
 
 def _parse(buffer: bytearray, stop: int, layout: Layout) -> _Parsed:
-    n_lines = buffer.count(b"\n", 0, stop) + 1
+    n_lines = buffer.count(NEWLINE, 0, stop) + 1
     n_pairs = buffer.count(b":", 0, stop)
     labels = np.empty(buffer.count(b",", 0, stop) + n_lines if layout.labelled else 0, np.int32)
     label_ends, ends = np.zeros(n_lines, np.int64), np.zeros(n_lines, np.int64)
@@ -174,10 +180,10 @@ def _blocks(stream: io.BufferedReader, file: Path, line: int) -> Iterator[tuple[
     buffer, filled = bytearray(_BLOCK), 0
     while got := stream.readinto(memoryview(buffer)[filled:]):
         filled += got
-        stop = buffer.rfind(b"\n", 0, filled) + 1
+        stop = buffer.rfind(NEWLINE, 0, filled) + 1
         if stop:
             yield buffer, stop
-            line += buffer.count(b"\n", 0, stop)
+            line += buffer.count(NEWLINE, 0, stop)
             # The arrays that the caller made look into the old buffer.
             rest = buffer[stop:filled]
             buffer = bytearray(len(buffer))
