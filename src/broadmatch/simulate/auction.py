@@ -1,0 +1,136 @@
+"""Auctions and clicks: which ads a search shows, what they would pay, and which are clicked."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch import progress
+from broadmatch.parallel import blocks
+from broadmatch.simulate.queries import Queries
+from broadmatch.simulate.relevance import PageSide, QuerySide, grades
+from broadmatch.simulate.sessions import Searches
+from broadmatch.simulate.world import Ints, World
+
+POSITIONS = 4
+CANDIDATES = 40
+"""Ads that can win a query, at most."""
+_MATCH = np.array([-2.2, 0.0, 0.4, 0.8], np.float32)
+"""What the matcher makes of grades 0 to 3, in logarithms; it errs, so wrong ads get in."""
+_PHRASE_SPREAD = 1.0
+"""Spread of an advertiser's bids from phrase to phrase, in logarithms."""
+_MOOD = 0.6
+"""Scale of the luck of a single auction (Gumbel)."""
+_RESERVE = -1.1
+_ELSEWHERE = -1.5
+"""What an ad for another city than the user's loses."""
+_ASTRAY = 0.02
+"""Share of positions given to any ad at all."""
+_SEEN = np.array([1.0, 0.6, 0.4, 0.28])
+"""Chance that a user looks at each position."""
+_WANTED = np.array([0.02, 0.12, 0.26, 0.42])
+"""Chance that a seen ad of grade 0 to 3 is clicked."""
+_SLIP = 0.005
+"""Chance of a click for no reason."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """For each distinct query its best ads: page (-1: none), log score before luck, and grade."""
+
+    page: NDArray[np.int32]
+    score: NDArray[np.float32]
+    grade: NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Impressions:
+    """Shown ads in order of search and position: row of the search, page, position, money, click."""
+
+    search: Ints
+    page: Ints
+    position: Ints
+    bid: NDArray[np.float32]
+    price: NDArray[np.float32]
+    clicked: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.search)
+
+
+def find_candidates(world: World, queries: Queries, rng: np.random.Generator) -> Candidates:
+    """Match every distinct query with the ads that bid most for it, good matches preferred."""
+    found = Candidates(
+        np.full((len(queries), CANDIDATES), -1, np.int32),
+        np.full((len(queries), CANDIDATES), -np.inf, np.float32),
+        np.zeros((len(queries), CANDIDATES), np.int8),
+    )
+    page_side = PageSide.of(world.pages, world.brands)
+    query_side = QuerySide.of(queries, world.brands)
+    base = np.log(world.pages.bid * world.pages.quality).astype(np.float32)
+    with progress.task("Matching queries with ads", total=len(queries), unit="queries") as task:
+        for vertical in np.unique(queries.vertical):
+            pages = world.pages.of_vertical(int(vertical))
+            rows = np.flatnonzero(queries.vertical == vertical)
+            side = page_side.take(pages)
+            keep = min(CANDIDATES, len(pages))
+            for start, stop in blocks(len(rows), max(1, 2_000_000 // len(pages))):
+                block = rows[start:stop]
+                grade = grades(side, query_side.take(block).as_column())
+                score = base[pages] + _MATCH[grade]
+                score += rng.standard_normal(score.shape, np.float32) * np.float32(_PHRASE_SPREAD)
+                best = np.argpartition(-score, keep - 1, axis=1)[:, :keep]
+                found.page[block, :keep] = pages[best]
+                found.score[block, :keep] = np.take_along_axis(score, best, axis=1)
+                found.grade[block, :keep] = np.take_along_axis(grade, best, axis=1)
+                task.advance(len(block))
+    return found
+
+
+def run_auctions(
+    world: World, searches: Searches, query_of: Ints, candidates: Candidates, rng: np.random.Generator
+) -> Impressions:
+    """Rank the candidates of each search by bid × quality, show the first, and let the user click."""
+    parts = []
+    with progress.task("Running auctions", total=len(query_of), unit="searches") as task:
+        for start, stop in blocks(len(query_of), 50_000):
+            parts.append(_auction_block(world, searches, query_of, candidates, start, stop, rng))
+            task.advance(stop - start)
+    return Impressions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _auction_block(
+    world: World,
+    searches: Searches,
+    query_of: Ints,
+    candidates: Candidates,
+    start: int,
+    stop: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.generic], ...]:
+    query = query_of[start:stop]
+    pages, quality = world.pages, world.pages.quality
+    page = candidates.page[query]
+    away = (pages.city[page] >= 0) & (pages.city[page] != searches.city[start:stop, None])
+    luck = np.maximum(rng.standard_exponential(page.shape, np.float32), np.float32(1e-30))
+    score = candidates.score[query] + _ELSEWHERE * away - np.float32(_MOOD) * np.log(luck)
+    best = np.argsort(-score, axis=1)[:, : POSITIONS + 1]
+    page, away, score = (np.take_along_axis(a, best, axis=1) for a in (page, away, score))
+    sure = np.take_along_axis(candidates.score[query], best, axis=1)
+    grade = np.take_along_axis(candidates.grade[query], best, axis=1)
+
+    shown = score[:, :POSITIONS] > _RESERVE
+    rows, position = np.nonzero(shown)
+    chosen = page[rows, position].astype(np.int64)
+    rank_score = sure[rows, position] - _MATCH[grade[rows, position]]
+    bid = np.exp(rank_score) / quality[chosen]
+    below = np.maximum(score[rows, position + 1], _RESERVE)
+    price = bid * np.exp(np.minimum(0.0, below - score[rows, position]))
+
+    astray = rng.random(len(rows)) < _ASTRAY
+    chosen[astray] = rng.integers(0, len(pages), int(astray.sum()))
+    good = np.where(astray, 0, grade[rows, position])
+    chance = _SEEN[position] * _WANTED[good] * (0.5 + 2 / 3 * quality[chosen])
+    chance = np.where(away[rows, position], 0.4, 1.0) * chance + _SLIP
+    clicked = rng.random(len(rows)) < chance
+    return rows + start, chosen, position + 1, bid.astype(np.float32), price.astype(np.float32), clicked
