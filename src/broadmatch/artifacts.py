@@ -6,13 +6,14 @@ carries a checksum of itself: a damaged folder is refused with the name of the f
 """
 
 import contextlib
+import errno
 import hashlib
 import importlib
 import json
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 _CHUNK = 1 << 24
+_PLAIN_NAME = re.compile(r"[a-z0-9_]+")
 _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 
 KINDS = {
@@ -70,7 +72,8 @@ def save(thing: Saveable | State, path: str | os.PathLike[str]) -> None:
     with replacing(path) as folder:
         files: dict[str, Any] = {}
         tree = _describe(state, "", folder, files)
-        manifest = {"format": FORMAT_VERSION, **tree, "arrays": files}
+        # As it will be read back: numpy numbers become plain, keys become strings; the checksum is of that.
+        manifest = json.loads(json.dumps({"format": FORMAT_VERSION, **tree, "arrays": files}, default=_plain))
         manifest["checksum"] = _checksum(manifest)
         _write_synced(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
 
@@ -82,15 +85,23 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     """
     state = load_state(path, verify=verify)
     module, _, name = KINDS[state.kind].partition(":")
-    return getattr(importlib.import_module(module), name).from_state(state)
+    try:
+        return getattr(importlib.import_module(module), name).from_state(state)
+    except KeyError as error:
+        raise BadArtifact(f"{path} is damaged: it has no {error}; copy or train the folder again.") from error
 
 
 def load_state(path: str | os.PathLike[str], *, verify: bool = True) -> State:
     """Open the folder `path` as a `State`, checked."""
     folder = Path(path)
     manifest = read_manifest(folder)
-    arrays = {name: _open(folder, name, entry, verify) for name, entry in manifest["arrays"].items()}
-    return _assemble(manifest, "", arrays, folder)
+    try:
+        arrays = {name: _open(folder, name, entry, verify) for name, entry in manifest["arrays"].items()}
+        return _assemble(manifest, "", arrays, folder)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadArtifact(
+            f"{folder / MANIFEST} is damaged: it is not whole ({error}); copy or train the folder again."
+        ) from error
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -104,7 +115,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         manifest = json.loads(file.read_bytes())
         version = manifest["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadArtifact(f"{file} is damaged: it is not a manifest; copy or train the folder again.") from error
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise BadArtifact(
@@ -123,24 +134,20 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary folder that takes the name `path` if the block ends well, and vanishes if not."""
     target = Path(path)
+    if target.is_symlink():  # replace what the link points to, and keep the link
+        target = target.resolve()
     if target.exists() and not _replaceable(target):
         raise CannotWrite(f"{target} exists and is not a broadmatch folder; choose another name or remove it.")
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+        folder.mkdir()
     except OSError as error:
         raise CannotWrite(f"Cannot write {target}: {error.strerror}.") from error
     try:
-        folder.chmod(0o755)
         yield folder
         _sync_folder(folder)
-        if target.exists():
-            old = folder.with_suffix(".old")
-            target.rename(old)
-            folder.rename(target)
-            shutil.rmtree(old)
-        else:
-            folder.rename(target)
+        _take_name(folder, target)
         _sync_folder(target.parent)
     except OSError as error:
         if isinstance(error, CannotWrite | MissingFile):
@@ -151,11 +158,46 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _take_name(folder: Path, target: Path) -> None:
+    """Rename `folder` to `target` and remove what had that name; if several processes do it, the last one wins."""
+    old = folder.with_suffix(".old")
+    while True:
+        try:
+            folder.rename(target)
+            break
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                if old.exists():
+                    old.rename(target)
+                raise
+        if old.exists():  # another process took the name meanwhile, so the one put aside is not needed
+            shutil.rmtree(old)
+        with contextlib.suppress(FileNotFoundError):
+            target.rename(old)
+    if old.exists():
+        shutil.rmtree(old, ignore_errors=True)
+
+
 def _replaceable(target: Path) -> bool:
-    return target.is_dir() and ((target / MANIFEST).exists() or not any(target.iterdir()))
+    """Whether `target` is an empty folder, or one that `save` wrote, even if it is damaged."""
+    if not target.is_dir():
+        return False
+    names = {entry.name for entry in target.iterdir()}
+    if not names:
+        return True
+    if MANIFEST not in names:
+        return False
+    try:
+        manifest = json.loads((target / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return all(name == MANIFEST or name.endswith(".npy") for name in names)
+    return isinstance(manifest, dict) and {"format", "kind", "checksum"} <= manifest.keys()
 
 
 def _describe(state: State, prefix: str, folder: Path, files: dict[str, Any]) -> dict[str, Any]:
+    for name in (*state.arrays, *state.parts):
+        if not _PLAIN_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot name an array or a part: only a-z, 0-9 and _ can.")
     for name, array in state.arrays.items():
         files[prefix + name] = _write_array(folder / f"{prefix}{name}.npy", array)
     parts = {key: _describe(part, f"{prefix}{key}.", folder, files) for key, part in state.parts.items()}
@@ -172,7 +214,7 @@ def _assemble(tree: Mapping[str, Any], prefix: str, arrays: Mapping[str, NDArray
 
 
 def _write_array(file: Path, array: NDArray[Any]) -> dict[str, Any]:
-    plain = np.ascontiguousarray(array)
+    plain = np.asarray(array, order="C")
     if plain.dtype.hasobject:
         raise TypeError(f"{file.name}: arrays of Python objects are never saved.")
     digest = hashlib.sha256()
@@ -200,7 +242,7 @@ def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> ND
     if size != entry["bytes"]:
         raise BadArtifact(f"{file} is truncated or altered: {size:,} bytes instead of {entry['bytes']:,}; {again}.")
     try:
-        array = np.load(file, mmap_mode="r" if np.prod(entry["shape"], dtype=np.int64) else None, allow_pickle=False)
+        array = np.load(file, mmap_mode="c" if np.prod(entry["shape"], dtype=np.int64) else None, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise BadArtifact(f"{file} is damaged: {error}; {again}.") from error
     if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
@@ -214,6 +256,13 @@ def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> ND
             raise BadArtifact(f"{file} is altered: its sha256 is not the manifest's; {again}.")
     # A plain view: the memory map stays its base, without memmap's cost on every slice.
     return np.asarray(array)
+
+
+def _plain(value: object) -> Any:
+    """What JSON lacks: numpy's numbers."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"A {type(value).__name__} cannot be saved in a manifest.")
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:

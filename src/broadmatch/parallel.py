@@ -1,12 +1,15 @@
 """Spread work over threads: kernels release the GIL, so threads are enough and arrays are shared, not copied."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from broadmatch.params import Whole
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,7 +33,9 @@ def n_workers(n_jobs: int | None) -> int:
     3
     """
     if n_jobs is None or n_jobs == -1:
+        # Not every core of the machine: containers and batch systems give a process only some.
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    Whole(1).check("n_jobs, unless it is None or -1,", n_jobs)
     return n_jobs
 
 
@@ -45,21 +50,24 @@ def map_threads(
     [1, 2, 3]
     """
     workers = n_workers(n_jobs)
-    if workers == 1:
+    # With a `stop`, even one worker is a thread: the main thread stays free to take Ctrl-C while a kernel runs.
+    if workers == 1 and stop is None:
         for item in items:
             yield function(item)
         return
     pool = ThreadPoolExecutor(workers, thread_name_prefix="broadmatch")
-    pending: list[Future[Result]] = []
+    pending: deque[Future[Result]] = deque()
+    finished = False
     try:
         for item in items:
             pending.append(pool.submit(function, item))
             if len(pending) >= 2 * workers:
-                yield pending.pop(0).result()
+                yield pending.popleft().result()
         while pending:
-            yield pending.pop(0).result()
+            yield pending.popleft().result()
+        finished = True
     finally:
-        if pending and stop is not None:
+        if not finished and stop is not None:
             stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -74,7 +74,10 @@ class Number(_Checks):
             return self.none
         if isinstance(value, bool) or not isinstance(value, Real):
             return False
-        v = float(value)
+        try:
+            v = float(value)
+        except OverflowError:  # a whole number beyond every float
+            return False
         if v != v or v in (float("inf"), float("-inf")):
             return False
         if self.low is not None and (v <= self.low if self.above else v < self.low):

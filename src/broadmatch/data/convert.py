@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from broadmatch.data.csr import CSR
 from broadmatch.data.names import Names
@@ -48,19 +49,56 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
 
 def _as_csr(given: Any, what: str) -> CSR:
     if isinstance(given, CSR):
-        return given
+        _check_structure(given, what)
+        if given.data.all():
+            return given
+        log.info("%s: dropped the zeros that were stored.", what)
+        return CSR.from_scipy(given.to_scipy())
     if sp.issparse(given):
         sparse: Any = given
+        if sparse.ndim != 2:
+            raise BadInput(f"{what} must have two dimensions, points by columns, but it has {sparse.ndim}.")
+        if sparse.dtype.kind not in "biuf":
+            raise BadInput(f"{what} must hold numbers, but it holds {sparse.dtype}.")
         if sparse.format != "csr" or sparse.dtype != np.float32:
             log.info("%s: converted from %s %s to float32 rows.", what, sparse.format.upper(), sparse.dtype)
-        return CSR.from_scipy(sparse)
+        matrix = CSR.from_scipy(sparse)
+        _check_structure(matrix, what)
+        return matrix
     table = _as_numpy(given, what)
     if table.ndim != 2:
         raise BadInput(f"{what} must have two dimensions, points by columns, but it has {table.ndim}.")
     if table.dtype.kind not in "biuf":
         raise BadInput(f"{what} must hold numbers, but it holds {table.dtype}.")
     log.info("%s: converted from a dense %s table to float32 rows.", what, table.dtype)
-    return CSR.from_scipy(sp.csr_matrix(table, dtype=np.float32))
+    return CSR.from_scipy(sp.csr_matrix(table))
+
+
+def _check_structure(matrix: CSR, what: str) -> None:
+    """Refuse rows that do not hang together, since kernels trust them: one sentence instead of a crash."""
+    indptr, indices, data, n_cols = matrix
+    kinds: list[tuple[str, NDArray[Any], Any]] = [
+        ("indptr", indptr, np.int64),
+        ("indices", indices, np.int32),
+        ("data", data, np.float32),
+    ]
+    for name, array, kind in kinds:
+        if array.ndim != 1 or array.dtype != kind:
+            raise BadInput(
+                f"{what}: {name} must be one-dimensional {np.dtype(kind)}, but it is {array.ndim}-dimensional "
+                f"{array.dtype}; CSR.from_scipy makes the right types."
+            )
+    lengths = np.diff(indptr)
+    if not len(indptr) or indptr[0] != 0 or (lengths < 0).any() or not indptr[-1] == len(indices) == len(data):
+        raise BadInput(f"{what}: indptr does not fit the {len(indices):,} indices and {len(data):,} values.")
+    if not len(indices):
+        return
+    wrong = (indices < 0) | (indices >= n_cols)
+    _refuse(matrix, wrong, what, f"stands in a column that is not one of the {n_cols:,}")
+    falls = np.zeros(len(indices), bool)
+    falls[1:] = indices[1:] <= indices[:-1]
+    falls[indptr[:-1][lengths > 0]] = False
+    _refuse(matrix, falls, what, "stands after a higher or equal column; CSR.from_scipy sorts and adds up")
 
 
 def _as_numpy(given: Any, what: str) -> Any:
@@ -68,7 +106,8 @@ def _as_numpy(given: Any, what: str) -> Any:
     if hasattr(given, "to_numpy") and hasattr(given, "shape"):
         return given.to_numpy()
     if hasattr(given, "column_names") and hasattr(given, "itercolumns"):
-        return np.column_stack([column.to_numpy() for column in given.itercolumns()])
+        columns = [column.to_numpy() for column in given.itercolumns()]
+        return np.column_stack(columns) if columns else np.empty((len(given), 0))
     try:
         return np.asarray(given)
     except ValueError as error:
@@ -79,7 +118,7 @@ def _label_lists(Y: Any) -> list[Sequence[Any]] | None:
     """The rows of Y as lists of names, if that is what Y is."""
     if sp.issparse(Y) or isinstance(Y, CSR):
         return None
-    if hasattr(Y, "to_pylist"):
+    if hasattr(Y, "to_pylist") and not hasattr(Y, "column_names"):
         Y = Y.to_pylist()
     elif hasattr(Y, "to_list") and getattr(Y, "ndim", 1) == 1:
         Y = Y.to_list()
@@ -88,13 +127,20 @@ def _label_lists(Y: Any) -> list[Sequence[Any]] | None:
     if not isinstance(Y, Iterable) or (hasattr(Y, "shape") and getattr(Y, "ndim", 1) != 1):
         return None
     rows = list(Y)
-    if not rows or not all(isinstance(row, list | tuple | set | frozenset | np.ndarray) for row in rows):
-        if rows and all(isinstance(row, str) for row in rows):
-            raise BadInput("Y is a list of strings; give a list of lists, one list of label names a point.")
+    if rows and all(isinstance(row, str) for row in rows):
+        raise BadInput("Y is a list of strings; give a list of lists, one list of label names a point.")
+    several = (list, tuple, set, frozenset, np.ndarray)
+    by_name = any(isinstance(row, several) and any(isinstance(name, str) for name in row) for row in rows)
+    if not by_name and not (rows and all(isinstance(row, several) and len(row) == 0 for row in rows)):
         return None
-    if any(not isinstance(name, str) for row in rows for name in row):
-        return None
-    return [list(row) for row in rows]
+    for i, row in enumerate(rows):
+        if not isinstance(row, several):
+            raise BadInput(f"Y: row {i} is {row!r}; it must be a list of label names, [] for none.")
+        for name in row:
+            if not isinstance(name, str):
+                raise BadInput(f"Y: row {i} holds {name!r}, which is not the name of a label.")
+    # Sets have no order of their own, and the order decides the numbers of the labels.
+    return [sorted(row) if isinstance(row, set | frozenset) else list(row) for row in rows]
 
 
 def _from_names(rows: list[Sequence[str]]) -> tuple[CSR, Names]:

@@ -6,6 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from broadmatch.errors import BadInput
+
+_MOST_COLUMNS = 2**31 - 1
+
 
 class CSR(NamedTuple):
     """Compressed sparse rows, possibly memory-mapped.
@@ -33,7 +37,7 @@ class CSR(NamedTuple):
 
     def row(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Columns and values of row `i`, as views."""
-        start, stop = self.indptr[i], self.indptr[i + 1]
+        start, stop = self.indptr[:-1][i], self.indptr[1:][i]
         return self.indices[start:stop], self.data[start:stop]
 
     def take(self, rows: NDArray[np.int64]) -> "CSR":
@@ -41,7 +45,7 @@ class CSR(NamedTuple):
         lengths = np.diff(self.indptr)[rows]
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=indptr[1:])
-        where = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], lengths)
+        where = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], lengths)
         return CSR(indptr, self.indices[where], self.data[where], self.n_cols)
 
     def to_scipy(self) -> sp.csr_matrix:
@@ -52,9 +56,17 @@ class CSR(NamedTuple):
     def from_scipy(cls, matrix: Any) -> "CSR":
         """Take a scipy matrix of any format; only what has to be copied is copied."""
         rows = sp.csr_matrix(matrix)
-        if not rows.has_canonical_format or (rows.nnz and not rows.data.all()):
-            rows = rows.copy()
+        if rows.shape[1] > _MOST_COLUMNS:
+            raise BadInput(f"The matrix has {rows.shape[1]:,} columns; at most {_MOST_COLUMNS:,} are possible.")
+        if not rows.has_canonical_format:
+            # A copy that cannot overflow: sums of small integers are not small.
+            rows = rows.astype(np.float64, copy=True)
             rows.sum_duplicates()
+        if rows.dtype != np.float32:
+            with np.errstate(over="ignore"):  # what does not fit becomes inf, which the public edge refuses
+                rows = rows.astype(np.float32)
+        if rows.nnz and not rows.data.all():
+            rows = rows.copy()
             rows.eliminate_zeros()
         return cls(
             np.ascontiguousarray(rows.indptr, np.int64),
@@ -69,5 +81,10 @@ class CSR(NamedTuple):
         unique = [sorted(set(row)) for row in rows]
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in unique], out=indptr[1:])
-        indices = np.fromiter((c for row in unique for c in row), np.int32, int(indptr[-1]))
-        return cls(indptr, indices, np.ones(len(indices), np.float32), n_cols)
+        indices = np.fromiter((c for row in unique for c in row), np.int64, int(indptr[-1]))
+        bad = (indices < 0) | (indices >= n_cols)
+        if bad.any():
+            at = int(np.argmax(bad))
+            row = int(np.searchsorted(indptr, at, side="right")) - 1
+            raise BadInput(f"Row {row} has column {indices[at]}, but there are {n_cols:,} columns, counted from 0.")
+        return cls(indptr, indices.astype(np.int32), np.ones(len(indices), np.float32), n_cols)

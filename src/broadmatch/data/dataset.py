@@ -45,6 +45,7 @@ class Dataset:
         return Dataset(self.X.take(rows), self.Y.take(rows), self.labels, self.features, points)
 
     def to_state(self) -> State:
+        """Give the matrices and names to `broadmatch.artifacts.save`."""
         arrays: dict[str, NDArray[Any]] = {}
         for key, matrix in (("x", self.X), ("y", self.Y)):
             arrays |= {f"{key}_indptr": matrix.indptr, f"{key}_indices": matrix.indices, f"{key}_data": matrix.data}
@@ -56,6 +57,7 @@ class Dataset:
 
     @classmethod
     def from_state(cls, state: State) -> "Dataset":
+        """Make the data set again; the arrays stay where they are, on disk."""
         a = state.arrays
 
         def matrix(key: str, n_cols: int) -> CSR:

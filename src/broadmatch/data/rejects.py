@@ -37,15 +37,14 @@ class Rejects:
     def add(self, source: str, line: int | None, reason: str, row: str = "", count: int = 1) -> None:
         """Take one bad row (or `count` alike), and raise `TooManyBadRows` past the limit."""
         place = source if line is None else f"{source}, line {line}"
-        self._first = self._first or f"{place}: {reason}"
+        self._first = self._first or f"{place}: {reason}" + (f" ({row[:_SHOWN]!r})" if row else "")
         self.count += count
         self.reasons[reason] += count
         if self.path is not None:
             self._write(json.dumps({"source": source, "line": line, "reason": reason, "row": row}, ensure_ascii=False))
         if self.max_bad_rows is not None and self.count > self.max_bad_rows:
             raise TooManyBadRows(
-                f"More than {self.max_bad_rows:,} bad rows; the first is {self._first} ({row[:_SHOWN]!r}). "
-                f"{self._advice()}"
+                f"More than {self.max_bad_rows:,} bad rows; the first is {self._first}. {self._advice()}"
             )
 
     def finish(self, good: int) -> None:
@@ -81,5 +80,8 @@ class Rejects:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._out is not None:
-            self._out.close()
-            self._out = None
+            out, self._out = self._out, None
+            try:
+                out.close()
+            except OSError as problem:  # what was still in the buffer did not fit
+                raise CannotWrite(f"Cannot write the rejects file {self.path}: {problem.strerror}.") from problem
