@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from broadmatch import artifacts
 from broadmatch.data import names_beside
+from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
 from broadmatch.data.dataset import Dataset
 from broadmatch.data.files import PathLike, base_name, open_binary
@@ -56,7 +57,9 @@ def read_dataset(path: PathLike, *, labels_path: PathLike | None = None, format:
         file = npz.find(file)
         X, Y = npz.read(file, labels_file)
         return _named(file, X, Y, npz.read_label_names(file, Y.n_cols))
-    return _named(file, *_read_text(file, labels_file, kind))
+    X, Y = _read_text(file, labels_file, kind)
+    _check_sums(file, X, Y)
+    return _named(file, X, Y)
 
 
 def write_dataset(
@@ -121,6 +124,15 @@ def _read_text(file: Path, labels_file: Path | None, kind: Format) -> tuple[CSR,
     from broadmatch.data import xmc
 
     return xmc.read_one(file) if labels_file is None else xmc.read_pair(file, labels_file)
+
+
+def _check_sums(file: Path, X: CSR, Y: CSR) -> None:
+    """Values of the same column may have added up to more than a float32 holds."""
+    try:
+        as_features(X)
+        as_labels(Y)
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from error
 
 
 def _read_folder(file: Path) -> Dataset:

@@ -92,9 +92,10 @@ def _load(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise MissingFile(f"There is no file {path}.")
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             if "format" in arrays and "shape" in arrays:
-                matrix = sp.csr_matrix(sp.load_npz(path))
+                stream.seek(0)
+                matrix = sp.csr_matrix(sp.load_npz(stream))
                 matrix.check_format(full_check=True)
                 return {"matrix": matrix}
             return {name: arrays[name] for name in arrays}
