@@ -155,21 +155,25 @@ def _text(
 def misspelled(text: str, variant: int) -> str:
     """A wrong spelling of a text, the same for the same variant: a letter dropped, doubled or swapped.
 
+    Words of up to three letters are left alone.
+
     >>> [misspelled("pizza delivery", variant) for variant in (1, 2, 3)]
-    ['pizza delivvery', 'pizza delivey', 'pizza delviery']
+    ['piza delivery', 'pizzza delivery', 'pizza deliveery']
     """
     words = text.split(" ")
-    long = [i for i, word in enumerate(words) if len(word) >= 4] or [0]
+    long = [i for i, word in enumerate(words) if len(word) >= 4]
+    if not long:
+        return text
     number = zlib.crc32(f"{variant} {text}".encode())
     chosen = long[number % len(long)]
     word = words[chosen]
-    at = 1 + (number >> 8) % max(1, len(word) - 2)
+    at = 1 + (number >> 8) % (len(word) - 2)
     kind = (number >> 16) % 3
     if kind == 0:
         word = word[:at] + word[at + 1 :]
-    elif kind == 1:
-        word = word[:at] + word[at] + word[at:] if at < len(word) else word + word
+    elif kind == 1 or word[at] == word[at + 1]:
+        word = word[:at] + word[at] + word[at:]
     else:
-        word = word[:at] + word[at + 1 : at + 2] + word[at : at + 1] + word[at + 2 :]
+        word = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
     words[chosen] = word
     return " ".join(words)
