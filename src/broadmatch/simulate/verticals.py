@@ -419,7 +419,7 @@ VERTICALS = (
             " | We carry it upstairs and take the old one away"
             " | Made to order, compressed in a box, delivered this week"
         ),
-        _words("Slumberland Lane | Dozely"),
+        _words("Dozemore | Dozely"),
         _words("Sleep | Beds | Mattress Co | Slumber"),
         0.2,
         ("flowers", "pet food", "hotels"),
