@@ -71,7 +71,8 @@ def _as_csr(given: Any, what: str) -> CSR:
     if table.dtype.kind not in "biuf":
         raise BadInput(f"{what} must hold numbers, but it holds {table.dtype}.")
     log.info("%s: converted from a dense %s table to float32 rows.", what, table.dtype)
-    return CSR.from_scipy(sp.csr_matrix(table))
+    with np.errstate(over="ignore"):  # what does not fit becomes inf, and is refused below with its place
+        return CSR.from_scipy(sp.csr_matrix(table, dtype=np.float32))
 
 
 def _check_structure(matrix: CSR, what: str) -> None:
