@@ -114,6 +114,7 @@ def test_rows_longer_than_a_block_and_many_blocks(tmp_path: Path, monkeypatch: p
     X = sp.random_array((200, 500), density=0.3, rng=0, dtype=np.float32)
     Y = CSR.from_rows([[i % 7, (i * 3) % 7] for i in range(200)], 7)
     dataset = Dataset(CSR.from_scipy(X), Y, Names.numbers(7))
+    monkeypatch.setattr(text_rows, "_CELLS_WRITTEN", 100)
     write_dataset(dataset, tmp_path / "d.txt")
     monkeypatch.setattr(text_rows, "_BLOCK", 1000)
     same_dataset(read_dataset(tmp_path / "d.txt"), dataset)

@@ -21,7 +21,7 @@ MOST_COLUMNS = (1 << 31) - 1
 MOST_LABELS = 100_000_000
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 28
-_ROWS_WRITTEN = 1 << 13
+_ROWS_WRITTEN, _CELLS_WRITTEN = 1 << 13, 1 << 20
 _WORD = re.compile(rb"[^\s#]*")
 
 
@@ -137,12 +137,15 @@ def write_rows(out: IO[bytes], X: CSR, labels: CSR | None = None) -> None:
     """
     import pyarrow.compute as pc
 
-    for start in range(0, X.n_rows, _ROWS_WRITTEN):
-        stop = min(start + _ROWS_WRITTEN, X.n_rows)
+    start = 0
+    while start < X.n_rows:
+        enough = int(np.searchsorted(X.indptr, X.indptr[start] + _CELLS_WRITTEN))
+        stop = min(max(enough, start + 1), start + _ROWS_WRITTEN, X.n_rows)
         lines = _joined_rows(X, start, stop, " ", with_values=True)
         if labels is not None:
             lines = pc.binary_join_element_wise(_joined_rows(labels, start, stop, ",", with_values=False), lines, " ")
         out.write("\n".join([*lines.to_pylist(), ""]).encode())
+        start = stop
 
 
 @dataclass
