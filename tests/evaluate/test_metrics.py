@@ -239,9 +239,9 @@ def test_missing_predictions_and_missing_truth_count_as_misses():
 
 
 def test_share_with_at_least():
-    predicted, truth = both([({0: 1.0}, {0}), ({}, {1}), ({2: 1.0, 4: 0.0}, set())])
-    assert [evaluate.share_with_at_least(predicted, truth, n) for n in (1, 2, 3)] == pytest.approx([2 / 3, 1 / 3, 0])
-    assert evaluate.share_with_at_least(predicted, truth) == 0
+    predicted = matrix([{0: 1.0}, {}, {2: 1.0, 4: 0.0}])
+    assert [evaluate.share_with_at_least(predicted, n) for n in (1, 2, 3)] == pytest.approx([2 / 3, 1 / 3, 0])
+    assert evaluate.share_with_at_least(predicted) == 0
 
 
 def test_nothing_true_at_all_is_zero_not_nan():
@@ -276,6 +276,8 @@ def test_what_is_refused():
         data = predicted.data.copy()
         data[3 * 12 + 2] = np.nan
         evaluate.precision_at(predicted._replace(data=data), truth, 1)
+    with pytest.raises(BadInput, match=r"predicted: row 0, column 30: .* not one of the 30"):
+        evaluate.precision_at(matrix([{30: 1.0}], 30), truth.take(np.arange(1)), 1)
     with pytest.raises(BadInput, match=r"row 0, column .*negative"):
         evaluate.precision_at(predicted, truth._replace(data=-truth.data), 1)
     with pytest.raises(BadInput, match="40 × 30 and truth is 39 × 30"):
@@ -289,7 +291,7 @@ def test_what_is_refused():
     with pytest.raises(BadParameter, match="k must be a whole number of at least 1, but it is 0"):
         evaluate.precision_at(predicted, truth, 0)
     with pytest.raises(BadParameter, match="n must be"):
-        evaluate.share_with_at_least(predicted, truth, 0)
+        evaluate.share_with_at_least(predicted, 0)
     with pytest.raises(BadInput, match="each of the 30 labels"):
         evaluate.psp_at(predicted, truth, [0.5], 1)
     with pytest.raises(BadInput, match=r"label 7 has 0\.0"):

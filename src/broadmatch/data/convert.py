@@ -49,7 +49,7 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
 
 def _as_csr(given: Any, what: str) -> CSR:
     if isinstance(given, CSR):
-        _check_structure(given, what)
+        check_structure(given, what)
         if given.data.all():
             return given
         log.info("%s: dropped the zeros that were stored.", what)
@@ -63,7 +63,7 @@ def _as_csr(given: Any, what: str) -> CSR:
         if sparse.format != "csr" or sparse.dtype != np.float32:
             log.info("%s: converted from %s %s to float32 rows.", what, sparse.format.upper(), sparse.dtype)
         matrix = CSR.from_scipy(sparse)
-        _check_structure(matrix, what)
+        check_structure(matrix, what)
         return matrix
     table = _as_numpy(given, what)
     if table.ndim != 2:
@@ -75,7 +75,7 @@ def _as_csr(given: Any, what: str) -> CSR:
         return CSR.from_scipy(sp.csr_matrix(table, dtype=np.float32))
 
 
-def _check_structure(matrix: CSR, what: str) -> None:
+def check_structure(matrix: CSR, what: str) -> None:
     """Refuse rows that do not hang together, since kernels trust them: one sentence instead of a crash."""
     indptr, indices, data, n_cols = matrix
     kinds: list[tuple[str, NDArray[Any], Any]] = [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from broadmatch.evaluate import per_point
 from broadmatch.evaluate.phrases import edit_distance
-from broadmatch.evaluate.ranking import Ranking
+from broadmatch.evaluate.ranking import Ranking, as_scores
 from broadmatch.params import Whole
 
 
@@ -56,7 +56,7 @@ def psp_at(predicted: Any, truth: Any, propensity: Any, k: int) -> float:
     >>> psp_at(CSR.from_rows([[0]], n_cols=2), both, [0.5, 0.25], k=1)
     0.5
     """
-    return _only(per_point.psp(Ranking.of(predicted, truth), _cut(k), propensity))
+    return _only(per_point.propensity_scored(Ranking.of(predicted, truth), _cut(k), propensity)[0])
 
 
 def psndcg_at(predicted: Any, truth: Any, propensity: Any, k: int) -> float:
@@ -67,7 +67,7 @@ def psndcg_at(predicted: Any, truth: Any, propensity: Any, k: int) -> float:
     >>> psndcg_at(CSR.from_rows([[1]], n_cols=2), both, [0.5, 0.25], k=1)
     1.0
     """
-    return _only(per_point.psndcg(Ranking.of(predicted, truth), _cut(k), propensity))
+    return _only(per_point.propensity_scored(Ranking.of(predicted, truth), _cut(k), propensity)[1])
 
 
 def edit_distance_at(predicted: Any, truth: Any, phrases: Any, k: int) -> float:
@@ -117,16 +117,16 @@ def average_precision(predicted: Any, truth: Any) -> float:
     return _only(per_point.average_precision(Ranking.of(predicted, truth)))
 
 
-def share_with_at_least(predicted: Any, truth: Any, n: int = 100) -> float:
+def share_with_at_least(predicted: Any, n: int = 100) -> float:
     """The share of points that were recommended at least `n` labels (MLRF §5.4: 100).
 
     >>> from broadmatch.data import CSR
-    >>> truth = CSR.from_rows([[0], [1]], n_cols=2)
-    >>> share_with_at_least(CSR.from_rows([[0, 1], []], n_cols=2), truth, n=2)
+    >>> share_with_at_least(CSR.from_rows([[0, 1], []], n_cols=2), n=2)
     0.5
     """
     Whole(1).check("n", n)
-    return _only(per_point.at_least(Ranking.of(predicted, truth), n))
+    scores = as_scores(predicted)
+    return float(np.mean(np.diff(scores.indptr) >= n))
 
 
 def _cut(k: int) -> NDArray[np.int64]:

@@ -51,24 +51,19 @@ def ndcg(ranking: Ranking, ks: NDArray[np.int64]) -> PerPoint:
     return PerPoint(ratio(found, _ideal_dcg(ranking, ks)))
 
 
-def psp(ranking: Ranking, ks: NDArray[np.int64], propensity: Any) -> PerPoint:
-    """Σ 1/p_l over the true labels among the first k, beside the best such sum there is."""
-    gain = _inverse(propensity, ranking.n_labels)
-    best = ranking.best_gains(gain)
-    return PerPoint(
-        kernels.gain_at(ranking.indptr, ranking.gains(gain), ks),
-        kernels.gain_at(ranking.truth.indptr, best, ks),
-    )
+def propensity_scored(ranking: Ranking, ks: NDArray[np.int64], propensity: Any) -> tuple[PerPoint, PerPoint]:
+    """PSP@k and PSnDCG@k: what the true labels among the first k earn, beside the most that could be earned.
 
-
-def psndcg(ranking: Ranking, ks: NDArray[np.int64], propensity: Any) -> PerPoint:
-    """Σ 1/(p_l log2(r+1)) over the true labels among the first k, beside the best; both over the ideal DCG@k."""
+    A label earns 1/p_l in the first; 1/(p_l log2(r+1)) in the second, where both sums are over the ideal DCG@k.
+    """
     gain, ideal = _inverse(propensity, ranking.n_labels), _ideal_dcg(ranking, ks)
-    best = ranking.best_gains(gain)
-    return PerPoint(
-        ratio(kernels.discounted_gain_at(ranking.indptr, ranking.gains(gain), ks), ideal),
-        ratio(kernels.discounted_gain_at(ranking.truth.indptr, best, ks), ideal),
+    earned, best, best_indptr = ranking.gains(gain), ranking.best_gains(gain), ranking.truth.indptr
+    psp = PerPoint(kernels.gain_at(ranking.indptr, earned, ks), kernels.gain_at(best_indptr, best, ks))
+    psndcg = PerPoint(
+        ratio(kernels.discounted_gain_at(ranking.indptr, earned, ks), ideal),
+        ratio(kernels.discounted_gain_at(best_indptr, best, ks), ideal),
     )
+    return psp, psndcg
 
 
 def one_error(ranking: Ranking) -> PerPoint:

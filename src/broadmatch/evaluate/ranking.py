@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, as_labels
+from broadmatch.data.convert import check_structure
 from broadmatch.errors import BadInput
 from broadmatch.kernels import metrics as kernels
 
@@ -24,7 +25,7 @@ class Ranking:
     @classmethod
     def of(cls, predicted: Any, truth: Any) -> "Ranking":
         """Check both matrices and rank: by score, equal scores by the lower label number."""
-        scores = _as_scores(predicted)
+        scores = as_scores(predicted)
         if not (isinstance(truth, CSR) or sp.issparse(truth)):
             raise BadInput(f"truth must be a CSR or a scipy sparse matrix, but it is a {type(truth).__name__}.")
         true, _ = as_labels(truth)
@@ -33,8 +34,6 @@ class Ranking:
                 f"predicted is {scores.n_rows:,} × {scores.n_cols:,} and truth is {true.n_rows:,} × {true.n_cols:,}; "
                 "both must be the same points by the same labels."
             )
-        if not scores.n_rows:
-            raise BadInput("There are no points to evaluate: predicted and truth have no rows.")
         ranked = kernels.rank_labels(scores.indptr, scores.indices, _falling(scores.data))
         return cls(scores.indptr, ranked, true)
 
@@ -81,7 +80,7 @@ def _falling(scores: NDArray[np.float32]) -> NDArray[np.uint32]:
     return np.where(bits >> 31, bits, bits ^ np.uint32(0x7FFFFFFF))
 
 
-def _as_scores(predicted: Any) -> CSR:
+def as_scores(predicted: Any) -> CSR:
     """Scores as CSR; a stored entry is a recommendation, whatever its score, zero and negative ones too."""
     if isinstance(predicted, CSR):
         scores = predicted
@@ -102,6 +101,9 @@ def _as_scores(predicted: Any) -> CSR:
             f"predicted must be a CSR or a scipy sparse matrix of scores, but it is a {type(predicted).__name__}; "
             "a dense table can be passed as scipy.sparse.csr_matrix(table), whose zeros are not recommended."
         )
+    check_structure(scores, "predicted")
+    if not scores.n_rows:
+        raise BadInput("There are no points to evaluate: predicted has no rows.")
     bad = np.isnan(scores.data)
     if bad.any():
         at = int(np.argmax(bad))

@@ -160,8 +160,7 @@ def _contributions(ranking: Ranking, ks: Sequence[int], propensity: Any, phrases
     cuts = np.array(ks, np.int64)
     at_k = {"P": per_point.precision(ranking, cuts), "nDCG": per_point.ndcg(ranking, cuts)}
     if propensity is not None:
-        at_k["PSP"] = per_point.psp(ranking, cuts, propensity)
-        at_k["PSnDCG"] = per_point.psndcg(ranking, cuts, propensity)
+        at_k["PSP"], at_k["PSnDCG"] = per_point.propensity_scored(ranking, cuts, propensity)
     at_k["recall"] = per_point.recall(ranking, cuts)
     if phrases is not None:
         at_k["edit distance"] = edit_distance(ranking, cuts, phrases)
