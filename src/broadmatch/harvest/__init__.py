@@ -1,0 +1,8 @@
+"""From a click log to labelled pages: clicks, nPMI weights, sparse beliefs."""
+
+from broadmatch.harvest.beliefs import objective, sparse_beliefs
+from broadmatch.harvest.clicks import Harvest, harvest
+from broadmatch.harvest.npmi import npmi
+from broadmatch.harvest.queries import normalise_query
+
+__all__ = ["Harvest", "harvest", "normalise_query", "npmi", "objective", "sparse_beliefs"]

@@ -1,0 +1,308 @@
+"""Click log to labelled pages: which queries led to clicks on which page, from logs larger than memory.
+
+Agrawal et al., "Multi-label learning with millions of labels" (MLRF), WWW 2013, §3.1: a query is a label of a page if
+it led to a click on it in the time window; rare queries are dropped; test pages have enough queries.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import CSR, ClickLog, Names
+from broadmatch.data.duck import clear_errors, connect
+from broadmatch.data.events import FAULTS, microseconds
+from broadmatch.errors import BadInput, BadParameter
+from broadmatch.harvest.queries import register_normalise
+from broadmatch.params import Flag, Number, OneOf, Whole
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+log = logging.getLogger("broadmatch")
+
+Moment = str | float | date | datetime
+
+# What became of a row that is no bad row; the faults of bad rows are smaller.
+_TAKEN, _OUTSIDE, _NOT_CLICKED, _UNKNOWN = 100, 101, 102, 103
+
+
+@dataclass(frozen=True)
+class Harvest:
+    """Click counts of labels (queries) on training and test pages, names sorted, and what was left out on the way."""
+
+    train_counts: CSR
+    test_counts: CSR
+    labels: Names
+    train_pages: Names
+    test_pages: Names
+    facts: Mapping[str, int]
+
+
+def harvest(
+    clicks: ClickLog,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    min_clicks: int = 5,
+    min_test_queries: int = 25,
+    split: str = "page",
+    test_share: float = 0.1,
+    split_time: Moment | None = None,
+    normalise: bool = True,
+    seed: int = 0,
+    pages: Iterable[str] | None = None,
+    memory_limit: str = "2GB",
+    temp_directory: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+) -> Harvest:
+    """Gather the labels of pages from a click log.
+
+    Clicks at `since` or later and before `until` count, on the known `pages` if these are given. Queries are spelled
+    alike (`normalise_query`), and those with fewer than `min_clicks` clicks in all are dropped.
+
+    With split "page", a page is for testing if a hash of its name and `seed` falls into `test_share` and it has more
+    than `min_test_queries` queries; one that has too few stays in training. Queries clicked on no training page are no
+    labels; they are dropped from the test pages and counted. With split "time", clicks before `split_time` train
+    (`min_clicks` counts these only), and the labels clicked from then on are the truth of every page with more than
+    `min_test_queries` of them, whether or not it was in training.
+
+    The result is the same for every `n_jobs` and order of the rows. `facts` counts what was left out.
+    """
+    _check(min_clicks, min_test_queries, split, test_share, normalise, seed)
+    window = _window(clicks, since, until, split, split_time)
+    clicks.check_packed()
+    with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors(clicks.files):
+        facts = _scan(db, clicks, window, pages)
+        facts |= _choose_labels(db, normalise, min_clicks)
+        counts = _Counts.fetch(db, split, test_share, seed)
+    train, test, more = counts.split(split, min_test_queries)
+    facts |= more
+    labels = np.flatnonzero(np.bincount(counts.label[train], minlength=len(counts.labels)))
+    test_inside = test & np.isin(counts.label, labels)
+    facts["test_labels_outside"] = int(test.sum() - test_inside.sum())
+    train_counts, train_pages = counts.matrix(train, labels)
+    test_counts, test_pages = counts.matrix(test_inside, labels)
+    found = Harvest(train_counts, test_counts, _take(counts.labels, labels), train_pages, test_pages, facts)
+    _report(found)
+    return found
+
+
+def _check(min_clicks: int, min_test_queries: int, split: str, test_share: float, normalise: bool, seed: int) -> None:
+    Whole(1).check("min_clicks", min_clicks)
+    Whole(0).check("min_test_queries", min_test_queries)
+    OneOf(("page", "time")).check("split", split)
+    Number(0, 1).check("test_share", test_share)
+    Flag().check("normalise", normalise)
+    Whole().check("seed", seed)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Times in microseconds since 1970; `late` is where the test begins, if it is a matter of time."""
+
+    since: int | None
+    until: int | None
+    late: int | None
+
+
+def _window(
+    clicks: ClickLog, since: Moment | None, until: Moment | None, split: str, split_time: Moment | None
+) -> _Window:
+    if split == "time" and split_time is None:
+        raise BadParameter("split_time must be given with split='time': clicks from then on are for testing.")
+    given = {"since": since, "until": until, "split_time": split_time if split == "time" else None}
+    for name, moment in given.items():
+        if moment is not None and "time" not in clicks.columns:
+            raise BadInput(f"{name} needs times, but {clicks.files[0]} has no column for our 'time'.")
+    window = _Window(*(None if moment is None else microseconds(moment) for moment in given.values()))
+    if window.since is not None and window.until is not None and window.since >= window.until:
+        raise BadParameter(f"since must be before until, but they are {since!r} and {until!r}.")
+    return window
+
+
+def _scan(db: "DuckDBPyConnection", clicks: ClickLog, window: _Window, pages: Iterable[str] | None) -> dict[str, int]:
+    """Read the log once: clicks of every query on every page (table `pairs`), and how many rows were not taken."""
+    left_out = [f"WHEN fault IS NOT NULL THEN fault WHEN clicks = 0 THEN {_NOT_CLICKED}"]
+    if window.since is not None:
+        left_out.append(f"WHEN time < {window.since} THEN {_OUTSIDE}")
+    if window.until is not None:
+        left_out.append(f"WHEN time >= {window.until} THEN {_OUTSIDE}")
+    if pages is not None:
+        _load_pages(db, pages)
+        left_out.append(f"WHEN page NOT IN (FROM known) THEN {_UNKNOWN}")
+    late = "false" if window.late is None else f"time >= {window.late}"
+    rows = f"(FROM ({clicks.sql(store_rejects=True)}) SELECT *, CASE {' '.join(left_out)} ELSE {_TAKEN} END AS fate)"
+    # Rows that are not taken have no query and no page here, so that each fate is one group.
+    db.execute(f"""
+        CREATE TABLE pairs AS
+        FROM (FROM {rows} SELECT fate, clicks, CASE WHEN fate = {_TAKEN} THEN query END AS query,
+            CASE WHEN fate = {_TAKEN} THEN page END AS page, fate = {_TAKEN} AND {late} AS late)
+        SELECT fate, query, page, late, CAST(sum(clicks) AS BIGINT) AS clicks, count(*) AS n_rows GROUP BY ALL""")
+    fates = dict(db.execute("FROM pairs SELECT fate, CAST(sum(n_rows) AS BIGINT) GROUP BY fate").fetchall())
+    faults = {fate: n for fate, n in fates.items() if fate in FAULTS}
+    good = sum(fates.values()) - sum(faults.values())
+    clicks.settle(db, good, faults)
+    return {
+        "rows": good + clicks.rejects.count,
+        "bad_rows": clicks.rejects.count,
+        "rows_not_clicked": fates.get(_NOT_CLICKED, 0),
+        "rows_outside_window": fates.get(_OUTSIDE, 0),
+        "rows_on_unknown_pages": fates.get(_UNKNOWN, 0),
+    }
+
+
+def _load_pages(db: "DuckDBPyConnection", pages: Iterable[str]) -> None:
+    import pyarrow as pa
+
+    db.register("given_pages", pa.table({"page": pa.array(list(pages), pa.string())}))
+    db.execute("CREATE TABLE known AS FROM given_pages SELECT DISTINCT page")
+    db.unregister("given_pages")
+
+
+def _choose_labels(db: "DuckDBPyConnection", normalise: bool, min_clicks: int) -> dict[str, int]:
+    """Number the queries that are frequent enough, by name (tables `labels` and `spellings`)."""
+    spelled = register_normalise(db).format("query") if normalise else "query"
+    db.execute(f"""
+        CREATE TABLE spellings AS
+        FROM (FROM pairs SELECT query, CAST(sum(clicks) FILTER (NOT late) AS BIGINT) AS clicks
+            WHERE fate = {_TAKEN} GROUP BY query)
+        SELECT query, {spelled} AS label, coalesce(clicks, 0) AS clicks""")
+    db.execute(f"""
+        CREATE TABLE labels AS
+        FROM (FROM spellings SELECT label WHERE label != '' GROUP BY label HAVING sum(clicks) >= {int(min_clicks)}
+            ORDER BY label)
+        SELECT label, CAST(row_number() OVER () - 1 AS INTEGER) AS number""")
+    queries, nameless, labels = _one(
+        db, "FROM spellings SELECT count(DISTINCT label), count(*) FILTER (label = ''), (FROM labels SELECT count(*))"
+    )
+    if not labels:
+        raise BadInput(
+            f"None of the {queries:,} queries has at least {min_clicks} clicks; "
+            "check the time window and the known pages, or lower min_clicks."
+        )
+    return {"queries": queries, "queries_without_letters": nameless, "queries_too_rare": queries - labels}
+
+
+def _one(db: "DuckDBPyConnection", sql: str) -> tuple[Any, ...]:
+    return db.execute(sql).fetchall()[0]
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Clicks of each label on each page, by rising page, label and lateness."""
+
+    page: NDArray[np.int32]
+    label: NDArray[np.int32]
+    late: NDArray[np.bool_]
+    clicks: NDArray[np.float32]
+    pages: Names
+    labels: Names
+    drawn: NDArray[np.bool_]  # which pages the hash draws for testing
+
+    @classmethod
+    def fetch(cls, db: "DuckDBPyConnection", split: str, test_share: float, seed: int) -> "_Counts":
+        db.execute(f"""
+            CREATE TABLE pages AS
+            FROM (FROM pairs SEMI JOIN (spellings JOIN labels USING (label)) USING (query)
+                SELECT DISTINCT page WHERE fate = {_TAKEN} ORDER BY page)
+            SELECT page, CAST(row_number() OVER () - 1 AS INTEGER) AS number""")
+        db.execute("""
+            CREATE TABLE counts AS
+            FROM pairs JOIN (FROM spellings JOIN labels USING (label) SELECT query, number AS label) USING (query)
+                JOIN (FROM pages SELECT page, number) USING (page)
+            SELECT number AS page, label, late, CAST(sum(clicks) AS FLOAT) AS clicks GROUP BY ALL""")
+        db.execute("DROP TABLE pairs; DROP TABLE spellings")
+        (n,) = _one(db, "FROM counts SELECT count(*)")
+        page, label = np.empty(n, np.int32), np.empty(n, np.int32)
+        late, counted = np.empty(n, np.bool_), np.empty(n, np.float32)
+        at = 0
+        for batch in _batches(db, "FROM counts SELECT * ORDER BY page, label, late"):
+            stop = at + len(batch)
+            columns = zip((page, label, late, counted), batch.columns, strict=True)
+            for ours, theirs in columns:
+                ours[at:stop] = theirs.to_numpy(zero_copy_only=False)
+            at = stop
+        labels = _names(db, "FROM labels SELECT label ORDER BY number")
+        pages = _names(db, "FROM pages SELECT page ORDER BY number")
+        return cls(page, label, late, counted, pages, labels, _draw(db, len(pages), test_share, seed))
+
+    def split(self, split: str, min_test_queries: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, int]]:
+        """Which entries are for training and which for testing, and how many pages had too few queries to test."""
+        candidates = self.late if split == "time" else self.drawn[self.page]
+        n_queries = np.bincount(self.page[candidates], minlength=len(self.pages))
+        enough = n_queries > min_test_queries
+        test = candidates & enough[self.page]
+        train = ~(self.late if split == "time" else test)
+        return train, test, {"test_pages_too_small": int(np.count_nonzero((n_queries > 0) & ~enough))}
+
+    def matrix(self, chosen: NDArray[np.bool_], labels: NDArray[np.int64]) -> tuple[CSR, Names]:
+        """The chosen entries as rows of the pages that have any; `labels` are the columns, in their order."""
+        columns = np.searchsorted(labels, self.label[chosen]).astype(np.int32)
+        lengths = np.bincount(self.page[chosen], minlength=len(self.pages))
+        kept = np.flatnonzero(lengths)
+        indptr = np.zeros(len(kept) + 1, np.int64)
+        np.cumsum(lengths[kept], out=indptr[1:])
+        return CSR(indptr, columns, self.clicks[chosen], len(labels)), _take(self.pages, kept)
+
+
+def _draw(db: "DuckDBPyConnection", n: int, share: float, seed: int) -> NDArray[np.bool_]:
+    """Draw pages by the first 32 bits of the MD5 of "seed:page": the same on every machine and for every order."""
+    drawn = np.empty(n, np.bool_)
+    limit = round(share * 2**32)
+    at = 0
+    hashed = f"substr(md5(concat('{int(seed)}:', page)), 1, 8)"
+    for batch in _batches(db, f"FROM pages SELECT CAST(concat('0x', {hashed}) AS BIGINT) < {limit} ORDER BY number"):
+        drawn[at : at + len(batch)] = batch.column(0).to_numpy(zero_copy_only=False)
+        at += len(batch)
+    return drawn
+
+
+def _batches(db: "DuckDBPyConnection", sql: str) -> Iterable[Any]:
+    import pyarrow as pa
+
+    reader: Iterable[Any] = pa.RecordBatchReader.from_stream(db.sql(sql))
+    return reader
+
+
+def _names(db: "DuckDBPyConnection", sql: str) -> Names:
+    """A column of text, without making a Python string of each."""
+    import pyarrow as pa
+
+    texts, lengths = [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
+    for batch in _batches(db, sql):
+        column = batch.column(0).cast(pa.large_string())
+        _, offsets, content = column.buffers()
+        ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+        lengths.append(np.diff(ends))
+        if content is not None:
+            texts.append(np.frombuffer(content, np.uint8)[ends[0] : ends[-1]].copy())
+    offsets = np.zeros(sum(map(len, lengths)) + 1, np.int64)
+    np.cumsum(np.concatenate(lengths), out=offsets[1:])
+    return Names(np.concatenate(texts), offsets)
+
+
+def _take(names: Names, positions: NDArray[np.int64]) -> Names:
+    """The names at the given positions, without making a Python string of each."""
+    lengths = np.diff(names.offsets)[positions]
+    offsets = np.zeros(len(positions) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    where = np.arange(offsets[-1]) + np.repeat(names.offsets[positions] - offsets[:-1], lengths)
+    return Names(names.text[where], offsets)
+
+
+def _report(found: Harvest) -> None:
+    log.info(
+        "Harvested %d labels on %d training pages and %d test pages (%s).",
+        len(found.labels),
+        len(found.train_pages),
+        len(found.test_pages),
+        ", ".join(f"{name.replace('_', ' ')}: {n:,}" for name, n in found.facts.items()),
+    )
+    if not len(found.test_pages):
+        log.warning("No page is left for testing; lower min_test_queries or raise test_share.")

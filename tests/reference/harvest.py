@@ -1,0 +1,64 @@
+"""The harvest of a click log on a list of rows, step by step as `broadmatch.harvest.harvest` describes it."""
+
+import hashlib
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+from broadmatch.harvest.queries import normalise_query
+
+
+class Click(NamedTuple):
+    query: str
+    page: str
+    time: int
+    clicks: int
+
+
+Labels = dict[str, dict[str, int]]
+"""Clicks by page and label."""
+
+
+def drawn(page: str, share: float, seed: int) -> bool:
+    """Whether the hash draws the page for testing."""
+    return int(hashlib.md5(f"{seed}:{page}".encode(), usedforsecurity=False).hexdigest()[:8], 16) < round(share * 2**32)
+
+
+def gather(rows: list[Click]) -> Labels:
+    """Clicks of every normalised query on every page."""
+    found: Labels = defaultdict(Counter)
+    for row in rows:
+        label = normalise_query(row.query)
+        if label and row.clicks:
+            found[row.page][label] += row.clicks
+    return found
+
+
+def frequent(found: Labels, min_clicks: int) -> set[str]:
+    """The labels with enough clicks in all."""
+    totals: Counter[str] = Counter()
+    for labels in found.values():
+        totals.update(labels)
+    return {label for label, n in totals.items() if n >= min_clicks}
+
+
+def keep(found: Labels, labels: set[str]) -> Labels:
+    """Only these labels, and the pages that have any."""
+    kept = {page: {label: n for label, n in of.items() if label in labels} for page, of in found.items()}
+    return {page: of for page, of in kept.items() if of}
+
+
+def by_page(rows: list[Click], min_clicks: int, min_queries: int, share: float, seed: int) -> tuple[Labels, Labels]:
+    """Training and test pages."""
+    found = gather(rows)
+    found = keep(found, frequent(found, min_clicks))
+    test = {page: of for page, of in found.items() if drawn(page, share, seed) and len(of) > min_queries}
+    train = {page: of for page, of in found.items() if page not in test}
+    return train, keep(test, {label for of in train.values() for label in of})
+
+
+def by_time(rows: list[Click], min_clicks: int, min_queries: int, split_time: int) -> tuple[Labels, Labels]:
+    """Labels before and from `split_time` on."""
+    early = gather([row for row in rows if row.time < split_time])
+    labels = frequent(early, min_clicks)
+    late = keep(gather([row for row in rows if row.time >= split_time]), labels)
+    return keep(early, labels), {page: of for page, of in late.items() if len(of) > min_queries}
