@@ -1,0 +1,142 @@
+"""Harvested labels and the pages they belong to, joined into data sets for training and testing."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import CSR, Dataset, Names, as_features
+from broadmatch.errors import BadInput, BadParameter
+from broadmatch.harvest.beliefs import sparse_beliefs
+from broadmatch.harvest.clicks import Harvest
+from broadmatch.harvest.npmi import npmi
+from broadmatch.params import OneOf
+
+log = logging.getLogger("broadmatch")
+
+
+class NamedPage(Protocol):
+    """What a page has to have."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def html(self) -> Any: ...
+
+
+class Vectorizer(Protocol):
+    """What turns pages into rows of features."""
+
+    def fit_transform(self, pages: Any, /) -> Any: ...
+
+    def transform(self, pages: Any, /) -> Any: ...
+
+
+Pages = Iterable[NamedPage] | Callable[[], Iterable[NamedPage]]
+
+
+def build_datasets(
+    harvest: Harvest, pages: Pages, vectorizer: Vectorizer, *, weights: str = "plain", n_jobs: int | None = None
+) -> tuple[Dataset, Dataset]:
+    """Join labels with pages: a data set for training and one for testing, rows in the order of the pages.
+
+    `pages` is gone through twice, one page at a time: give a list, or a function that opens the pages anew, such as
+    `lambda: read_pages("pages/")`. The `vectorizer` is fitted on the training pages, unless it is fitted already. The
+    training labels weigh 1 each ("plain"), their nPMI ("npmi"), or are beliefs with missing labels filled in
+    ("beliefs"); both learn from every harvested page, also from those without HTML. The test labels weigh 1 always.
+    Pages that were clicked but whose HTML is not there are left out, and how many is logged.
+    """
+    OneOf(("plain", "npmi", "beliefs")).check("weights", weights)
+    opened = _opener(pages)
+    X, rows = _vectorize(opened, harvest.train_pages, vectorizer, "training", fit=not _is_fitted(vectorizer))
+    Y = _weigh(harvest.train_counts, weights, n_jobs)
+    features = _feature_names(vectorizer, X.n_cols)
+    train = Dataset(X, Y.take(rows), harvest.labels, features, harvest.train_pages.take(rows))
+    X, rows = _vectorize(opened, harvest.test_pages, vectorizer, "test", fit=False, n_cols=X.n_cols)
+    Y = _plain(harvest.test_counts)
+    return train, Dataset(X, Y.take(rows), harvest.labels, features, harvest.test_pages.take(rows))
+
+
+def _opener(pages: Pages) -> Callable[[], Iterable[NamedPage]]:
+    if callable(pages):
+        return pages
+    if isinstance(pages, Iterator):
+        raise BadParameter(
+            "pages must be something that can be gone through twice, but it is an iterator; "
+            "give a list, or a function that opens the pages anew."
+        )
+    return lambda: pages
+
+
+class _Chosen:
+    """The HTML of the pages that are wanted, each once; `rows` are their positions among the wanted names."""
+
+    def __init__(self, opened: Callable[[], Iterable[NamedPage]], wanted: Names) -> None:
+        self._opened, self._wanted = opened, {name: row for row, name in enumerate(wanted)}
+        self.rows: list[int] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        self.rows = []
+        left = dict(self._wanted)
+        for page in self._opened():
+            row = left.pop(page.name, None)
+            if row is not None:
+                self.rows.append(row)
+                yield page.html
+
+
+def _vectorize(
+    opened: Callable[[], Iterable[NamedPage]],
+    wanted: Names,
+    vectorizer: Vectorizer,
+    what: str,
+    *,
+    fit: bool,
+    n_cols: int | None = None,
+) -> tuple[CSR, NDArray[np.int64]]:
+    """Features of the wanted pages that are there, and their positions among the wanted names."""
+    if not len(wanted) and n_cols is not None:
+        return CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n_cols), np.empty(0, np.int64)
+    chosen = _Chosen(opened, wanted)
+    X = as_features(vectorizer.fit_transform(chosen) if fit else vectorizer.transform(chosen))
+    rows = np.array(chosen.rows, np.int64)
+    if X.n_rows != len(rows):
+        raise BadInput(f"The vectorizer made {X.n_rows:,} rows of {len(rows):,} {what} pages; it must make one a page.")
+    missing = len(wanted) - len(rows)
+    if missing == len(wanted):
+        raise BadInput(
+            f"None of the {len(wanted):,} clicked {what} pages, such as {wanted[0]!r}, is among the pages; "
+            "their names must be those of the log."
+        )
+    if missing:
+        log.warning("%d of %d clicked %s pages have no HTML and are left out.", missing, len(wanted), what)
+    return X, rows
+
+
+def _is_fitted(vectorizer: Vectorizer) -> bool:
+    """Whether it is fitted, as scikit-learn tells it: by its own word, or by an attribute like `vocabulary_`."""
+    says = getattr(vectorizer, "__sklearn_is_fitted__", None)
+    if says is not None:
+        return bool(says())
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(vectorizer))
+
+
+def _feature_names(vectorizer: Vectorizer, n_cols: int) -> Names | None:
+    names: Any = getattr(vectorizer, "vocabulary", None)
+    if not isinstance(names, Names):
+        give = getattr(vectorizer, "get_feature_names_out", None)
+        names = None if give is None else Names.of(map(str, give()))
+    return names if names is not None and len(names) == n_cols else None
+
+
+def _weigh(counts: CSR, weights: str, n_jobs: int | None) -> CSR:
+    if weights == "npmi":
+        return npmi(counts)
+    return sparse_beliefs(_plain(counts), n_jobs=n_jobs) if weights == "beliefs" else _plain(counts)
+
+
+def _plain(counts: CSR) -> CSR:
+    return counts._replace(data=np.ones(counts.nnz, np.float32))
