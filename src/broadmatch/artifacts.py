@@ -34,6 +34,7 @@ KINDS = {
     "dataset": "broadmatch.data:Dataset",
     "page_vectorizer": "broadmatch.features:PageVectorizer",
     "mlrf": "broadmatch.labels:MLRF",
+    "mlrf_tree": "broadmatch.labels.mlrf:Tree",
     "recommender": "broadmatch.labels:Recommender",
 }
 """Where the class of each kind lives; `load` imports it on demand."""
@@ -54,15 +55,10 @@ class State:
 
 
 class Saveable(Protocol):
-    """What `save` takes, and what `load` gives back."""
+    """What `save` takes; its class also has `from_state(state)`, which `load` calls."""
 
     def to_state(self) -> State:
         """Give everything that has to be kept."""
-        ...
-
-    @classmethod
-    def from_state(cls, state: State) -> "Saveable":
-        """Make the object again."""
         ...
 
 
@@ -84,11 +80,16 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     With `verify`, every file is read once and compared with its sha256; without, only sizes and types are.
     """
     state = load_state(path, verify=verify)
-    module, _, name = KINDS[state.kind].partition(":")
     try:
-        return getattr(importlib.import_module(module), name).from_state(state)
+        return restore(state)
     except KeyError as error:
         raise BadArtifact(f"{path} is damaged: it has no {error}; copy or train the folder again.") from error
+
+
+def restore(state: State) -> Any:
+    """Make the object that `state` describes."""
+    module, _, name = KINDS[state.kind].partition(":")
+    return getattr(importlib.import_module(module), name).from_state(state)
 
 
 def load_state(path: str | os.PathLike[str], *, verify: bool = True) -> State:

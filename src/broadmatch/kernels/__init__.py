@@ -7,6 +7,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -1,0 +1,251 @@
+"""Multi-label random forest (Agrawal et al., WWW 2013): millions of labels, logarithmic prediction, learned from
+positive labels alone."""
+
+import hashlib
+import logging
+import os
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch import artifacts, progress
+from broadmatch.data import CSR, Names
+from broadmatch.errors import BadArtifact
+from broadmatch.kernels.forest import predict_row, predict_rows
+from broadmatch.kernels.mlrf import bootstrap, grow_tree
+from broadmatch.kernels.random import seed_stream
+from broadmatch.labels.base import LabelModel, Row
+from broadmatch.labels.mlrf_explain import Explanation, explain
+from broadmatch.parallel import Stop, blocks, map_threads
+from broadmatch.params import Flag, Number, Rule, Whole
+
+log = logging.getLogger("broadmatch")
+_BLOCK = 256
+
+
+class Tree(NamedTuple):
+    """One tree, as `grow_tree` returns it."""
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float32]
+    child: NDArray[np.int32]
+    leaf_ptr: NDArray[np.int64]
+    leaf_label: NDArray[np.int32]
+    leaf_share: NDArray[np.float32]
+    point_ptr: NDArray[np.int64]
+    point: NDArray[np.int32]
+
+
+class Forest(NamedTuple):
+    """All trees in one: nodes, leaves and points behind each other; `roots` says where each tree starts."""
+
+    roots: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float32]
+    child: NDArray[np.int32]
+    leaf_ptr: NDArray[np.int64]
+    leaf_label: NDArray[np.int32]
+    leaf_share: NDArray[np.float32]
+    point_ptr: NDArray[np.int64]
+    point: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, trees: list[Tree]) -> "Forest":
+        nodes = _offsets([len(t.feature) for t in trees])
+        leaves = _offsets([len(t.leaf_ptr) - 1 for t in trees])
+        child = [
+            np.where(t.feature >= 0, t.child + nodes[i], t.child + leaves[i]).astype(np.int32)
+            for i, t in enumerate(trees)
+        ]
+        return cls(
+            nodes[:-1],
+            np.concatenate([t.feature for t in trees]),
+            np.concatenate([t.threshold for t in trees]),
+            np.concatenate(child),
+            _joined_ptr([t.leaf_ptr for t in trees]),
+            np.concatenate([t.leaf_label for t in trees]),
+            np.concatenate([t.leaf_share for t in trees]),
+            _joined_ptr([t.point_ptr for t in trees]),
+            np.concatenate([t.point for t in trees]),
+        )
+
+
+class MLRF(LabelModel):
+    """Multi-label random forest: each tree splits the points by one feature at a time, each leaf votes.
+
+    A node is a bag of labels and a split is chosen to make both sides' bags pure (Gini, Algorithm 1). Only
+    labels that are there count: a missing label is not taken for a wrong one. Labels may be beliefs in [0, 1]
+    (`broadmatch.harvest.sparse_beliefs`). The score of a label is its mean vote over the leaves' points.
+
+    n_trees: trees in the forest; more is better and slower.
+    max_leaf: a node of at most this many points is not split any more.
+    features_per_node: how many of a node's features are tried; few make trees differ, many make each good.
+    balance: the smaller side of a split keeps at least this share of the node's points.
+    bootstrap: each tree sees points drawn with replacement; otherwise all of them.
+    leaf_labels: a leaf keeps its strongest labels only.
+    n_jobs: threads; None takes every core. The model does not depend on it.
+
+    >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
+    >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]]
+    >>> model = MLRF(n_trees=4, max_leaf=2, bootstrap=False).fit(X, Y)
+    >>> labels, scores = model.predict_one([0, 1], k=2)
+    >>> [(model.label_names_[i], float(s)) for i, s in zip(labels, scores)]
+    [('taxi', 1.0), ('airport taxi', 0.5)]
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        "n_trees": Whole(1),
+        "max_leaf": Whole(1),
+        "features_per_node": Whole(1),
+        "balance": Number(0, 0.5),
+        "bootstrap": Flag(),
+        "leaf_labels": Whole(1),
+        "seed": Whole(0, 2**32 - 1),
+        "n_jobs": Whole(-1, none=True),
+    }
+    _shaping = ("max_leaf", "features_per_node", "balance", "bootstrap", "leaf_labels", "seed")
+
+    forest_: Forest
+    train_labels_: CSR
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 50,
+        max_leaf: int = 10,
+        features_per_node: int = 100,
+        balance: float = 0.005,
+        bootstrap: bool = False,
+        leaf_labels: int = 100,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.max_leaf = max_leaf
+        self.features_per_node = features_per_node
+        self.balance = balance
+        self.bootstrap = bootstrap
+        self.leaf_labels = leaf_labels
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def explain(self, x: Any, label: int | str, n_voters: int = 5) -> Explanation:
+        """Why `label` is, or is not, recommended for the row `x`: every leaf reached, the tests on the way there,
+        and the training points in it that voted for the label (MLRF §5.5: how to debug a bad recommendation)."""
+        self._check_fitted()
+        indices, values = self._row(x)
+        return explain(self.forest_, self.train_labels_, indices, values, self._label(label), self, n_voters)
+
+    def to_state(self) -> artifacts.State:
+        arrays: dict[str, NDArray[Any]] = dict(self.forest_._asdict())
+        y = self.train_labels_
+        arrays |= {"y_indptr": y.indptr, "y_indices": y.indices, "y_data": y.data}
+        for key, names in _names_of(self).items():
+            arrays |= {f"{key}_text": names.text, f"{key}_offsets": names.offsets}
+        facts = {"n_features": self.n_features_in_, "n_labels": y.n_cols}
+        return artifacts.State("mlrf", self.get_params(), arrays, facts)
+
+    @classmethod
+    def from_state(cls, state: artifacts.State) -> "MLRF":
+        model, a = cls(**state.params), state.arrays
+        model.n_features_in_ = state.facts["n_features"]
+        model.forest_ = Forest(*(a[name] for name in Forest._fields))
+        model.train_labels_ = CSR(a["y_indptr"], a["y_indices"], a["y_data"], state.facts["n_labels"])
+        for key in ("labels", "features", "points"):
+            names = Names(a[f"{key}_text"], a[f"{key}_offsets"]) if f"{key}_text" in a else None
+            setattr(model, f"{key[:-1]}_names_", names)
+        return model
+
+    def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
+        stop = Stop()
+        folder = None if checkpoint is None else Path(checkpoint)
+        identity = "" if folder is None else _fingerprint(X, Y, {n: getattr(self, n) for n in self._shaping})
+        labelled = (np.diff(Y.indptr) > 0).astype(np.float32)
+
+        def grow(number: int) -> Tree:
+            kept = None if folder is None else _open_tree(folder, number, identity)
+            if kept is not None:
+                return kept
+            weights = labelled.copy()
+            seed = np.uint64(self.seed * 1_000_003 + number)
+            if self.bootstrap:
+                bootstrap(weights, int(labelled.sum()), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
+            tree = Tree(*grow_tree(X.indptr, X.indices, X.data, X.n_cols, Y.indptr, Y.indices, Y.data, Y.n_cols,
+                                   weights, self.features_per_node, self.max_leaf, float(self.balance),
+                                   self.leaf_labels, seed, stop.flag))  # fmt: skip
+            if folder is not None and not stop.flag[0]:
+                _keep_tree(folder, number, identity, tree)
+            return tree
+
+        trees = []
+        with progress.task("Growing trees", total=self.n_trees, unit="trees") as bar:
+            for tree in map_threads(grow, range(self.n_trees), self.n_jobs, stop):
+                trees.append(tree)
+                bar.advance()
+        self.forest_ = Forest.of(trees)
+        self.train_labels_ = Y
+
+    def _best(self, X: CSR, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        k = min(k, len(self.label_names_))
+        labels = np.zeros((X.n_rows, k), np.int32)
+        scores = np.zeros((X.n_rows, k), np.float32)
+        found = np.zeros(X.n_rows, np.int64)
+
+        def predict(block: tuple[int, int]) -> None:
+            start, stop = block
+            predict_rows(X.indptr, X.indices, X.data, start, stop, *self.forest_[:7], labels, scores, found)
+
+        for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), self.n_jobs):
+            pass
+        return labels, scores, found
+
+    def _best_of_row(self, indices: NDArray[np.int32], values: NDArray[np.float32], k: int) -> Row:
+        labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
+        n = predict_row(indices, values, *self.forest_[:7], labels, scores)
+        return labels[:n], scores[:n]
+
+
+def _names_of(model: MLRF) -> dict[str, Names]:
+    named = {"labels": model.label_names_, "features": model.feature_names_, "points": model.point_names_}
+    return {key: names for key, names in named.items() if names is not None}
+
+
+def _offsets(lengths: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def _joined_ptr(pointers: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    starts = _offsets([int(p[-1]) for p in pointers])
+    return np.concatenate([np.zeros(1, np.int64), *(p[1:] + starts[i] for i, p in enumerate(pointers))])
+
+
+def _fingerprint(X: CSR, Y: CSR, shaping: dict[str, Any]) -> str:
+    """Names the data and every parameter that shapes a tree: trees of another fingerprint are other trees."""
+    digest = hashlib.sha256(repr((sorted(shaping.items()), X.n_cols, Y.n_cols)).encode())
+    for matrix in (X, Y):
+        for array in matrix[:3]:
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _tree_folder(folder: Path, number: int) -> Path:
+    return folder / f"tree_{number:05d}"
+
+
+def _keep_tree(folder: Path, number: int, identity: str, tree: Tree) -> None:
+    state = artifacts.State("mlrf_tree", {}, tree._asdict(), {"identity": identity})
+    artifacts.save(state, _tree_folder(folder, number))
+
+
+def _open_tree(folder: Path, number: int, identity: str) -> Tree | None:
+    place = _tree_folder(folder, number)
+    if not place.exists():
+        return None
+    state = artifacts.load_state(place)
+    if state.kind != "mlrf_tree" or state.facts.get("identity") != identity:
+        raise BadArtifact(
+            f"{place} was grown from other data or with other parameters: remove {folder}, or go on with those."
+        )
+    return Tree(*(state.arrays[name] for name in Tree._fields))
