@@ -113,7 +113,8 @@ def test_the_reader_of_imports_sees_every_form(tmp_path, monkeypatch):
 def loaded_by(code):
     """Which heavy packages are imported after running `code` in a fresh interpreter."""
     shown = f"{code}\nimport sys\nprint(*[m for m in {HEAVY!r} if m in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()[-1].split()
 
 
