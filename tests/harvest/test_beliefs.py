@@ -18,7 +18,6 @@ from broadmatch.harvest.top import top_mask
 from broadmatch.kernels.beliefs import belief_rows, falling_order
 from tests.reference import beliefs as reference
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 shapes = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=9)
 plain = arrays(np.float32, shapes, elements=st.sampled_from([0.0, 0.0, 1.0]))
 weighted = arrays(np.float32, shapes, elements=st.sampled_from([0.0, 0.0, 0.25, 1.0, 3.0, 1e-3, 1e6]))
@@ -167,9 +166,8 @@ def test_negative_labels_are_refused() -> None:
         sparse_beliefs(Y)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the real data sets (../shared/data) are not here")
-def test_hidden_labels_of_eurlex_come_back() -> None:
-    with gzip.open(SHARED / "eurlex-4k" / "train.txt.gz", "rt") as lines:
+def test_hidden_labels_of_eurlex_come_back(shared_data: Path) -> None:
+    with gzip.open(shared_data / "eurlex-4k" / "train.txt.gz", "rt") as lines:
         _, _, n_labels = map(int, next(lines).split())
         rows = [[int(label) for label in line.split(" ", 1)[0].split(",") if label] for line in lines]
     true = CSR.from_rows(rows, n_labels).to_scipy()[::4].tocoo()
