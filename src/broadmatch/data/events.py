@@ -144,41 +144,44 @@ class ClickLog:
     def settle(self, db: "DuckDBPyConnection", good: int, faults: Mapping[int, int]) -> None:
         """After a scan with `store_rejects`: file the bad rows, of which `faults` has the counts, and report them.
 
-        A thousand rows are filed one by one; of the others only the number is.
+        A thousand lines that cannot be split and a thousand rows with bad values are filed one by one; of the others
+        only the number is.
         """
         with clear_errors(self.files):
-            room = _KEPT - self._settle_malformed(db)
+            self._settle_malformed(db)
+            shown = self._shown(db, _KEPT // len(faults)) if faults else {}
             for fault, count in sorted(faults.items()):
-                wanted = max(0, min(room, count))
-                some = f"FROM ({self.sql()}) SELECT file, row WHERE fault = {int(fault)} LIMIT {wanted}"
-                found = db.execute(some).fetchall() if wanted else []
-                for file, row in sorted(found, key=str):
-                    self.rejects.add(file, None, FAULTS[fault], row or "")
-                room -= len(found)
-                if count > len(found):
-                    self.rejects.add(self._place(), None, FAULTS[fault], "", count - len(found))
+                for kept in shown[fault]:
+                    self.rejects.add(kept["file"], None, FAULTS[fault], kept["row"] or "")
+                if count > len(shown[fault]):
+                    self.rejects.add(self._place(), None, FAULTS[fault], "", count - len(shown[fault]))
         self.rejects.finish(good)
 
-    def _settle_malformed(self, db: "DuckDBPyConnection") -> int:
-        """File the lines that DuckDB could not split into fields; how many were filed one by one."""
+    def _shown(self, db: "DuckDBPyConnection", n: int) -> dict[int, list[dict[str, str]]]:
+        """The first `n` rows of each fault, by file and text, in one more scan."""
+        first = f"min(struct_pack(file := file, row := row), {n})"
+        return dict(
+            db.execute(f"FROM ({self.sql()}) SELECT fault, {first} WHERE fault IS NOT NULL GROUP BY fault").fetchall()
+        )
+
+    def _settle_malformed(self, db: "DuckDBPyConnection") -> None:
+        """File the lines that DuckDB could not split into fields."""
         tables = {name for (name,) in db.execute("FROM duckdb_tables() SELECT table_name").fetchall()}
         if "reject_errors" not in tables:
-            return 0
+            return
         db.execute(
             """CREATE OR REPLACE TEMP TABLE malformed AS FROM reject_errors JOIN reject_scans USING (scan_id, file_id)
             SELECT any_value(file_path) AS file, line, min(CAST(error_type AS VARCHAR)) AS why,
                 any_value(csv_line) AS row
             GROUP BY scan_id, file_id, line"""
         )
-        kept = db.execute(f"FROM malformed ORDER BY file, line LIMIT {_KEPT}").fetchall()
-        for file, line, why, row in kept:
+        for file, line, why, row in db.execute(f"FROM malformed ORDER BY file, line LIMIT {_KEPT}").fetchall():
             self.rejects.add(file, line, _in_words(why), (row or "").rstrip("\r\n"))
         rest = (
             f"FROM (FROM malformed ORDER BY file, line OFFSET {_KEPT}) SELECT why, count(*) GROUP BY why ORDER BY why"
         )
         for why, count in db.execute(rest).fetchall():
             self.rejects.add(self._place(), None, _in_words(why), "", count)
-        return len(kept)
 
     def _place(self) -> str:
         """Where rows are from that are only counted."""
