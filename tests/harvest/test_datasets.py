@@ -10,6 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput, BadParameter
+from broadmatch.features import PageVectorizer
 from broadmatch.harvest import Harvest, build_datasets, npmi, sparse_beliefs
 
 
@@ -79,7 +80,7 @@ def test_clicked_pages_without_html_are_told(harvested: Harvest, caplog: pytest.
 
 def test_no_clicked_page_at_all(harvested: Harvest) -> None:
     with pytest.raises(BadInput, match="None of the 4 clicked training pages, such as 'a', is among the pages"):
-        build_datasets(harvested, [Html("http://a", "common")], _Rows())
+        build_datasets(harvested, [Html("http://a", "common")], PageVectorizer())
 
 
 def test_no_test_pages(harvested: Harvest) -> None:

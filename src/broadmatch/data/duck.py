@@ -61,12 +61,16 @@ def clear_errors(files: list[Path]) -> Iterator[None]:
 
     try:
         yield
-    except duckdb.OutOfMemoryException as error:
-        raise BroadmatchError(f"The memory limit is too small for this log: {_said(error)}; raise it.") from error
+    except RuntimeError as error:
+        if "interrupted" in str(error):  # how DuckDB passes Ctrl-C on
+            raise KeyboardInterrupt from error
+        raise
     except duckdb.Error as error:
         said = _said(error)
-        if "No space left" in said or "max_temp_directory_size" in said:
+        if "No space left" in said or "offload" in said:
             raise CannotWrite(f"The disk for temporary files is full: {said}; name another temp_directory.") from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise BroadmatchError(f"The memory limit is too small for this log: {said}; raise it.") from error
         named = [str(file) for file in files if str(file) in str(error)]
         place = named[0] if named else (str(files[0]) if len(files) == 1 else f"one of {len(files)} files")
         if "invalid state" in said:

@@ -74,8 +74,9 @@ def _opener(pages: Pages) -> Callable[[], Iterable[NamedPage]]:
 class _Chosen:
     """The HTML of the pages that are wanted, each once; `rows` are their positions among the wanted names."""
 
-    def __init__(self, opened: Callable[[], Iterable[NamedPage]], wanted: Names) -> None:
-        self._opened, self._wanted = opened, {name: row for row, name in enumerate(wanted)}
+    def __init__(self, opened: Callable[[], Iterable[NamedPage]], wanted: Names, what: str) -> None:
+        self._opened, self._what = opened, what
+        self._wanted = {name: row for row, name in enumerate(wanted)}
         self.rows: list[int] = []
 
     def __iter__(self) -> Iterator[Any]:
@@ -86,6 +87,12 @@ class _Chosen:
             if row is not None:
                 self.rows.append(row)
                 yield page.html
+        if not self.rows:
+            first, n = next(iter(self._wanted), ""), len(self._wanted)
+            raise BadInput(
+                f"None of the {n:,} clicked {self._what} pages, such as {first!r}, is among the pages; "
+                "their names must be those of the log."
+            )
 
 
 def _vectorize(
@@ -100,17 +107,12 @@ def _vectorize(
     """Features of the wanted pages that are there, and their positions among the wanted names."""
     if not len(wanted) and n_cols is not None:
         return CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n_cols), np.empty(0, np.int64)
-    chosen = _Chosen(opened, wanted)
+    chosen = _Chosen(opened, wanted, what)
     X = as_features(vectorizer.fit_transform(chosen) if fit else vectorizer.transform(chosen))
     rows = np.array(chosen.rows, np.int64)
     if X.n_rows != len(rows):
         raise BadInput(f"The vectorizer made {X.n_rows:,} rows of {len(rows):,} {what} pages; it must make one a page.")
     missing = len(wanted) - len(rows)
-    if missing == len(wanted):
-        raise BadInput(
-            f"None of the {len(wanted):,} clicked {what} pages, such as {wanted[0]!r}, is among the pages; "
-            "their names must be those of the log."
-        )
     if missing:
         log.warning("%d of %d clicked %s pages have no HTML and are left out.", missing, len(wanted), what)
     return X, rows
