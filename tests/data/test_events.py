@@ -136,6 +136,13 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     assert read(ClickLog(tmp_path / "log.csv")) == [("pizza", "p1", None, 1)]
 
 
+def test_a_repeated_header_line_is_no_click(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("term,page\npizza,p1\nterm,page\nterm,p2\n")
+    log = ClickLog(tmp_path / "log.csv", columns={"query": "term"})
+    assert [row[:2] for row in read(log)] == [("pizza", "p1"), ("term", "p2")]
+    assert dict(log.rejects.reasons) == {FAULTS[8]: 1}
+
+
 def test_format_can_be_given(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text("query,page\npizza,p1\n")
     with pytest.raises(BadInput, match=r"log.txt has no suffix of a log"):

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broadmatch.data.duck import clear_errors
+from broadmatch.data.duck import clear_errors, text
 from broadmatch.data.files import PACKED, Source, expand, open_binary
 from broadmatch.data.log_files import FORMATS, Kind, look_at, reading
 from broadmatch.data.rejects import Rejects
@@ -29,6 +29,7 @@ FAULTS = {
     5: "clicks is negative",
     6: "clicked is neither 0 nor 1",
     7: "the time cannot be read",
+    8: "the line repeats the column names",
 }
 """Why a row is rejected, by the number that stands in the column `fault`."""
 
@@ -121,6 +122,10 @@ class ClickLog:
             "filename AS file",
         ]
         clicks = "1"
+        if kind.format in ("csv", "tsv") and self._has_header:
+            # Files that were put together one after the other keep their header lines.
+            query, page = text(self._theirs("query")), text(self._theirs("page"))
+            faults.insert(0, f"WHEN query = {query} AND page = {page} THEN 8")
         if kind.format == "jsonl":
             values.append("fields IS NULL AS broken")
             faults.insert(0, "WHEN broken THEN 1")
