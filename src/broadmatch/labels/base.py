@@ -81,6 +81,7 @@ class LabelModel(Parameters, BaseEstimator):
 
     def score(self, X: Any, Y: Any) -> float:
         """Precision at 1, for scikit-learn's searches."""
+        self._check_fitted()
         labels, names = as_labels(Y)
         if names is not None:
             position = {name: i for i, name in enumerate(self.label_names_)}
@@ -114,15 +115,19 @@ class LabelModel(Parameters, BaseEstimator):
         """One row as sorted int32 indices and float32 values; only arrays of these types pass unchecked."""
         if isinstance(x, tuple) and len(x) == 2:
             indices, values = np.asarray(x[0]), np.asarray(x[1])
-            n = len(indices)
-            ordered = n < 2 or bool((indices[1:] > indices[:-1]).all())
-            if indices.ndim != 1 or values.shape != indices.shape or indices.dtype.kind not in "iu" or not ordered:
+            n = indices.size
+            numbers = not n or (indices.dtype.kind in "iu" and values.dtype.kind in "biuf")
+            if indices.ndim != 1 or values.shape != indices.shape or not numbers or (indices[1:] <= indices[:-1]).any():
                 raise BadInput("A row is a pair of sorted, distinct feature indices and as many values.")
             if n and (indices[0] < 0 or indices[-1] >= self.n_features_in_):
-                raise BadInput(f"The row names feature {indices[-1]}; the model knows 0 to {self.n_features_in_ - 1}.")
+                wrong = indices[0] if indices[0] < 0 else indices[-1]
+                raise BadInput(f"The row names feature {wrong}; the model knows 0 to {self.n_features_in_ - 1}.")
+            if values.dtype != np.float32:
+                with np.errstate(over="ignore"):  # what does not fit becomes inf, and is refused
+                    values = values.astype(np.float32)
             if not np.isfinite(values).all():
                 raise BadInput("The row holds a value that is not a finite number.")
-            return indices.astype(np.int32, copy=False), values.astype(np.float32, copy=False)
+            return np.ascontiguousarray(indices, np.int32), np.ascontiguousarray(values)
         matrix = as_features(x if sp.issparse(x) else np.atleast_2d(np.asarray(x)), n_features=self.n_features_in_)
         if matrix.n_rows != 1:
             raise BadInput(f"predict_one takes one row, but there are {matrix.n_rows}; use predict_topk.")

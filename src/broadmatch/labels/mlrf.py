@@ -173,7 +173,7 @@ class MLRF(LabelModel):
             if self.bootstrap:
                 bootstrap(weights, int(labelled.sum()), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
             tree = Tree(*grow_tree(X.indptr, X.indices, X.data, X.n_cols, Y.indptr, Y.indices, Y.data, Y.n_cols,
-                                   weights, self.features_per_node, self.max_leaf, float(self.balance),
+                                   weights, min(self.features_per_node, X.n_cols), self.max_leaf, float(self.balance),
                                    self.leaf_labels, seed, stop.flag))  # fmt: skip
             if folder is not None and not stop.flag[0]:
                 _keep_tree(folder, number, identity, tree)
@@ -202,6 +202,7 @@ class MLRF(LabelModel):
         return labels, scores, found
 
     def _best_of_row(self, indices: NDArray[np.int32], values: NDArray[np.float32], k: int) -> Row:
+        k = min(k, len(self.label_names_))
         labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
         n = predict_row(indices, values, *self.forest_[:7], labels, scores)
         return labels[:n], scores[:n]
