@@ -12,7 +12,7 @@ from broadmatch.errors import BadInput
 from broadmatch.features.character_tables import letters, references
 from broadmatch.features.encodings import to_utf8
 from broadmatch.kernels.html_words import Counts, scan_pages
-from broadmatch.kernels.vocabulary import WordTable, fill_slots, hash_words, look_up, merge
+from broadmatch.kernels.vocabulary import Words, WordTable, fill_slots, hash_words, number_words
 from broadmatch.parallel import map_threads
 
 Page = bytes | str
@@ -27,7 +27,7 @@ _SMALLEST_TABLE = 1 << 12
 class BlockCounts:
     """The words of a block of pages, numbered within the block, and how often each counts on each page."""
 
-    table: WordTable
+    words: Words
     n_words: int
     row_starts: NDArray[np.int64]
     row_words: NDArray[np.int32]
@@ -53,10 +53,12 @@ def count_block(pages: list[Page], *, boost: int) -> BlockCounts:
     most_words = len(text) // 3 + len(encoded) + 1
     table = WordTable(
         np.zeros(_SMALLEST_TABLE, np.int32),
-        np.empty(most_words, np.uint64),
-        np.zeros(most_words + 1, np.int64),
-        # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ).
-        np.empty(len(text) + len(text) // 2 + 8, np.uint8),
+        Words(
+            np.empty(most_words, np.uint64),
+            np.zeros(most_words + 1, np.int64),
+            # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ).
+            np.empty(len(text) + len(text) // 2 + 8, np.uint8),
+        ),
     )
     counts = Counts(
         np.zeros(len(encoded) + 1, np.int64),
@@ -64,12 +66,11 @@ def count_block(pages: list[Page], *, boost: int) -> BlockCounts:
         np.empty(most_words, np.int32),
         np.zeros(most_words, np.int32),
         np.zeros(most_words, np.int32),
-        np.zeros(2, np.int64),
     )
-    scan_pages(text, page_starts, boost, letters(), references(), table, counts)
-    n_words, entries = int(counts.sizes[0]), int(counts.sizes[1])
+    n_words = scan_pages(text, page_starts, boost, letters(), references(), table, counts)
+    entries = int(counts.row_starts[-1])
     return BlockCounts(
-        table,
+        table.words,
         n_words,
         counts.row_starts,
         counts.row_words[:entries],
@@ -84,7 +85,8 @@ class Vocabulary:
     def __init__(self) -> None:
         self.n_words = 0
         self.table = WordTable(
-            np.zeros(_SMALLEST_TABLE, np.int32), np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint8)
+            np.zeros(_SMALLEST_TABLE, np.int32),
+            Words(np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint8)),
         )
         self.pages: NDArray[np.int64] = np.zeros(0, np.int64)
 
@@ -94,34 +96,37 @@ class Vocabulary:
         vocabulary = cls()
         vocabulary.n_words = len(names)
         hashes = np.empty(len(names), np.uint64)
-        arena, starts = np.ascontiguousarray(names.text), np.ascontiguousarray(names.offsets)
+        arena, starts = (
+            np.array(names.text),
+            np.array(names.offsets),
+        )  # copies: mapped files are read-only, another type
         hash_words(arena, starts, hashes)
         slots = np.zeros(_slots_for(len(names)), np.int32)
         fill_slots(slots, hashes, len(names))
-        vocabulary.table = WordTable(slots, hashes, starts, arena)
+        vocabulary.table = WordTable(slots, Words(hashes, starts, arena))
         return vocabulary
 
     def add(self, block: BlockCounts) -> NDArray[np.int32]:
         """Enter the words of a block and count its pages; gives the number here of each word of the block."""
-        self._make_room(block.n_words, int(block.table.starts[block.n_words]))
+        self._make_room(block.n_words, int(block.words.starts[block.n_words]))
         numbers = np.empty(block.n_words, np.int32)
-        self.n_words = merge(self.table, self.n_words, block.table, block.n_words, numbers)
+        self.n_words = number_words(self.table, self.n_words, block.words, block.n_words, True, numbers)
         self.pages[numbers] += block.pages
         return numbers
 
     def numbers(self, block: BlockCounts) -> NDArray[np.int32]:
         """The number here of each word of the block, or -1 where it is not known."""
         numbers = np.empty(block.n_words, np.int32)
-        look_up(self.table, block.table, block.n_words, numbers)
+        number_words(self.table, self.n_words, block.words, block.n_words, False, numbers)
         return numbers
 
     def words(self, numbers: NDArray[np.integer[Any]]) -> list[bytes]:
         """The words of these numbers, as UTF-8."""
-        blob, starts = self.table.arena.tobytes(), self.table.starts
+        blob, starts = self.table.words.arena.tobytes(), self.table.words.starts
         return [blob[starts[i] : starts[i + 1]] for i in numbers]
 
     def _make_room(self, words: int, size: int) -> None:
-        slots, hashes, starts, arena = self.table
+        slots, (hashes, starts, arena) = self.table
         total = self.n_words + words
         if len(slots) < 2 * total:
             slots = np.zeros(_slots_for(total), np.int32)
@@ -134,7 +139,7 @@ class Vocabulary:
         used = int(starts[self.n_words])
         if len(arena) < used + size:
             arena = _longer(arena, max(used + size, 2 * len(arena)))
-        self.table = WordTable(slots, hashes, starts, arena)
+        self.table = WordTable(slots, Words(hashes, starts, arena))
 
 
 def _longer(array: NDArray[Number], size: int) -> NDArray[Number]:

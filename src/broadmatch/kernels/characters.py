@@ -73,7 +73,17 @@ def put(arena: NDArray[np.uint8], k: int, code: int) -> int:
 
 
 @kernel
-def settle_sigmas(arena: NDArray[np.uint8], start: int, stop: int, letters: Letters) -> None:
+def put_lower(arena: NDArray[np.uint8], k: int, code: int, lower: NDArray[np.int32]) -> int:
+    """Write the lower case of `code` at k, a capital sigma as it is; gives the position after it."""
+    if code == CAPITAL_DOTTED_I:  # the one letter whose lower case is two characters
+        return put(arena, put(arena, k, 0x69), 0x307)
+    if code < len(lower) and code != CAPITAL_SIGMA:
+        return put(arena, k, lower[code])
+    return put(arena, k, code)
+
+
+@kernel
+def settle_sigmas(arena: NDArray[np.uint8], start: int, stop: int, flags: NDArray[np.uint8]) -> None:
     """Lower the capital sigmas of the word arena[start:stop], all else of which is lower-case already.
 
     One with a cased letter before it and none after it, passing over ignorable marks, is ς; any other is σ.
@@ -81,16 +91,16 @@ def settle_sigmas(arena: NDArray[np.uint8], start: int, stop: int, letters: Lett
     cased_before, undecided, k = False, -1, start
     while k < stop:
         code, after = code_point(arena, k)
-        flags = letters.flags[code]
+        kind = flags[code]
         if code == CAPITAL_SIGMA:
             arena[k], arena[k + 1] = 0xCF, 0x83
             undecided = k if cased_before else -1
             cased_before = True
-        elif not flags & IGNORABLE:
-            if undecided >= 0 and not flags & CASED:
+        elif not kind & IGNORABLE:
+            if undecided >= 0 and not kind & CASED:
                 arena[undecided + 1] = 0x82
             undecided = -1
-            cased_before = flags & CASED != 0
+            cased_before = kind & CASED != 0
         k = after
     if undecided >= 0:
         arena[undecided + 1] = 0x82

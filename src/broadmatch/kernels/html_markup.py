@@ -6,6 +6,7 @@ plus the byte for each one more.
 """
 
 import numpy as np
+from numpy import uint64 as unsigned
 from numpy.typing import NDArray
 
 from broadmatch.kernels import kernel
@@ -23,19 +24,17 @@ def pack(name: str) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)  # wrapped, as the kernels' 64 bits are
 
 
-_HREF, _NAME, _CONTENT = pack("href"), pack("name"), pack("content")
 _SCRIPT = pack("script")
 _CDATA = np.frombuffer(b"<![CDATA[", np.uint8).copy()
+_HREF = np.frombuffer(b"href", np.uint8).copy()
+_NAME = np.frombuffer(b"name", np.uint8).copy()
+_CONTENT = np.frombuffer(b"content", np.uint8).copy()
 
-# The parts of an attribute list that `attributes` gives back, by position.
-CLOSED, HREF, NAME_FROM, NAME_TO, CONTENT_FROM, CONTENT_TO = 0, 1, 2, 3, 4, 5
-N_ATTRIBUTE_FACTS = 6
-
-
-@kernel
-def is_space(b: int) -> bool:
-    """HTML's white space: tab, line feed, form feed, carriage return, space."""
-    return b == 32 or b == 10 or b == 9 or b == 13 or b == 12
+# What a byte means within a tag; any other is part of a name or a value.
+_SPACE, _SLASH, _END, _EQUALS = 1, 2, 3, 4
+_IN_TAG = np.zeros(256, np.uint8)
+_IN_TAG[[9, 10, 12, 13, 32]] = _SPACE
+_IN_TAG[[ord("/"), ord(">"), ord("=")]] = _SLASH, _END, _EQUALS
 
 
 @kernel
@@ -49,8 +48,8 @@ def tag_name(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int]:
     """The packed name of the tag at i, and the position after it."""
     name, shift = 0, 0
     while i < stop:
-        b = int(np.int64(text[i]))
-        if b == 62 or b == 47 or is_space(b):
+        b = int(np.int64(text[unsigned(i)]))
+        if _IN_TAG[b] and b != 61:  # an equals sign is part of a tag's name
             break
         if 65 <= b <= 90:
             b |= 32
@@ -64,88 +63,118 @@ def tag_name(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int]:
 
 
 @kernel
-def skip_to(text: NDArray[np.uint8], i: int, stop: int, byte: int) -> int:
-    """The first place from i on that holds `byte`, or stop."""
-    while i < stop and text[i] != byte:
+def skip_to(text: NDArray[np.uint8], i: int, stop: int, wanted: int) -> int:
+    """The first place from i on that holds the byte `wanted`, or stop."""
+    while i < stop and text[unsigned(i)] != wanted:
         i += 1
     return i
 
 
 @kernel
-def attributes(text: NDArray[np.uint8], i: int, stop: int, facts: NDArray[np.int64]) -> int:
-    """Read the attributes from i, just after a tag's name, to past its `>`; stop + 1 if the tag never ends.
-
-    `facts` gets: does the tag close itself, has it a `href`, and where the values of `name` and `content` are.
-    """
-    facts[:] = 0
-    while i < stop:
-        b = text[i]
-        if b == 62:  # >
-            facts[CLOSED] = text[i - 1] == 47
-            return i + 1
-        if b == 47 or is_space(b):
-            i += 1
-            continue
-        name, shift, first = 0, 0, i
-        while i < stop:
-            b = text[i]
-            if b == 62 or b == 47 or is_space(b) or (b == 61 and i > first):
-                break
-            if shift < 64:
-                low = int(np.int64(b))
-                if 65 <= low <= 90:
-                    low |= 32
-                name |= low << shift
-            shift += 8
-            i += 1
-        size = i - first
-        while i < stop and is_space(text[i]):
-            i += 1
-        value_from, value_to = i, i
-        if i < stop and text[i] == 61:  # =
-            i += 1
-            while i < stop and is_space(text[i]):
-                i += 1
-            if i < stop and (text[i] == 34 or text[i] == 39):  # a quote of either kind
-                value_from = i + 1
-                value_to = skip_to(text, value_from, stop, int(np.int64(text[i])))
-                i = value_to + 1
-            else:
-                value_from = i
-                while i < stop and text[i] != 62 and not is_space(text[i]):
-                    i += 1
-                value_to = i
-                if i < stop and text[i] == 62:
-                    # The slash of an unquoted value belongs to the value: this tag does not close itself.
-                    _note(facts, name, size, value_from, value_to)
-                    return i + 1
-        _note(facts, name, size, value_from, value_to)
-    return stop + 1
+def skip_spaces(text: NDArray[np.uint8], i: int, stop: int) -> int:
+    """The first place from i on that holds no white space, or stop."""
+    while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
+        i += 1
+    return i
 
 
 @kernel
-def _note(facts: NDArray[np.int64], name: int, size: int, value_from: int, value_to: int) -> None:
-    """Keep an attribute if it is one of those asked for, and the first of its name."""
-    if name == _HREF and size == 4:
-        facts[HREF] = 1
-    elif name == _NAME and size == 4 and facts[NAME_FROM] == 0:
-        facts[NAME_FROM], facts[NAME_TO] = value_from, value_to
-    elif name == _CONTENT and size == 7 and facts[CONTENT_FROM] == 0:
-        facts[CONTENT_FROM], facts[CONTENT_TO] = value_from, value_to
+def skip_tag(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int, int, bool, bool]:
+    """Read a tag from the first letter of its name at i to past its `>`.
+
+    Gives the packed name, the position after the name, the one after the tag (stop + 1 if it never ends), whether
+    it closes itself, and whether it has a `href`. The loops stand here and not in functions: most of a page's bytes
+    pass through them, and numba counts references to an array at each call that takes it.
+    """
+    name, shift = 0, 0
+    while i < stop and (_IN_TAG[text[unsigned(i)]] == 0 or text[unsigned(i)] == 61):
+        b = int(np.int64(text[unsigned(i)]))
+        if 65 <= b <= 90:
+            b |= 32
+        name = name | (b << shift) if shift < 64 else name * 31 + b
+        shift += 8
+        i += 1
+    after_name, end, closed, href = i, stop + 1, False, False
+    while i < stop:
+        kind = _IN_TAG[text[unsigned(i)]]
+        if kind == _END:
+            closed = text[unsigned(i - 1)] == 47
+            end = i + 1
+            break
+        first = i
+        i += 1
+        if kind == _SPACE or kind == _SLASH:
+            continue
+        while i < stop and _IN_TAG[text[unsigned(i)]] == 0:  # the name; its first byte may be an equals sign
+            i += 1
+        if i - first == 4 and text[first] | 32 == 104 and text[first + 1] | 32 == 114:  # h, r
+            href = href or (text[first + 2] | 32 == 101 and text[first + 3] | 32 == 102)  # e, f
+        while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
+            i += 1
+        if i >= stop or text[unsigned(i)] != 61:
+            continue
+        i += 1
+        while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
+            i += 1
+        quote = text[unsigned(i)] if i < stop else np.uint8(0)
+        if quote == 34 or quote == 39:
+            i += 1
+            while i < stop and text[unsigned(i)] != quote:
+                i += 1
+            i += 1
+        else:
+            while i < stop and _IN_TAG[text[unsigned(i)]] != _SPACE and text[unsigned(i)] != 62:
+                i += 1
+            if i < stop and text[unsigned(i)] == 62:
+                end = i + 1  # a slash before this `>` belongs to the value: the tag does not close itself
+                break
+    return name, after_name, end, closed, href
+
+
+@kernel
+def attribute(text: NDArray[np.uint8], i: int, stop: int, wanted: NDArray[np.uint8]) -> tuple[int, int]:
+    """Where the value of the attribute `wanted` is in a tag whose name ends at i and which ends at stop; -1 if nowhere."""
+    value_from, value_to = -1, -1
+    while i < stop and value_from < 0:
+        kind = _IN_TAG[text[i]]
+        if kind == _SPACE or kind == _SLASH or kind == _END:
+            i += 1
+            continue
+        first = i
+        i += 1
+        while i < stop and _IN_TAG[text[i]] == 0:
+            i += 1
+        same = same_name(text, first, i, wanted)
+        i = skip_spaces(text, i, stop)
+        first, last = i, i
+        if i < stop and text[i] == 61:
+            first = skip_spaces(text, i + 1, stop)
+            if text[first] == 34 or text[first] == 39:
+                first += 1
+                last = skip_to(text, first, stop, int(np.int64(text[first - 1])))
+                i = last + 1
+            else:
+                last = first
+                while last < stop and _IN_TAG[text[last]] != _SPACE and text[last] != 62:
+                    last += 1
+                i = last
+        if same:
+            value_from, value_to = first, last
+    return value_from, value_to
 
 
 @kernel
 def same_name(text: NDArray[np.uint8], start: int, stop: int, name: NDArray[np.uint8]) -> bool:
     """Whether text[start:stop] is `name`, upper or lower case."""
-    if stop - start != len(name):
-        return False
-    for k in range(len(name)):
-        b = text[start + k]
+    k = 0 if stop - start == len(name) else -1
+    while 0 <= k < len(name):
+        b = int(np.int64(text[unsigned(start + k)]))
         if 65 <= b <= 90:
             b |= 32
         if b != name[k]:
-            return False
-    return True
+            break
+        k += 1
+    return k == len(name)
 
 
 @kernel
@@ -198,7 +227,7 @@ def raw_end(text: NDArray[np.uint8], i: int, stop: int, name: int) -> int:
     """
     in_comment, hidden = False, False
     while i < stop:
-        b = text[i]
+        b = int(np.int64(text[unsigned(i)]))
         if b == 60:  # <
             if i + 1 < stop and text[i + 1] == 47:
                 found, after = tag_name(text, i + 2, stop)

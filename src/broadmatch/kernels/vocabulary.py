@@ -14,15 +14,22 @@ from broadmatch.kernels import kernel
 HASH_START = np.uint64(14695981039346656037)
 HASH_PRIME = np.uint64(1099511628211)
 _HALF = np.uint64(32)
+_ONE = np.uint64(1)
 
 
-class WordTable(NamedTuple):
-    """Words 0 to n-1: word i is arena[starts[i]:starts[i + 1]], and slots is a power of two more than half empty."""
+class Words(NamedTuple):
+    """Words 0 to n-1: word i is arena[starts[i]:starts[i + 1]], in UTF-8, and hashes[i] its hash."""
 
-    slots: NDArray[np.int32]
     hashes: NDArray[np.uint64]
     starts: NDArray[np.int64]
     arena: NDArray[np.uint8]
+
+
+class WordTable(NamedTuple):
+    """Words that are all different, and a power of two of slots, at least half of them free."""
+
+    slots: NDArray[np.int32]
+    words: Words
 
 
 @kernel
@@ -38,27 +45,6 @@ def hash_bytes(text: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
     for i in range(start, stop):
         h = (h ^ np.uint64(text[i])) * HASH_PRIME
     return mix(h)
-
-
-@kernel
-def find(table: WordTable, h: np.uint64, text: NDArray[np.uint8], start: int, stop: int) -> int:
-    """The number of the word text[start:stop] of hash h, or -1 - slot of the free slot where it belongs."""
-    mask = len(table.slots) - 1
-    at = int(np.int64(h & np.uint64(mask)))
-    while True:
-        word = int(np.int64(table.slots[at])) - 1
-        if word < 0:
-            return -1 - at
-        if table.hashes[word] == h:
-            first = table.starts[word]
-            size = table.starts[word + 1] - first
-            if size == stop - start:
-                k = 0
-                while k < size and table.arena[first + k] == text[start + k]:
-                    k += 1
-                if k == size:
-                    return word
-        at = (at + 1) & mask
 
 
 @kernel
@@ -80,30 +66,41 @@ def hash_words(arena: NDArray[np.uint8], starts: NDArray[np.int64], hashes: NDAr
 
 
 @kernel
-def look_up(table: WordTable, others: WordTable, n_others: int, numbers: NDArray[np.int32]) -> None:
-    """numbers[i] = the number in `table` of word i of `others`, or -1."""
-    for word in range(n_others):
-        found = find(table, others.hashes[word], others.arena, others.starts[word], others.starts[word + 1])
-        numbers[word] = found if found >= 0 else -1
+def number_words(
+    table: WordTable, n_words: int, others: Words, n_others: int, enter: bool, numbers: NDArray[np.int32]
+) -> int:
+    """numbers[i] = the number in `table` of word i of `others`; gives how many words `table` has then.
 
-
-@kernel
-def merge(table: WordTable, n_words: int, others: WordTable, n_others: int, numbers: NDArray[np.int32]) -> int:
-    """numbers[i] = the number in `table` of word i of `others`, entered if new; gives the words there are then.
-
-    The caller has made room for all of them.
+    A word that is not there is entered, for which the caller has made room; without `enter` its number is -1.
     """
-    for word in range(n_others):
-        start, stop = others.starts[word], others.starts[word + 1]
-        found = find(table, others.hashes[word], others.arena, start, stop)
-        if found < 0:
-            table.slots[-1 - found] = n_words + 1
-            table.hashes[n_words] = others.hashes[word]
-            first = table.starts[n_words]
-            for k in range(stop - start):
-                table.arena[first + k] = others.arena[start + k]
-            table.starts[n_words + 1] = first + stop - start
-            found = n_words
+    # The arrays are taken out of their tuples here, for numba would count references to them at each use.
+    slots, hashes, starts, arena = table.slots, table.words.hashes, table.words.starts, table.words.arena
+    other_hashes, other_starts, other_arena = others.hashes, others.starts, others.arena
+    mask = np.uint64(len(slots) - 1)
+    for i in range(n_others):
+        h, first = other_hashes[i], other_starts[i]
+        size = other_starts[i + 1] - first
+        at = h & mask
+        number = -1
+        while slots[at] != 0:
+            word = slots[at] - 1
+            begin = starts[word]
+            if hashes[word] == h and starts[word + 1] - begin == size:
+                k = 0
+                while k < size and arena[begin + k] == other_arena[first + k]:
+                    k += 1
+                if k == size:
+                    number = word
+                    break
+            at = (at + _ONE) & mask
+        if number < 0 and enter:
+            number = n_words
             n_words += 1
-        numbers[word] = found
+            slots[at] = n_words
+            hashes[number] = h
+            begin = starts[number]
+            for k in range(size):
+                arena[begin + k] = other_arena[first + k]
+            starts[n_words] = begin + size
+        numbers[i] = number
     return n_words
