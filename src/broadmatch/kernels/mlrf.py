@@ -265,7 +265,7 @@ def smaller_side(
 ) -> tuple[int, bool]:
     """The points on the smaller side of x_f > t, given the list of f: how many, and whether it is the right side."""
     # Zeros lie left of t ≥ 0 and right of t < 0, so the side without them is a stretch of the list.
-    right = threshold >= 0
+    right = bool(threshold >= 0)
     n = 0
     for j in range(start, stop):
         if (values[j] > threshold) == right:
@@ -370,6 +370,7 @@ def grow_tree(
     −1 is a leaf and `child` its number, otherwise `child` is the left child and child + 1 the right one.
     """
     stream = seed_stream(seed)
+    leaf_labels = min(leaf_labels, n_labels)
     aside = np.flatnonzero(row_weight).astype(np.int32)
     n_rows = len(aside)
     n_values, n_entries = 0, 0
@@ -413,7 +414,7 @@ def grow_tree(
                                     alive_in, values, points, order)  # fmt: skip
         while n_alive > max_leaf and stop_flag[0] == 0:
             # Only a split that makes the bags purer is one; the margin keeps rounding from passing for a gain.
-            best = (1 - squares / (total * total)) * (1 - 1e-9)
+            best = (1 - squares / (total * total)) * (1 - 1e-9) - 1e-12
             best_list, cut = -1, np.float32(0)
             min_child = max(1.0, balance * weight)
             n_tried, at = 0, 0
@@ -442,7 +443,7 @@ def grow_tree(
             if n_nodes + 2 > len(feature):
                 feature, threshold, child = _grown(feature, 0), _grown(threshold, 0), _grown(child, 0)
             feature[node], threshold[node], child[node] = feature_of[best_list], cut, n_nodes
-            if n_aside + 2 > len(aside_from):
+            if n_aside + 1 >= len(aside_node):
                 aside_node, aside_from = _grown(aside_node, 0), _grown(aside_from, 0)
             aside_node[n_aside] = n_nodes + (1 if small_is_right else 0)
             node = n_nodes + (0 if small_is_right else 1)
@@ -482,6 +483,7 @@ def grow_tree(
                              leaf_rows[b:], leaf_label[a:], leaf_share[a:], leaf_labels)  # fmt: skip
         leaf_ptr[n_leaves + 1], point_ptr[n_leaves + 1] = a + kept, b + n
         n_leaves += 1
-    n_kept = leaf_ptr[n_leaves]
-    return (feature[:n_nodes], threshold[:n_nodes], child[:n_nodes], leaf_ptr[: n_leaves + 1], leaf_label[:n_kept].copy(),
-            leaf_share[:n_kept].copy(), point_ptr[: n_leaves + 1], leaf_rows[: point_ptr[n_leaves]])  # fmt: skip
+    a = leaf_ptr[n_leaves]
+    return (feature[:n_nodes].copy(), threshold[:n_nodes].copy(), child[:n_nodes].copy(),
+            leaf_ptr[: n_leaves + 1].copy(), leaf_label[:a].copy(), leaf_share[:a].copy(),
+            point_ptr[: n_leaves + 1].copy(), leaf_rows)  # fmt: skip
