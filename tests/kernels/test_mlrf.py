@@ -132,14 +132,11 @@ def test_a_threshold_stands_between_its_neighbours(low, high, between):
     assert between is None or t == np.float32(between)
 
 
-@settings(deadline=None, max_examples=120)
-@given(matrices(), st.integers(1, 4), st.sampled_from([0.0, 0.2, 0.5]))
-def test_every_node_of_a_tree_is_split_the_best_way(data, max_leaf, balance):
-    X, Y, weights = data
-    if (weights > 1).any():
-        balance = 0.0
-    tree = grown(X, Y, weights, max_leaf=max_leaf, balance=balance)
-    for node, points in nodes(tree, X, np.arange(len(X))):
+def check_splits(tree, X, Y, weights, max_leaf, balance):
+    """Every node is split as Algorithm 1 would, if every feature is tried; returns the number of nodes."""
+    n_nodes = 0
+    for node, points in nodes(tree, X, np.flatnonzero(weights)):
+        n_nodes += 1
         every_X, every_Y = repeated(X[points], Y[points], weights[points])
         now = reference.gini(every_Y)
         min_child = max(1.0, balance * weights[points].sum())
@@ -153,6 +150,29 @@ def test_every_node_of_a_tree_is_split_the_best_way(data, max_leaf, balance):
         assert expected < now
         assert now > 1e-12, "a pure node is not split"
         assert min((every_X[:, f] > t).sum(), (every_X[:, f] <= t).sum()) >= min_child
+    assert n_nodes == len(tree.feature)
+    return n_nodes
+
+
+@settings(deadline=None, max_examples=120)
+@given(matrices(), st.integers(1, 4), st.sampled_from([0.0, 0.2, 0.5]))
+def test_every_node_is_split_the_best_way(data, max_leaf, balance):
+    X, Y, weights = data
+    if (weights > 1).any():  # which features can keep the balance is seen from the points, not from their weights
+        balance = 0.0
+    check_splits(grown(X, Y, weights, max_leaf=max_leaf, balance=balance), X, Y, weights, max_leaf, balance)
+
+
+@pytest.mark.parametrize("beliefs", [False, True])
+@pytest.mark.parametrize("balance", [0.0, 0.05])
+def test_every_node_of_a_deep_tree_is_split_the_best_way(beliefs, balance):
+    rng = np.random.default_rng(11)
+    X = (rng.integers(-2, 6, (150, 10)) * (rng.random((150, 10)) < 0.25)).astype(np.float32)
+    Y = (rng.random((150, 12)) < 0.12) * (rng.uniform(0.02, 1, (150, 12)) if beliefs else 1.0)
+    Y[:, 0] += Y.sum(axis=1) == 0
+    weights = np.ones(150) if balance else rng.poisson(1, 150)
+    tree = grown(X, Y.astype(np.float32), weights.astype(np.float32), balance=balance)
+    assert check_splits(tree, X, Y.astype(np.float32), weights.astype(np.float32), 1, balance) > 60
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -198,12 +218,31 @@ def test_what_holds_for_every_tree(data, max_leaf, features_per_node, leaf_label
         assert np.allclose(shares, np.sort(mean)[::-1][: len(labels)], rtol=1e-6)  # the strongest are kept
 
 
-@pytest.mark.parametrize("small", [1e-3, 1e-10, 1e-20, 1e-38])
-def test_weak_beliefs_beside_strong_ones_are_no_trouble(small):
-    X = np.float32([[1], [0], [2], [3]])
-    tree = grown(X, np.float32([[1, 0], [small, 0], [0, small], [1, 0]]))
-    assert sorted(tree.point.tolist()) == [0, 1, 2, 3]
-    assert np.isfinite(tree.leaf_share).all()
+@st.composite
+def weak_beliefs(draw):
+    X, Y, _ = draw(matrices(weighted=False))
+    sizes = st.sampled_from([1, 1, 1e-3, 1e-10, 1e-20, 1e-38])
+    return X, Y * draw(arrays(np.float32, Y.shape, elements=sizes))
+
+
+WEAK_AND_MANY = (  # the strong points leave first, and what is left of the counts is rounding
+    np.float32([[0, 0], [0, 0], [1, 1], [1, 2], [1, 3]]),
+    np.float32([[1, 1, 0], [1, 1, 0], [0, 0, 1e-20], [0, 0, 1e-20], [0, 0, 1e-20]]),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(weak_beliefs())
+@example(WEAK_AND_MANY)
+def test_weak_beliefs_beside_strong_ones_are_no_trouble(data):
+    X, Y = data
+    tree = grown(X, Y)
+    assert sorted(tree.point.tolist()) == list(range(len(X)))
+    for leaf in range(len(tree.leaf_ptr) - 1):
+        points = tree.point[tree.point_ptr[leaf] : tree.point_ptr[leaf + 1]]
+        labels = tree.leaf_label[tree.leaf_ptr[leaf] : tree.leaf_ptr[leaf + 1]]
+        shares = tree.leaf_share[tree.leaf_ptr[leaf] : tree.leaf_ptr[leaf + 1]]
+        assert np.allclose(shares, Y[points].astype(np.float64).mean(axis=0)[labels], rtol=1e-6, atol=1e-43)
 
 
 @pytest.mark.parametrize("seed", range(5))

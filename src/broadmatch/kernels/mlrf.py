@@ -408,7 +408,7 @@ def grow_tree(
         n_alive = n_points
         weight, total, squares = load_labels(rows, n_points, row_weight, y_indptr, y_indices, y_data, local, weights,
                                              label_ptr, label_ids, label_mass, counts, global_ids)  # fmt: skip
-        n_lists = 0
+        n_lists, loaded = 0, total
         if n_points > max_leaf:
             n_lists = load_features(rows, n_points, x_indptr, x_indices, x_data, list_of, feature_of, first, length,
                                     alive_in, values, points, order)  # fmt: skip
@@ -465,12 +465,14 @@ def grow_tree(
                     total -= a
                 for j in range(x_indptr[row], x_indptr[row + 1]):
                     alive_in[list_of[x_indices[j]]] -= 1
-            if 2 * n_alive < n_points:
+            # Weak beliefs left by strong ones are counted anew too: taking away would leave only rounding.
+            if 2 * n_alive < n_points or total < 0.01 * loaded:
                 n_points, n_lists = repack(rows, n_points, alive, moved_to, n_lists, list_of, feature_of, first,
                                            length, alive_in, values, points, order)  # fmt: skip
                 weight, total, squares = load_labels(rows, n_points, row_weight, y_indptr, y_indices, y_data, local,
                                                      weights, label_ptr, label_ids, label_mass, counts,
                                                      global_ids)  # fmt: skip
+                loaded = total
         for i in range(n_lists):
             list_of[feature_of[i]] = -1
         feature[node], threshold[node], child[node] = NO_FEATURE, np.float32(0), n_leaves
