@@ -21,7 +21,7 @@ from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, Whole
 
 _SAMPLE_ROWS = 2048
-_BLOCK_ROWS = 2048
+_BLOCK_ROWS = 16384
 _SMALL_BLOCK = 128
 _BLOCK_LABELS = 4096
 # How many times the expected number of entries a guessed threshold should let through; 0 lets everything through.
@@ -161,7 +161,8 @@ class _Smoother:
         At most about three times `limit` entries are held: then all but the best `limit` go, and the least of these
         is the new floor. Later entries of that very value would lose the tie, so they may be dropped too.
         """
-        size = _BLOCK_ROWS if floor else _SMALL_BLOCK
+        # A block costs memory the size of a row, so many columns ask for many rows; without a floor rows may be full.
+        size = min(_BLOCK_ROWS, max(_SMALL_BLOCK, self.Y.n_cols // 64)) if floor else _SMALL_BLOCK
         held: list[_Entries] = []
         n_held = 0
 
