@@ -1,0 +1,157 @@
+"""`broadmatch evaluate`: how good a model is, with intervals, against the log and against a simulated truth."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from broadmatch.cli import options, talk
+from broadmatch.cli.harvested import is_harvested, open_harvested
+from broadmatch.errors import BadInput
+
+if TYPE_CHECKING:
+    from broadmatch.data import CSR, Dataset, Names
+    from broadmatch.evaluate import Report
+    from broadmatch.labels import MLRF
+
+_DEPTH = 100
+"""Phrases asked for: the report says on how many pages there are so many."""
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Harvested folder (its test/ counts), data set folder, matrix file.")
+    ],
+    truth: Annotated[
+        Path | None,
+        typer.Option(metavar="MARKET", help="Simulated marketplace: compare with what is truly relevant as well."),
+    ] = None,
+    ks: Annotated[list[int] | None, typer.Option("-k", help="Cut-offs; 1, 3, 5 and 10 if not given.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Measure a model on data that it has not seen.
+
+    P is the share of the first k that are right, nDCG weighs earlier places more, PSP counts rare labels more.
+    Intervals hold 95 % of the values in 1,000 bootstrap samples of the points.
+
+    \b
+    Example:
+      broadmatch evaluate model/ data/
+      broadmatch evaluate model/ data/ --truth market/ -k 1 -k 10 --json
+    """
+    talk.announce_compiling()
+    import broadmatch
+    from broadmatch.labels import Recommender
+
+    found = broadmatch.load(model)
+    points = _points(data)
+    forest: MLRF = found.model if isinstance(found, Recommender) else found
+    if not hasattr(forest, "predict_topk"):
+        raise BadInput(f"{model} holds a {type(found).__name__}, not a model; train one with `broadmatch train`.")
+    reports = measure(forest, points, truth, tuple(ks or (1, 3, 5, 10)), data)
+    if json:
+        talk.emit({name: report.to_dict() for name, report in reports.items()})
+    else:
+        _print(reports)
+
+
+def measure(
+    forest: "MLRF", points: "Dataset", truth: Path | None, ks: tuple[int, ...], place: Path
+) -> "dict[str, Report]":
+    """The report against the labels of `points` ("log") and, in a marketplace, against the truth ("truth")."""
+    from broadmatch.data import CSR
+    from broadmatch.evaluate import ranking_report
+
+    if not len(points):
+        raise BadInput(f"{place} has no points to test on; harvest again with a lower min_test_queries.")
+    _check_features(forest, points, place)
+    names, labels = aligned(forest.label_names_, points.labels, points.Y)
+    best = CSR.from_scipy(forest.predict_topk(points.X, k=max(_DEPTH, *ks)))
+    predicted = best._replace(n_cols=len(names))
+    given: dict[str, Any] = {"ks": ks, "propensity": _propensity(forest, len(names))}
+    if not _only_numbers(names):
+        given["phrases"] = names
+    reports = {"log": ranking_report(predicted, labels, **given)}
+    if truth is not None:
+        from broadmatch.simulate import truth_matrix
+
+        if points.points is None:
+            raise BadInput(f"{place} does not name its pages, so the truth of {truth} cannot be looked up.")
+        reports["truth"] = ranking_report(predicted, truth_matrix(truth, points.points, names), **given)
+    return reports
+
+
+def _points(data: Path) -> "Dataset":
+    from broadmatch.data import read_dataset
+
+    test: Dataset = open_harvested(data).test if is_harvested(data) else read_dataset(data)
+    return test
+
+
+def _check_features(forest: "MLRF", points: "Dataset", place: Path) -> None:
+    known, given = forest.feature_names_, points.features
+    if known is not None and given is not None and known != given:
+        raise BadInput(
+            f"The words of {place} are not those that the model was trained on; "
+            "evaluate on the harvested folder that it was trained on."
+        )
+
+
+def aligned(known: "Names", given: "Names", labels: "CSR") -> "tuple[Names, CSR]":
+    """Labels with the model's numbers; those that it does not know come behind, as what it can never find."""
+    if known == given:
+        return known, labels
+    import numpy as np
+
+    from broadmatch.data import CSR, Names
+
+    names = [*known, *(name for name in given if name not in known)]
+    position = {name: i for i, name in enumerate(names)}
+    columns = np.array([position[name] for name in given], np.int32)
+    moved = CSR.from_scipy(labels._replace(indices=columns[labels.indices], n_cols=len(names)).to_scipy())
+    return Names.of(names), moved
+
+
+def _propensity(forest: "MLRF", n_labels: int) -> Any:
+    """How likely each label was seen, by its count in training; beliefs count as much as they weigh."""
+    import numpy as np
+
+    from broadmatch.evaluate import propensity
+
+    Y = forest.train_labels_
+    return propensity(np.bincount(Y.indices, Y.data, minlength=n_labels), max(3, Y.n_rows))
+
+
+def _only_numbers(names: "Names") -> bool:
+    """Whether the labels were never named: then their words are no phrases."""
+    return all(name == str(i) for i, name in enumerate(names))
+
+
+def _print(reports: "dict[str, Report]") -> None:
+    from rich.table import Table
+
+    first = reports["log"]
+    headed = {"log": "clicks in the log", "truth": "known truth"} if len(reports) > 1 else {"log": "value"}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric")
+    for name in reports:
+        table.add_column(headed[name], justify="right")
+        table.add_column(f"{first.level:.0%} interval", justify="right", style="dim")
+    for metric in first.metrics:
+        cells = [cell for report in reports.values() for cell in _cells(metric, report)]
+        table.add_row(metric, *cells)
+    console = talk.console()
+    console.print(table)
+    console.print(
+        f"{first.n_points:,} points, {first.n_labels:,} labels; {first.n_without_truth:,} points without labels, "
+        f"{first.n_without_predictions:,} without recommendations. Shares in %.",
+        style="dim",
+    )
+
+
+def _cells(metric: str, report: "Report") -> tuple[str, str]:
+    estimate = report[metric]
+    scale = 1 if metric == "coverage error" else 100
+    value, low, high = (f"{scale * v:,.1f}" for v in (estimate.value, estimate.low, estimate.high))
+    return value, f"{low} – {high}"

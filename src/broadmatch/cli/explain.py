@@ -1,0 +1,120 @@
+"""`broadmatch explain`: why a phrase is recommended for a page, or why it is not."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from broadmatch.cli import options, talk
+from broadmatch.cli.sources import pages_of
+from broadmatch.errors import BadInput
+
+if TYPE_CHECKING:
+    from broadmatch.labels import Explanation
+    from broadmatch.labels.mlrf_explain import Step
+
+_WORDS, _LEAVES, _STEPS = 12, 3, 8
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")],
+    page: Annotated[
+        Path,
+        typer.Argument(metavar="PAGE", help="HTML file, pages file, or - for standard input; a data set with --row."),
+    ],
+    phrase: Annotated[str, typer.Argument(metavar="PHRASE", help="The phrase, as the model spells it.")],
+    name: Annotated[str | None, typer.Option(help="Which page of a folder or a pages file.")] = None,
+    row: Annotated[int | None, typer.Option(help="Which point, from 0, of a data set, for a model of rows.")] = None,
+    page_columns: options.PageColumns = None,
+    json: options.Json = False,
+) -> None:
+    """Show why a phrase is recommended for a page.
+
+    The words that decided, the training pages that voted, and the leaves of the forest that were reached.
+
+    \b
+    Example:
+      broadmatch explain model/ landing.html "cheap flights"
+      broadmatch explain model/ market/pages.parquet "pizza delivery" --name https://example.com/
+      broadmatch explain eurlex/ Eurlex/test.txt.gz 17 --row 0
+    """
+    columns = options.parse_columns(page_columns, "--page-columns")
+    talk.announce_compiling()
+    import broadmatch
+    from broadmatch.labels import Recommender
+
+    found = broadmatch.load(model)
+    if isinstance(found, Recommender):
+        if row is not None:
+            raise typer.BadParameter("--row is for a model that was trained on a matrix; this one takes a page.")
+        why = found.explain(_one_page(page, name, columns), phrase)
+    elif hasattr(found, "explain"):
+        why = found.explain(_one_row(page, row), phrase)
+    else:
+        raise BadInput(f"{model} holds a {type(found).__name__}, not a model; train one with `broadmatch train`.")
+    if json:
+        talk.emit(why.to_dict())
+    else:
+        console = talk.console()
+        for part in shown(why):
+            console.print(part)
+
+
+def _one_page(page: Path, name: str | None, columns: dict[str, str] | None) -> bytes:
+    found = pages_of([page], columns, None)
+    if name is not None:
+        for one in found:
+            if one.name == name:
+                return one.html
+        raise BadInput(f"{page} has no page named {name!r}.")
+    first = next(found, None)
+    if first is None:
+        raise BadInput(f"{page} holds no page.")
+    if next(found, None) is not None:
+        raise BadInput(f"{page} holds several pages; say which with --name, such as --name {first.name}.")
+    return first.html
+
+
+def _one_row(data: Path, row: int | None) -> Any:
+    from broadmatch.data import read_dataset
+
+    if row is None:
+        raise typer.BadParameter("this model was trained on a matrix: give a data set as PAGE and a point as --row.")
+    points = read_dataset(data)
+    if not 0 <= row < len(points):
+        raise BadInput(f"{data} has no row {row}; it has 0 to {len(points) - 1}.")
+    return points.X.row(row)
+
+
+def _in_words(step: "Step") -> str:
+    """A test on the way, shorter where the page has nothing of the word."""
+    return str(step) if step.value else f"no {step.feature}"
+
+
+def shown(why: "Explanation") -> list[Any]:
+    """The explanation as something to print."""
+    from rich.table import Table
+    from rich.text import Text
+
+    n_trees = len(why.leaves)
+    agreeing = sum(leaf.share > 0 for leaf in why.leaves)
+    head = Text.assemble(
+        (why.label, "bold"),
+        f": score {why.score:.3f}; {agreeing} of the {n_trees} trees vote for it, at least a little.",
+    )
+    words = ", ".join(f"{word} ({n})" for word, n in why.words()[:_WORDS]) or "none: the page has none of their words"
+    neighbours = Table(box=None, pad_edge=False, title="Nearest training pages", title_justify="left")
+    neighbours.add_column("leaves shared", justify="right")
+    neighbours.add_column("vote", justify="right")
+    neighbours.add_column("page", overflow="fold")
+    for near in why.neighbours:
+        neighbours.add_row(f"{near.shared_leaves} of {n_trees}", f"{near.vote:.2f}", Text(near.point))
+    leaves = Table(box=None, pad_edge=False, title="Leaves that say most for it", title_justify="left")
+    leaves.add_column("tree", justify="right")
+    leaves.add_column("share", justify="right")
+    leaves.add_column("the way there, its end")
+    for leaf in sorted(why.leaves, key=lambda one: -one.share)[:_LEAVES]:
+        steps = [_in_words(step) for step in leaf.path[-_STEPS:]]
+        way = (["…"] if len(leaf.path) > _STEPS else []) + steps
+        leaves.add_row(str(leaf.tree), f"{leaf.share:.2f}", Text(" → ".join(way) or "the root"))
+    return [head, Text(f"Words that decided (in trees): {words}"), Text(), neighbours, Text(), leaves]

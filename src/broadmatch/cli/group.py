@@ -1,0 +1,65 @@
+"""How every command ends: 0 if well, 1 with one sentence if not, 130 after Ctrl-C; usage errors are typer's 2."""
+
+import errno
+import re
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from broadmatch.cli import talk
+from broadmatch.errors import BroadmatchError
+
+_MAPPING = re.compile(r"columns=\{'(\w+)': ?[^}]*\}")
+_OF_PAGES = ("name", "html")
+
+
+class Commands(TyperGroup):
+    """The group of commands; errors that broadmatch raises on purpose become one sentence on standard error."""
+
+    def invoke(self, ctx: Any) -> Any:
+        def in_options(text: str) -> str:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            return with_option_names(text, {p.name or "": p.opts[0] for p in (command.params if command else [])})
+
+        with talk.speaking(in_options):
+            try:
+                return super().invoke(ctx)
+            except BroadmatchError as error:
+                raise _ended(in_options(str(error)), 1) from error
+            except KeyboardInterrupt as error:
+                raise _ended("Interrupted; nothing half-written was left.", 130) from error
+            except OSError as error:
+                if error.errno == errno.EPIPE:  # the reader of our output, such as `head`, has enough
+                    raise
+                place = f"{error.filename}: " if error.filename else ""
+                raise _ended(f"{place}{error.strerror or error}.", 1) from error
+            except MemoryError as error:
+                raise _ended("The memory is not enough for this; use less data or a larger machine.", 1) from error
+
+
+def with_option_names(text: str, option_of: dict[str, str]) -> str:
+    """Name options instead of the library's parameters, for those are what the reader can change.
+
+    >>> with_option_names("n_trees must be a whole number.", {"n_trees": "--trees"})
+    '--trees must be a whole number.'
+    >>> with_option_names("Say which, as in columns={'query': ...}.", {})
+    'Say which, as in --columns query=....'
+    """
+
+    def mapped(found: re.Match[str]) -> str:
+        return f"--{'page-' if found[1] in _OF_PAGES else ''}columns {found[1]}=..."
+
+    text = _MAPPING.sub(mapped, text)
+    for name, option in option_of.items():
+        if not option.startswith("--"):
+            continue
+        # Names that are plain words, such as seed, stand for the parameter only before "must be".
+        ending = r"\b" if "_" in name else r"(?= must be\b)"
+        text = re.sub(rf"(?<![\w-]){re.escape(name)}{ending}", option, text)
+    return text
+
+
+def _ended(sentence: str, code: int) -> typer.Exit:
+    typer.echo(f"Error: {sentence}" if code == 1 else sentence, err=True)
+    return typer.Exit(code)

@@ -1,0 +1,148 @@
+"""`broadmatch harvest`: from a click log and pages to labelled rows."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from broadmatch.cli import options, talk
+from broadmatch.cli.harvested import check_place, write_harvested
+from broadmatch.cli.sources import Reopened
+
+if TYPE_CHECKING:
+    from broadmatch.harvest import Harvest
+
+_LEFT_OUT = {
+    "bad_rows": "rows of the log that cannot be read",
+    "rows_not_clicked": "rows that are no click",
+    "rows_outside_window": "rows outside the time window",
+    "queries_without_letters": "queries without a letter or digit",
+    "queries_too_rare": "queries with too few clicks",
+    "test_pages_too_small": "test pages with too few queries",
+    "test_labels_outside": "test labels that no training page has",
+    "bad_pages": "pages that cannot be used",
+    "pages_without_html": "clicked pages that are not among the pages",
+}
+
+
+def command(
+    clicks: Annotated[
+        Path, typer.Option("--clicks", metavar="LOG", help="Click or impression log: CSV, TSV, JSON lines, Parquet.")
+    ],
+    pages: Annotated[
+        Path, typer.Option("--pages", metavar="PAGES", help="Folder of .html files, JSON lines, or Parquet.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DATA", help="Folder to write.")],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OURS=YOURS,...",
+            help="Columns of the log: query, page, and if there are any time, clicks, clicked; "
+            "such as query=search_term,page=url,time=ts.",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Columns of CSV or TSV logs that have no header line.")
+    ] = None,
+    page_columns: options.PageColumns = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Leave out clicks before, as in 2024-03-01.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks from then on.")] = None,
+    min_clicks: Annotated[int, typer.Option(help="A query needs so many clicks in all.")] = 5,
+    min_test_queries: Annotated[int, typer.Option(help="A test page needs more than so many queries.")] = 25,
+    split: Annotated[Literal["page", "time"], typer.Option(help="Test on other pages, or on later clicks.")] = "page",
+    test_share: Annotated[float, typer.Option(help="Share of the pages that are for testing.")] = 0.1,
+    split_time: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --split time: clicks from then on are for testing.")
+    ] = None,
+    labels: Annotated[
+        Literal["plain", "npmi", "beliefs"],
+        typer.Option(
+            help="How clicked queries weigh: 1 each, by nPMI, or as beliefs with missing ones filled in; "
+            "beliefs often recommend better."
+        ),
+    ] = "plain",
+    min_pages: Annotated[int, typer.Option(help="Words on fewer pages are dropped.")] = 10,
+    rejects: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write bad rows of the log here, with the reason; bad pages go to FILE.pages.jsonl."
+        ),
+    ] = None,
+    max_bad_rows: options.MaxBadRows = None,
+    memory_limit: Annotated[str, typer.Option(help="Memory for reading the log; the rest goes to disk.")] = "2GB",
+    seed: options.Seed = 0,
+    n_jobs: options.Jobs = None,
+    json: options.Json = False,
+) -> None:
+    """Turn a click log and pages into a folder to train on.
+
+    A query is a label of a page if it led to a click on it. The pages must have the names that the log has.
+
+    \b
+    Example:
+      broadmatch harvest --clicks 'logs/*.csv.gz' --columns query=search_term,page=url,time=ts \\
+          --pages pages.parquet --out data/ --labels beliefs --rejects rejects.jsonl
+    """
+    mapping = options.parse_columns(columns, "--columns")
+    page_mapping = options.parse_columns(page_columns, "--page-columns")
+    check_place(out)
+    talk.announce_compiling()
+    from broadmatch.data import ClickLog, Rejects
+    from broadmatch.features import PageVectorizer
+    from broadmatch.harvest import build_datasets, harvest
+
+    of_pages = None if rejects is None else rejects.with_name(f"{rejects.name}.pages.jsonl")
+    with (
+        Rejects(rejects, max_bad_rows=max_bad_rows) as bad_rows,
+        Rejects(of_pages, max_bad_rows=max_bad_rows) as bad_pages,
+    ):
+        opened = Reopened(pages, page_mapping, bad_pages)
+        log = ClickLog(clicks, columns=mapping, names=None if names is None else names.split(","), rejects=bad_rows)
+        with talk.warnings_only():
+            found = harvest(
+                log,
+                since=since,
+                until=until,
+                min_clicks=min_clicks,
+                min_test_queries=min_test_queries,
+                split=split,
+                test_share=test_share,
+                split_time=split_time,
+                seed=seed,
+                memory_limit=memory_limit,
+                n_jobs=n_jobs,
+            )
+        vectorizer = PageVectorizer(min_pages=min_pages, n_jobs=n_jobs)
+        train, test = build_datasets(found, opened, vectorizer, weights=labels, n_jobs=n_jobs)
+    kept = summary(found, train, test, labels) | {"bad_pages": bad_pages.count}
+    write_harvested(out, train, test, vectorizer, kept)
+    if json:
+        talk.emit(kept | {"out": str(out)})
+    else:
+        _tell(out, kept)
+
+
+def summary(found: "Harvest", train: Any, test: Any, weights: str) -> dict[str, Any]:
+    """What was kept and what was left out, by name."""
+    clicked = len(found.train_pages) + len(found.test_pages)
+    return {
+        "labels": len(found.labels),
+        "train_pages": len(train),
+        "test_pages": len(test),
+        "words": train.X.n_cols,
+        "label_weights": weights,
+        **found.facts,
+        "pages_without_html": clicked - len(train) - len(test),
+    }
+
+
+def _tell(out: Path, kept: dict[str, Any]) -> None:
+    typer.echo(
+        f"{out}: {kept['labels']:,} labels and {kept['words']:,} words on {kept['train_pages']:,} pages to train and "
+        f"{kept['test_pages']:,} to test, from {kept['rows']:,} rows of the log."
+    )
+    left_out = [f"{kept[name]:,} {what}" for name, what in _LEFT_OUT.items() if kept[name]]
+    if left_out:
+        typer.echo(f"Left out: {'; '.join(left_out)}.")
