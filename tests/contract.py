@@ -1,0 +1,105 @@
+"""What the contract suite needs: the estimators found in the package, data for each, and how to compare them."""
+
+import hashlib
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+import broadmatch
+from broadmatch.labels.base import LabelModel
+
+N_POINTS, N_FEATURES, N_LABELS = 300, 30, 9
+NEVER = N_LABELS - 1
+"""A label that no point has."""
+
+
+def points(seed=0):
+    """X and Y with something to learn; one point without features, one without labels, one label never seen."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((N_POINTS, N_FEATURES)) * (rng.random((N_POINTS, N_FEATURES)) < 0.2)).astype(np.float32)
+    X[5] = 0
+    Y = (X @ (rng.random((N_FEATURES, N_LABELS)) < 0.3) > 0.8).astype(np.float32)
+    Y[:, 0] = X[:, 0] > 0
+    Y[7] = Y[:, NEVER] = 0
+    return sp.csr_matrix(X), sp.csr_matrix(Y)
+
+
+def pages():
+    """HTML pages as bytes and as text, an empty one among them."""
+    words = ["pizza", "taxi", "flowers", "fresh", "cheap", "city", "night", "café"]
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, 12)) for _ in range(40)]
+    html = [f"<title>{t[:6]}</title><body>{t}<a href='/'>{t[-6:]}</a>" for t in texts]
+    return [*(page.encode() if i % 2 else page for i, page in enumerate(html)), "", *texts]
+
+
+DATA = {"PageVectorizer": lambda: (pages(),)}
+"""What `fit` takes, by name of the estimator; label models take `points`."""
+
+SMALL = {"n_trees": 4, "max_leaf": 3, "features_per_node": 5, "min_pages": 2, "n_jobs": 1}
+"""Settings that make a fit fast, for the estimators that have them."""
+
+LONG = SMALL | {"n_trees": 1_000_000}
+"""Settings that make a fit take longer than any test waits."""
+
+
+def found():
+    """Every estimator that a package of broadmatch offers."""
+    packages = [m.name for m in pkgutil.iter_modules(broadmatch.__path__) if m.ispkg]
+    modules = [importlib.import_module(f"broadmatch.{name}") for name in packages]
+    things = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    return sorted({t for t in things if inspect.isclass(t) and issubclass(t, BaseEstimator)}, key=lambda t: t.__name__)
+
+
+ESTIMATORS = found()
+every_estimator = pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda c: c.__name__)
+every_label_model = pytest.mark.parametrize(
+    "cls", [c for c in ESTIMATORS if issubclass(c, LabelModel)], ids=lambda c: c.__name__
+)
+every_transformer = pytest.mark.parametrize(
+    "cls", [c for c in ESTIMATORS if hasattr(c, "transform")], ids=lambda c: c.__name__
+)
+
+
+def small(cls, settings=SMALL, **more):
+    """An estimator with the settings that it has."""
+    return cls(**{name: value for name, value in (settings | more).items() if name in cls.rules})
+
+
+def data_of(cls):
+    return points() if issubclass(cls, LabelModel) else DATA[cls.__name__]()
+
+
+def fitted(cls, **more):
+    return small(cls, **more).fit(*data_of(cls))
+
+
+def answer(model, given=None):
+    """What an estimator says of data, as bytes."""
+    X = (data_of(type(model)) if given is None else given)[0]
+    said = model.predict_topk(X, k=4) if isinstance(model, LabelModel) else model.transform(X)
+    return tuple(np.asarray(a).tobytes() for a in (said.indptr, said.indices, said.data)), said.shape
+
+
+def arrays_of(state, prefix=""):
+    """Every array of a state and of its parts, by name."""
+    own = {prefix + name: array for name, array in state.arrays.items()}
+    for name, part in state.parts.items():
+        own |= arrays_of(part, f"{prefix}{name}.")
+    return own
+
+
+def bits(model):
+    """A hash of every array that the model is made of."""
+    return {n: hashlib.sha256(np.ascontiguousarray(a)).hexdigest() for n, a in arrays_of(model.to_state()).items()}
+
+
+def memory_mapped(array):
+    while array is not None and not isinstance(array, np.memmap):
+        array = array.base
+    return array is not None
