@@ -18,5 +18,5 @@ def bag_of_words(page: Page, *, boost: int = 10, stop_words: Any = "english") ->
     seen = Vocabulary()
     numbers = seen.add(block)
     dropped = as_stop_words(stop_words)
-    words = [word.decode() for word in seen.words(numbers[block.row_words])]
-    return {word: int(n) for word, n in zip(words, block.row_counts, strict=True) if word not in dropped}
+    words = [word.decode() for word in seen.words(numbers[block.rows.words])]
+    return {word: int(n) for word, n in zip(words, block.rows.counts, strict=True) if word not in dropped}

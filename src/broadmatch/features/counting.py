@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,20 +23,30 @@ _BLOCK_PAGES = 1024
 _SMALLEST_TABLE = 1 << 12
 
 
+class Rows(NamedTuple):
+    """How often each word counts on each page: row p holds words[starts[p]:starts[p + 1]] and their counts."""
+
+    starts: NDArray[np.int64]
+    words: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+    def copy(self) -> "Rows":
+        """The same in arrays no larger than they need be."""
+        return Rows(self.starts.copy(), self.words.copy(), self.counts.copy())
+
+
 @dataclass(frozen=True)
 class BlockCounts:
-    """The words of a block of pages, numbered within the block, and how often each counts on each page."""
+    """The words of a block of pages, numbered within the block, their rows, and on how many pages each word is."""
 
     words: Words
     n_words: int
-    row_starts: NDArray[np.int64]
-    row_words: NDArray[np.int32]
-    row_counts: NDArray[np.int32]
+    rows: Rows
     pages: NDArray[np.int32]
 
     @property
     def n_pages(self) -> int:
-        return len(self.row_starts) - 1
+        return len(self.rows.starts) - 1
 
 
 def count_pages(pages: Iterable[Page], *, boost: int, n_jobs: int | None) -> Iterator[BlockCounts]:
@@ -55,7 +65,7 @@ def count_block(pages: list[Page], *, boost: int) -> BlockCounts:
         np.zeros(_SMALLEST_TABLE, np.int32),
         Words(
             np.empty(most_words, np.uint64),
-            np.zeros(most_words + 1, np.int64),
+            np.empty(most_words + 1, np.int64),
             # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ).
             np.empty(len(text) + len(text) // 2 + 8, np.uint8),
         ),
@@ -64,19 +74,13 @@ def count_block(pages: list[Page], *, boost: int) -> BlockCounts:
         np.zeros(len(encoded) + 1, np.int64),
         np.empty(most_words, np.int32),
         np.empty(most_words, np.int32),
-        np.zeros(most_words, np.int32),
-        np.zeros(most_words, np.int32),
+        np.empty(most_words, np.int32),
+        np.empty(most_words, np.int32),
     )
     n_words = scan_pages(text, page_starts, boost, letters(), references(), table, counts)
     entries = int(counts.row_starts[-1])
-    return BlockCounts(
-        table.words,
-        n_words,
-        counts.row_starts,
-        counts.row_words[:entries],
-        counts.row_counts[:entries],
-        counts.pages[:n_words],
-    )
+    rows = Rows(counts.row_starts, counts.row_words[:entries], counts.row_counts[:entries])
+    return BlockCounts(table.words, n_words, rows, counts.pages[:n_words])
 
 
 class Vocabulary:

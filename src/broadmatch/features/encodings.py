@@ -48,7 +48,7 @@ _LABELS = {
     "cp932": "shift_jis shift-jis sjis x-sjis ms932 ms_kanji windows-31j csshiftjis",
     "cp949": "euc-kr euc_kr korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 ksc_5601 windows-949 cseuckr",
 }
-_CODECS = {label: codec for codec, labels in _LABELS.items() for label in labels.split()}
+_CODECS = {label.encode(): codec for codec, labels in _LABELS.items() for label in labels.split()}
 
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -79,7 +79,7 @@ def decode(page: bytes) -> str:
 def declared_codec(page: bytes) -> str | None:
     """Python's name of the encoding that `page` declares in a `<meta>`, or None."""
     found = _DECLARED.search(page, 0, _HEAD)
-    return None if found is None else _CODECS.get(found.group(1).decode("ascii").lower())
+    return None if found is None else _CODECS.get(found.group(1).lower())
 
 
 def to_utf8(page: bytes | str) -> bytes:
@@ -92,16 +92,19 @@ def to_utf8(page: bytes | str) -> bytes:
 
 
 def _bytes_to_utf8(page: bytes) -> bytes:
-    if not page.startswith(_MARKS) and declared_codec(page) in (None, "utf-8"):
-        if page.isascii():
-            return page
-        try:
-            page.decode("utf-8")
-        except UnicodeDecodeError:
-            pass
-        else:
-            return page
+    if not page.startswith(_MARKS) and declared_codec(page) in (None, "utf-8") and _valid(page):
+        return page
     return decode(page).encode("utf-8", "replace")
+
+
+def _valid(page: bytes) -> bool:
+    if page.isascii():
+        return True
+    try:
+        page.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 _MARKS = tuple(mark for mark, _ in _BYTE_ORDER_MARKS)

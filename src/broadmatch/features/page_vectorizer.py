@@ -12,14 +12,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from broadmatch import artifacts
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput, NotFitted
-from broadmatch.features.counting import BlockCounts, Page, Vocabulary, count_pages
+from broadmatch.features.counting import BlockCounts, Page, Rows, Vocabulary, count_pages
 from broadmatch.features.tokens import StopWords, as_stop_words
 from broadmatch.kernels.tf_idf import tf_idf_rows
 from broadmatch.params import Either, OneOf, Parameters, Rule, Whole
 from broadmatch.progress import task
-
-Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
-"""Compact counts of a block: row starts, words, counts."""
 
 
 class PageVectorizer(Parameters, TransformerMixin, BaseEstimator):
@@ -79,21 +76,17 @@ class PageVectorizer(Parameters, TransformerMixin, BaseEstimator):
         """Fit, and give the rows of the same pages, reading them once; only their counts are held meanwhile."""
         self.check_params()
         seen, n_pages = Vocabulary(), 0
-        rows: list[Rows] = []
+        kept: list[tuple[Rows, NDArray[np.int32]]] = []
         for block in self._counted(pages):
-            numbers = seen.add(block)
-            rows.append((block.row_starts, numbers[block.row_words], block.row_counts.copy()))
+            kept.append((block.rows.copy(), seen.add(block)))
             n_pages += block.n_pages
         columns = self._settle(seen, n_pages)
-        return self._stack(self._weigh(*row, columns) for row in rows)
+        return self._stack(self._weigh(rows, columns[numbers]) for rows, numbers in kept)
 
     def transform(self, pages: Iterable[Page]) -> sp.csr_matrix:
         """The TF-IDF rows of `pages`; a page without a known word gives an empty row."""
         known = self._known()
-        return self._stack(
-            self._weigh(block.row_starts, block.row_words, block.row_counts, known.numbers(block))
-            for block in self._counted(pages)
-        )
+        return self._stack(self._weigh(block.rows, known.numbers(block)) for block in self._counted(pages))
 
     @property
     def vocabulary(self) -> Names:
@@ -186,16 +179,11 @@ class PageVectorizer(Parameters, TransformerMixin, BaseEstimator):
         self.__dict__.pop("_table", None)
         return columns
 
-    def _weigh(
-        self,
-        row_starts: NDArray[np.int64],
-        words: NDArray[np.int32],
-        counts: NDArray[np.int32],
-        columns: NDArray[np.int32],
-    ) -> CSR:
-        indptr = np.zeros(len(row_starts), np.int64)
-        indices, data = np.empty(len(words), np.int32), np.empty(len(words), np.float32)
-        tf_idf_rows(row_starts, words, counts, columns, self._idf, indptr, indices, data)
+    def _weigh(self, rows: Rows, columns: NDArray[np.int32]) -> CSR:
+        indptr = np.zeros(len(rows.starts), np.int64)
+        indices, data = np.empty(len(rows.words), np.int32), np.empty(len(rows.words), np.float32)
+        in_order = np.argsort(columns, kind="stable")
+        tf_idf_rows(rows.starts, rows.words, rows.counts, columns, in_order, self._idf, indptr, indices, data)
         used = int(indptr[-1])
         return CSR(indptr, indices[:used].copy(), data[:used].copy(), len(self._idf))
 

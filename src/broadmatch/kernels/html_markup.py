@@ -103,7 +103,7 @@ def skip_tag(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int, int,
             break
         first = i
         i += 1
-        if kind == _SPACE or kind == _SLASH:
+        if kind in (_SPACE, _SLASH):
             continue
         while i < stop and _IN_TAG[text[unsigned(i)]] == 0:  # the name; its first byte may be an equals sign
             i += 1
@@ -133,11 +133,11 @@ def skip_tag(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int, int,
 
 @kernel
 def attribute(text: NDArray[np.uint8], i: int, stop: int, wanted: NDArray[np.uint8]) -> tuple[int, int]:
-    """Where the value of the attribute `wanted` is in a tag whose name ends at i and which ends at stop; -1 if nowhere."""
+    """Where the value of the attribute `wanted` is, or -1, in a tag whose name is before i and whose end is at stop."""
     value_from, value_to = -1, -1
     while i < stop and value_from < 0:
         kind = _IN_TAG[text[i]]
-        if kind == _SPACE or kind == _SLASH or kind == _END:
+        if kind in (_SPACE, _SLASH, _END):
             i += 1
             continue
         first = i

@@ -65,10 +65,10 @@ def find_text(
                 i += 1
             end = i
         else:
-            after = text[i + 1] if i + 1 < stop else np.uint8(0)
+            after = int(np.int64(text[i + 1])) if i + 1 < stop else 0
             closing = after == 47  # /
             if closing:
-                after = text[i + 2] if i + 2 < stop else np.uint8(0)
+                after = int(np.int64(text[i + 2])) if i + 2 < stop else 0
             if is_letter(after):
                 name, after_name, i, closed, href = skip_tag(text, i + 2 if closing else i + 1, stop)
                 if i > stop:

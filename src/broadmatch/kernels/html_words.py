@@ -68,10 +68,10 @@ def scan_pages(
     table: WordTable,
     counts: Counts,
 ) -> int:
-    """Count the words of every page text[page_starts[p]:page_starts[p + 1]], which is valid UTF-8; gives how many differ.
+    """Count the words of every page text[page_starts[p]:page_starts[p + 1]]; gives how many different ones there are.
 
-    The caller has made room for a word every three bytes, and half as many bytes again as there are; only the
-    slots of `table`, empty at first, are replaced here by larger ones as words come in.
+    The text is valid UTF-8. The caller has made room for a word every three bytes, and half as many bytes again as
+    there are; only the slots of `table`, empty at first, are replaced here by larger ones as words come in.
     """
     state = np.zeros(N_STATE, np.int64)
     stretches = np.empty((_STRETCHES, 4), np.int64)
@@ -82,6 +82,7 @@ def scan_pages(
     )
     weights, numbers = np.empty(most, np.int32), np.empty(most, np.int32)
     n_words, entries = 0, 0
+    table.words.starts[0] = 0
     for page in range(len(page_starts) - 1):
         start, stop = page_starts[page], page_starts[page + 1]
         needed = 2 * (n_words + (stop - start) // 3 + 2)
@@ -98,7 +99,11 @@ def scan_pages(
         n = find_text(text, stop, boost, state, stretches)
         while n:
             n_read = split_words(text, stretches, n, letters, references, read, weights)
+            known = n_words
             n_words = number_words(table, n_words, read, n_read, True, numbers)
+            for word in range(known, n_words):
+                counts.pending[word] = 0
+                counts.pages[word] = 0
             entries = tally(numbers, weights, n_read, counts.pending, counts.row_words, entries)
             n = find_text(text, stop, boost, state, stretches)
         for k in range(first, entries):

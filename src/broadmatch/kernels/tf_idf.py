@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from broadmatch.kernels import kernel
 
-_COUNT_BITS = 32
-
 
 @kernel
 def tf_idf_rows(
@@ -14,6 +12,7 @@ def tf_idf_rows(
     words: NDArray[np.int32],
     counts: NDArray[np.int32],
     columns: NDArray[np.int32],
+    in_order: NDArray[np.int64],
     idf: NDArray[np.float64],
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -21,27 +20,40 @@ def tf_idf_rows(
 ) -> None:
     """x_w = count_w · idf_w, divided by the row's Euclidean norm.
 
-    Word w goes to column columns[w], or is dropped if that is -1. Each row's columns come out sorted. `indices` and
-    `data` have room for all entries; indptr[-1] says how many are used.
+    Word w goes to column columns[w], or is dropped if that is -1; `in_order` are the words by column. Each row's
+    columns come out sorted, in time linear in the entries: they are dealt out by word, then word by word to the rows.
+    `indices` and `data` have room for all entries; indptr[-1] says how many are used.
     """
-    out = 0
-    keys = np.empty(len(words), np.int64)
-    for row in range(len(row_starts) - 1):
-        n = 0
+    n_rows = len(row_starts) - 1
+    ends = np.zeros(len(columns), np.int64)
+    for k in range(row_starts[0], row_starts[n_rows]):
+        ends[words[k]] += 1
+    total = 0
+    for word in in_order:
+        total += ends[word]
+        ends[word] = total - ends[word]
+    rows, amounts = np.empty(total, np.int32), np.empty(total, np.int32)
+    squares = np.zeros(n_rows)
+    for row in range(n_rows):
+        kept = 0
         for k in range(row_starts[row], row_starts[row + 1]):
-            column = np.int64(columns[words[k]])
-            if column >= 0:
-                keys[n] = (column << _COUNT_BITS) | np.int64(counts[k])
-                n += 1
-        keys[:n].sort()
-        squares = 0.0
-        for k in range(n):
-            value = (keys[k] & 0xFFFFFFFF) * idf[keys[k] >> _COUNT_BITS]
-            squares += value * value
-        scale = 1.0 / np.sqrt(squares) if squares > 0 else 0.0
-        for k in range(n):
-            column = keys[k] >> _COUNT_BITS
-            indices[out + k] = column
-            data[out + k] = (keys[k] & 0xFFFFFFFF) * idf[column] * scale
-        out += n
-        indptr[row + 1] = out
+            word = words[k]
+            rows[ends[word]], amounts[ends[word]] = row, counts[k]
+            ends[word] += 1
+            if columns[word] >= 0:
+                kept += 1
+                squares[row] += (counts[k] * idf[columns[word]]) ** 2
+        indptr[row + 1] = indptr[row] + kept
+    free = indptr[:n_rows].copy()
+    k = 0
+    for word in in_order:
+        column = columns[word]
+        if column < 0:
+            k = ends[word]
+            continue
+        while k < ends[word]:
+            row = rows[k]
+            indices[free[row]] = column
+            data[free[row]] = amounts[k] * idf[column] / np.sqrt(squares[row])
+            free[row] += 1
+            k += 1

@@ -1,0 +1,165 @@
+"""Pages to TF-IDF rows."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+import broadmatch
+from broadmatch.errors import BadInput, BadParameter, NotFitted
+from broadmatch.features import PageVectorizer, bag_of_words, counting
+from broadmatch.features.tokens import ENGLISH
+
+
+def make_pages(n: int) -> list[str]:
+    """Pages over a Zipf vocabulary, some empty, some plain."""
+    rng = np.random.default_rng(5)
+    pages = []
+    for i in range(n):
+        words = [f"Word{w}é" for w in rng.zipf(1.4, size=rng.integers(0, 60)) if w < 5000]
+        cut = len(words) // 3
+        page = (
+            f"<title>{' '.join(words[:2])}</title><p>the {' '.join(words[:cut])}<a href=/>{' '.join(words[cut:])}</a>"
+        )
+        pages.append(page if i % 7 else " ".join(words))
+    return pages
+
+
+PAGES = make_pages(400)
+
+
+def assert_same(a, b) -> None:
+    assert a.shape == b.shape
+    for name in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(a, name), getattr(b, name))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> PageVectorizer:
+    return PageVectorizer(min_pages=3).fit(PAGES)
+
+
+def test_equals_scikit_learn_on_boosted_counts(fitted) -> None:
+    def repeated(page: str) -> list[str]:
+        return [word for word, n in bag_of_words(page, stop_words=None).items() for _ in range(n)]
+
+    peer = TfidfVectorizer(analyzer=lambda page: [w for w in repeated(page) if w not in ENGLISH], min_df=3)
+    expected = peer.fit_transform(PAGES)
+    assert list(fitted.vocabulary) == list(peer.get_feature_names_out())
+    assert fitted.get_feature_names_out().tolist() == list(fitted.vocabulary)
+    assert np.allclose(fitted.transform(PAGES).toarray(), expected.toarray(), atol=1e-6)
+    assert np.allclose(fitted.idf, peer.idf_)
+    assert fitted.n_pages == 400
+
+
+def test_rows_are_canonical_float32_of_unit_length(fitted) -> None:
+    rows = fitted.transform(PAGES)
+    assert rows.dtype == np.float32
+    assert rows.has_canonical_format
+    lengths = np.sqrt(rows.multiply(rows).sum(axis=1))
+    filled = np.diff(rows.indptr) > 0
+    assert np.allclose(lengths[filled], 1)
+    assert not filled.all()
+
+
+def test_an_empty_page_gives_an_empty_row(fitted) -> None:
+    rows = fitted.transform(["", b"", "unheardof words only", "<p></p>"])
+    assert rows.shape == (4, len(fitted.vocabulary))
+    assert rows.nnz == 0
+    assert fitted.transform([]).shape == (0, len(fitted.vocabulary))
+
+
+def test_a_stream_is_read_once_and_gives_the_same(fitted) -> None:
+    vectorizer = PageVectorizer(min_pages=3)
+    rows = vectorizer.fit_transform(page for page in PAGES)
+    assert vectorizer.vocabulary == fitted.vocabulary
+    assert_same(rows, fitted.transform(iter(PAGES)))
+
+
+def test_every_n_jobs_and_block_size_gives_the_same_bits(fitted, monkeypatch) -> None:
+    expected = fitted.transform(PAGES)
+    for n_jobs, size in itertools.product((1, 3, -1), (1, 50, 1024)):
+        monkeypatch.setattr(counting, "_BLOCK_PAGES", size)
+        other = PageVectorizer(min_pages=3, n_jobs=n_jobs)
+        assert_same(other.fit_transform(PAGES), expected)
+        assert_same(other.fit(PAGES).transform(PAGES), expected)
+        assert other.vocabulary == fitted.vocabulary
+
+
+def test_only_a_few_blocks_of_a_stream_are_held(monkeypatch) -> None:
+    monkeypatch.setattr(counting, "_BLOCK_PAGES", 10)
+    ahead = []
+
+    def pages():
+        for i, page in enumerate(PAGES):
+            ahead.append(i)
+            yield page
+
+    blocks = counting.count_pages(pages(), boost=10, n_jobs=2)
+    next(blocks)
+    assert len(ahead) <= 60
+    blocks.close()
+
+
+def test_saved_and_loaded_gives_the_same_bits(fitted, tmp_path) -> None:
+    fitted.save(tmp_path / "vectorizer")
+    loaded = broadmatch.load(tmp_path / "vectorizer")
+    assert loaded.get_params() == fitted.get_params()
+    assert loaded.vocabulary == fitted.vocabulary
+    assert_same(loaded.transform(PAGES), fitted.transform(PAGES))
+
+
+def test_own_stop_words_are_saved(tmp_path) -> None:
+    vectorizer = PageVectorizer(min_pages=1, stop_words={"Cheap", "now"}).fit(["cheap pizza now the"])
+    assert list(vectorizer.vocabulary) == ["pizza", "the"]
+    vectorizer.save(tmp_path / "v")
+    assert broadmatch.load(tmp_path / "v").stop_words == ["Cheap", "now"]
+
+
+def test_refitting_forgets(fitted) -> None:
+    vectorizer = PageVectorizer(min_pages=1).fit(["pizza pasta"])
+    vectorizer.transform(["pizza"])
+    vectorizer.fit(["taxi cab fare"])
+    assert vectorizer.transform(["taxi pizza"]).indices.tolist() == [list(vectorizer.vocabulary).index("taxi")]
+
+
+def test_scikit_learn_conventions(fitted) -> None:
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(NotFitted, match="fit it on pages"):
+        copy.transform(PAGES)
+    with pytest.raises(NotFitted):
+        _ = copy.vocabulary
+    with pytest.raises(NotFitted):
+        copy.to_state()
+    rows = make_pipeline(PageVectorizer(min_pages=3), MaxAbsScaler()).fit_transform(PAGES)
+    assert rows.shape == (400, len(fitted.vocabulary))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("min_pages", 0), ("boost", 0), ("boost", 1.5), ("stop_words", "klingon"), ("n_jobs", 0)]
+)
+def test_wrong_parameters(name: str, value: object) -> None:
+    with pytest.raises(BadParameter, match=f"{name} must be"):
+        PageVectorizer(**{name: value}).fit(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("pages", "message"),
+    [
+        ([], "no pages to fit on"),
+        (["pizza"], "No word is on at least 10 of the 1 pages"),
+        (["the and"] * 20, "No word is on at least 10 of the 20 pages"),
+        ("<p>one page", "pages is one text"),
+        (["pizza", None], "Page 1 is a NoneType"),
+    ],
+)
+def test_unusable_pages(pages, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        PageVectorizer().fit(pages)
+    with pytest.raises(BadInput, match=message):
+        PageVectorizer().fit_transform(pages)

@@ -1,0 +1,17 @@
+"""Numbering words: a dictionary. Twin of kernels.vocabulary."""
+
+
+def number_words(known: list[bytes], words: list[bytes], *, enter: bool) -> tuple[list[bytes], list[int]]:
+    """The words known afterwards, and the number of each of `words`, -1 for those unknown."""
+    numbers = {word: i for i, word in enumerate(known)}
+    for word in words if enter else ():
+        numbers.setdefault(word, len(numbers))
+    return list(numbers), [numbers.get(word, -1) for word in words]
+
+
+def hash_word(word: bytes) -> int:
+    """FNV-1a, its high half folded into its low half."""
+    h = 14695981039346656037
+    for byte in word:
+        h = (h ^ byte) * 1099511628211 % 2**64
+    return h ^ (h >> 32)
