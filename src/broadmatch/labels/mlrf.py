@@ -135,6 +135,7 @@ class MLRF(LabelModel):
         """Why `label` is, or is not, recommended for the row `x`: every leaf reached, the tests on the way there,
         and the training points in it that voted for the label (MLRF §5.5: how to debug a bad recommendation)."""
         self._check_fitted()
+        Whole(0).check("n_voters", n_voters)
         indices, values = self._row(x)
         return explain(self.forest_, self.train_labels_, indices, values, self._label(label), self, n_voters)
 

@@ -1,0 +1,104 @@
+"""From pages to phrases: the vectorizer and the model, asked together."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import broadmatch
+from broadmatch import artifacts
+from broadmatch.errors import BadArtifact, BadInput
+from broadmatch.features import PageVectorizer
+from broadmatch.labels import MLRF, Phrase, Recommender, recommender
+from tests.contract import memory_mapped
+
+TOPICS = {
+    "pizza": ["cheap pizza", "pizza delivery"],
+    "taxi": ["airport taxi", "taxi"],
+    "flowers": ["send flowers", "fresh flowers"],
+}
+
+
+def pages():
+    """(page, phrases) of a few shops."""
+    for i, topic in itertools.product(range(12), TOPICS):
+        html = (
+            f"<title>{topic} shop {i}</title><p>the best {topic} in town, order {topic} {'today' if i % 2 else 'now'}"
+        )
+        yield html, TOPICS[topic][: 1 + i % 2]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    texts, phrases = zip(*pages(), strict=True)
+    vectorizer = PageVectorizer(min_pages=2)
+    model = MLRF(n_trees=5, max_leaf=3).fit(vectorizer.fit_transform(texts), list(phrases))
+    return Recommender(vectorizer, model)
+
+
+NEW = ["<title>Taxi</title> order a taxi", b"<p>fresh flowers today", "", "pizza", "words nobody knows"]
+
+
+def test_it_is_the_vectorizer_and_then_the_model(trained):
+    found = list(trained.recommend(NEW, k=3))
+    rows = trained.vectorizer.transform(NEW)
+    for i, phrases in enumerate(found):
+        labels, scores = trained.model.predict_one(rows[i], k=3)
+        expected = [trained.model.label_names_[j] for j in labels]
+        assert phrases == [Phrase(p, float(s)) for p, s in zip(expected, scores, strict=True)]
+    assert found[0][0].phrase == "airport taxi"
+    assert found[3][0].phrase == "cheap pizza"
+
+
+def test_batches_make_no_difference(trained, monkeypatch):
+    expected = list(trained.recommend(NEW * 3, k=2))
+    monkeypatch.setattr(recommender, "_BATCH", 4)
+    assert list(trained.recommend(NEW * 3, k=2)) == expected
+    assert list(trained.recommend([], k=2)) == []
+
+
+def test_pages_may_never_end(trained, monkeypatch):
+    monkeypatch.setattr(recommender, "_BATCH", 4)
+    read = []
+    endless = (read.append(i) or "taxi" for i in itertools.count())
+    assert next(trained.recommend(endless, k=1))[0].phrase == "airport taxi"
+    assert len(read) == 4
+
+
+def test_it_explains(trained):
+    told = trained.explain(NEW[0], "airport taxi", n_voters=2)
+    assert told.score == pytest.approx(next(trained.recommend(NEW[:1]))[0].score)
+    with pytest.raises(BadInput, match="not one of the"):
+        trained.explain(NEW[0], "rocket")
+
+
+def test_save_and_load(trained, tmp_path):
+    trained.save(tmp_path / "r")
+    loaded = broadmatch.load(tmp_path / "r")
+    assert isinstance(loaded, Recommender)
+    assert list(loaded.recommend(NEW)) == list(trained.recommend(NEW))
+    assert memory_mapped(loaded.model.forest_.feature)
+    loaded.save(tmp_path / "again")
+    one, two = (artifacts.read_manifest(tmp_path / name) for name in ("r", "again"))
+    assert one == two
+
+
+def test_a_folder_of_something_else_is_refused(trained, tmp_path):
+    state = trained.to_state()
+    half = artifacts.State("recommender", {}, {}, {}, {"model": state.parts["model"]})
+    artifacts.save(half, tmp_path / "half")
+    with pytest.raises(BadArtifact, match="vectorizer and a model"):
+        broadmatch.load(tmp_path / "half")
+
+
+def test_a_vectorizer_of_another_model_is_refused(trained):
+    other = PageVectorizer(min_pages=1).fit(["one two three"])
+    with pytest.raises(BadInput, match="the vectorizer the model was trained with"):
+        list(Recommender(other, trained.model).recommend(NEW))
+
+
+def test_scores_fall(trained):
+    for phrases in trained.recommend(NEW, k=6):
+        scores = [p.score for p in phrases]
+        assert scores == sorted(scores, reverse=True)
+        assert np.isfinite(scores).all()
