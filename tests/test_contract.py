@@ -107,7 +107,7 @@ def test_fit_returns_itself_and_leaves_parameters_alone(cls):
 
 @every_estimator
 def test_not_fitted(cls, tmp_path):
-    calls = [answer, lambda model: model.save(tmp_path / "m")]
+    calls = [answer, lambda model: model.save(tmp_path / "m"), lambda model: artifacts.save(model, tmp_path / "m")]
     if issubclass(cls, LabelModel):
         X, Y = points()
         calls += [lambda m: m.predict_one(X[0]), lambda m: m.score(X, Y), lambda m: m.score(X, [["a"]] * N_POINTS)]

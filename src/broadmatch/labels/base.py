@@ -95,6 +95,7 @@ class LabelModel(Parameters, BaseEstimator):
         artifacts.save(self, path)
 
     def to_state(self) -> artifacts.State:
+        """Give everything that has to be kept."""
         raise NotImplementedError
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:

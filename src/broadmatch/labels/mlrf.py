@@ -140,6 +140,8 @@ class MLRF(LabelModel):
         return explain(self.forest_, self.train_labels_, indices, values, self._label(label), self, n_voters)
 
     def to_state(self) -> artifacts.State:
+        """Give the forest, the training labels (for explanations) and the names to `broadmatch.artifacts.save`."""
+        self._check_fitted()
         arrays: dict[str, NDArray[Any]] = dict(self.forest_._asdict())
         y = self.train_labels_
         arrays |= {"y_indptr": y.indptr, "y_indices": y.indices, "y_data": y.data}
@@ -150,6 +152,7 @@ class MLRF(LabelModel):
 
     @classmethod
     def from_state(cls, state: artifacts.State) -> "MLRF":
+        """The model that was saved."""
         model, a = cls(**state.params), state.arrays
         model.n_features_in_ = state.facts["n_features"]
         model.forest_ = Forest(*(a[name] for name in Forest._fields))

@@ -48,11 +48,13 @@ class Recommender:
         artifacts.save(self, path)
 
     def to_state(self) -> artifacts.State:
+        """Give both parts to `broadmatch.artifacts.save`."""
         parts = {"vectorizer": self.vectorizer.to_state(), "model": self.model.to_state()}
         return artifacts.State("recommender", {}, {}, {}, parts)
 
     @classmethod
     def from_state(cls, state: artifacts.State) -> "Recommender":
+        """The recommender that was saved."""
         if set(state.parts) != {"vectorizer", "model"}:
             raise BadArtifact(f"A recommender has a vectorizer and a model, but this one has {sorted(state.parts)}.")
         return cls(artifacts.restore(state.parts["vectorizer"]), artifacts.restore(state.parts["model"]))
