@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from broadmatch.labels import Explanation
     from broadmatch.labels.mlrf_explain import Step
 
-_WORDS, _LEAVES, _STEPS = 12, 3, 8
+_WORDS, _LEAVES, _STEPS = 12, 3, 6
 
 
 def command(
@@ -86,9 +86,12 @@ def _one_row(data: Path, row: int | None) -> Any:
     return points.X.row(row)
 
 
-def _in_words(step: "Step") -> str:
-    """A test on the way, shorter where the page has nothing of the word."""
-    return str(step) if step.value else f"no {step.feature}"
+def _way(path: "list[Step]") -> str:
+    """The tests on the way to a leaf; those for words that the page lacks are only counted, as they are most."""
+    there = [str(step) for step in path if step.value]
+    shortened = ["…", *there[-_STEPS:]] if len(there) > _STEPS else there
+    lacks = len(path) - len(there)
+    return " → ".join([*([f"{lacks} words that are not on it"] if lacks else []), *shortened]) or "the root"
 
 
 def shown(why: "Explanation") -> list[Any]:
@@ -112,9 +115,7 @@ def shown(why: "Explanation") -> list[Any]:
     leaves = Table(box=None, pad_edge=False, title="Leaves that say most for it", title_justify="left")
     leaves.add_column("tree", justify="right")
     leaves.add_column("share", justify="right")
-    leaves.add_column("the way there, its end")
+    leaves.add_column("the way there")
     for leaf in sorted(why.leaves, key=lambda one: -one.share)[:_LEAVES]:
-        steps = [_in_words(step) for step in leaf.path[-_STEPS:]]
-        way = (["…"] if len(leaf.path) > _STEPS else []) + steps
-        leaves.add_row(str(leaf.tree), f"{leaf.share:.2f}", Text(" → ".join(way) or "the root"))
+        leaves.add_row(str(leaf.tree), f"{leaf.share:.2f}", Text(_way(leaf.path)))
     return [head, Text(f"Words that decided (in trees): {words}"), Text(), neighbours, Text(), leaves]

@@ -44,19 +44,19 @@ def with_option_names(text: str, option_of: dict[str, str]) -> str:
     >>> with_option_names("n_trees must be a whole number.", {"n_trees": "--trees"})
     '--trees must be a whole number.'
     >>> with_option_names("Say which, as in columns={'query': ...}.", {})
-    'Say which, as in --columns query=....'
+    'Say which, as in --columns query=YOURS.'
     """
 
     def mapped(found: re.Match[str]) -> str:
-        return f"--{'page-' if found[1] in _OF_PAGES else ''}columns {found[1]}=..."
+        return f"--{'page-' if found[1] in _OF_PAGES else ''}columns {found[1]}=YOURS"
 
     text = _MAPPING.sub(mapped, text)
     for name, option in option_of.items():
         if not option.startswith("--"):
             continue
-        # Names that are plain words, such as seed, stand for the parameter only before "must be".
-        ending = r"\b" if "_" in name else r"(?= must be\b)"
-        text = re.sub(rf"(?<![\w-]){re.escape(name)}{ending}", option, text)
+        # A name that is a plain word, such as seed, stands for the parameter only where a broken rule begins.
+        place = rf"(?<![\w-]){name}\b" if "_" in name else rf"^{name}(?= must be )"
+        text = re.sub(place, option, text)
     return text
 
 

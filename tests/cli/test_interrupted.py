@@ -1,0 +1,98 @@
+"""Killed, interrupted or out of disk: nothing half-written loads, and --resume ends with the same bits."""
+
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import broadmatch
+from broadmatch.errors import MissingFile
+from tests.cli.conftest import failed, worked
+
+TREES = 30
+SCRIPT = [sys.executable, "-c", "from broadmatch.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    place = tmp_path_factory.mktemp("interrupted") / "planted"
+    worked("simulate-matrix", place, "--points", 2000, "--labels", 100, "--features", 300, "--features-per-point", 20)
+    return place
+
+
+@pytest.fixture(scope="module")
+def whole(planted):
+    """Every file of the model that was trained without a break."""
+    out = planted.with_name("whole")
+    worked("train", planted, "--out", out, "--trees", TREES, "--n-jobs", 2)
+    assert not out.with_name("whole.partial").exists()
+    return contents(out)
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def stopped_by(sign, planted, out):
+    """Start a training, send it a signal when some trees are done; its standard error and how it ended."""
+    asked = ["train", str(planted), "--out", str(out), "--trees", str(TREES), "--n-jobs", "2"]
+    child = subprocess.Popen([*SCRIPT, *asked], stderr=subprocess.PIPE, text=True)
+    partial, deadline = out.with_name(f"{out.name}.partial"), time.monotonic() + 120
+    while len(list(partial.glob("tree_*/manifest.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    child.send_signal(sign)
+    _, said = child.communicate(timeout=60)
+    done = len(list(partial.glob("tree_*/manifest.json")))
+    assert 3 <= done < TREES, "the signal came too late to test anything"
+    return said, child.returncode
+
+
+def test_killed_in_the_middle(planted, whole, tmp_path):
+    out = tmp_path / "model"
+    _, code = stopped_by(signal.SIGKILL, planted, out)
+    assert code == -signal.SIGKILL
+    with pytest.raises(MissingFile):
+        broadmatch.load(out)
+    said = failed("train", planted, "--out", out, "--trees", TREES)
+    assert "model.partial is left from an earlier training: pass --resume" in said
+    worked("train", planted, "--out", out, "--trees", TREES, "--resume", "--n-jobs", 2)
+    assert contents(out) == whole
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+def test_ctrl_c(planted, whole, tmp_path):
+    out = tmp_path / "model"
+    said, code = stopped_by(signal.SIGINT, planted, out)
+    assert code == 130
+    assert "--resume goes on" in said
+    assert "Traceback" not in said
+    assert not out.exists()
+    other = failed("train", planted, "--out", out, "--trees", TREES, "--resume", "--seed", 9)
+    assert "other data or with other parameters" in other
+    worked("train", planted, "--out", out, "--trees", TREES, "--resume", "--n-jobs", 2)
+    assert contents(out) == whole
+
+
+def test_a_full_disk(planted, model, page, tmp_path):
+    """A limit on the size of files stands for a disk that is full: writing fails in the middle."""
+
+    def limited(*asked, size):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+        run = subprocess.run([*SCRIPT, *map(str, asked)], capture_output=True, text=True, preexec_fn=limit)
+        assert run.returncode == 1, run.stderr
+        assert "Traceback" not in run.stderr
+        return run.stderr.splitlines()[-1]
+
+    said = limited("train", planted, "--out", tmp_path / "m", "--trees", 2, size=20_000)
+    assert f"Error: Cannot write {tmp_path / 'm'}" in said
+    assert not (tmp_path / "m").exists()
+    (tmp_path / "phrases.csv").write_text("older")
+    said = limited("recommend", model, page, "-k", 50, "--out", tmp_path / "phrases.csv", size=100)
+    assert f"Error: Cannot write {tmp_path / 'phrases.csv'}" in said
+    assert (tmp_path / "phrases.csv").read_text() == "older"
+    assert not list(tmp_path.glob(".*"))
