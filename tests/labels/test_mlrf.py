@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import broadmatch
+from broadmatch import artifacts
 from broadmatch.evaluate import precision_at
 from broadmatch.labels import MLRF
 from tests.contract import bits, points
@@ -156,7 +157,7 @@ def test_numpy_numbers_are_parameters_too(tmp_path):
     assert MLRF(n_trees=1, seed=2**32 - 1).fit(X, Y).score(X, Y) > 0.5
 
 
-def test_ctrl_c_ends_a_fit_in_the_middle_of_a_tree():
+def test_ctrl_c_ends_a_fit_in_the_middle_of_a_tree(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.random((60_000, 50), np.float32)
     Y = sp.csr_array((np.ones(60_000, np.float32), rng.integers(1000, size=60_000), np.arange(60_001)))
@@ -166,10 +167,12 @@ def test_ctrl_c_ends_a_fit_in_the_middle_of_a_tree():
     try:
         signal.setitimer(signal.ITIMER_REAL, 1.5)
         with pytest.raises(KeyboardInterrupt):
-            slow.fit(X, Y)
+            slow.fit(X, Y, checkpoint=tmp_path)
         took = time.monotonic() - started - 1.5
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert took < 2.5
     assert not hasattr(slow, "forest_")
+    for kept in tmp_path.iterdir():  # the tree that was being grown is not kept as if it were whole
+        assert artifacts.load_state(kept).arrays["point_ptr"][-1] == 60_000
