@@ -10,7 +10,7 @@ import re
 _HEAD = 1024
 """Browsers look for a declaration in the first 1,024 bytes."""
 
-_DECLARED = re.compile(rb"<meta\b[^>]{0,500}?\bcharset\s*=\s*[\"']?\s*([A-Za-z0-9_:.+-]+)", re.IGNORECASE)
+_LABEL = re.compile(rb"charset\s*=\s*[\"']?\s*([a-z0-9_:.+-]+)")
 
 _LABELS = {
     "utf-8": "utf-8 utf8 unicode-1-1-utf-8 unicode11utf8 x-unicode20utf8 utf-16 utf-16le utf-16be",
@@ -78,8 +78,15 @@ def decode(page: bytes) -> str:
 
 def declared_codec(page: bytes) -> str | None:
     """Python's name of the encoding that `page` declares in a `<meta>`, or None."""
-    found = _DECLARED.search(page, 0, _HEAD)
-    return None if found is None else _CODECS.get(found.group(1).lower())
+    head = page[:_HEAD].lower()
+    at = head.find(b"charset")
+    while at >= 0:
+        tag = head.rfind(b"<", 0, at)
+        label = _LABEL.match(head, at)
+        if label is not None and tag >= 0 and head.startswith(b"<meta", tag) and head.find(b">", tag, at) < 0:
+            return _CODECS.get(label.group(1))
+        at = head.find(b"charset", at + 1)
+    return None
 
 
 def to_utf8(page: bytes | str) -> bytes:

@@ -24,7 +24,20 @@ def pack(name: str) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)  # wrapped, as the kernels' 64 bits are
 
 
-_SCRIPT = pack("script")
+A, TITLE, TEXTAREA, META = pack("a"), pack("title"), pack("textarea"), pack("meta")
+SCRIPT, STYLE, TEMPLATE, IFRAME = pack("script"), pack("style"), pack("template"), pack("iframe")
+NOEMBED, NOFRAMES, XMP, PLAINTEXT = pack("noembed"), pack("noframes"), pack("xmp"), pack("plaintext")
+SVG, MATH, TABLE, TD, TH = pack("svg"), pack("math"), pack("table"), pack("td"), pack("th")
+CAPTION, TR, TBODY, THEAD, TFOOT = pack("caption"), pack("tr"), pack("tbody"), pack("thead"), pack("tfoot")
+PARTS_OF_TABLES = (TABLE, TD, TH, CAPTION, TR, TBODY, THEAD, TFOOT)
+SILENT = (SCRIPT, STYLE, IFRAME, NOEMBED, NOFRAMES)
+MEANT = (A, META, SVG, MATH, TEMPLATE, *PARTS_OF_TABLES, *SILENT, TITLE, TEXTAREA, XMP, PLAINTEXT)
+"""The tags that decide what is text and what its words count; any other only parts words."""
+
+_MAYBE_MEANT = np.zeros(1024, np.bool_)
+"""A sieve for them: False at (name xor name >> 14) mod 1024 means that the tag is none of them."""
+_MAYBE_MEANT[[(name ^ (name >> 14)) & 1023 for name in MEANT]] = True
+
 _CDATA = np.frombuffer(b"<![CDATA[", np.uint8).copy()
 _HREF = np.frombuffer(b"href", np.uint8).copy()
 _NAME = np.frombuffer(b"name", np.uint8).copy()
@@ -32,8 +45,10 @@ _CONTENT = np.frombuffer(b"content", np.uint8).copy()
 
 # What a byte means within a tag; any other is part of a name or a value.
 _SPACE, _SLASH, _END, _EQUALS = 1, 2, 3, 4
+SPACE = np.zeros(256, np.bool_)
+SPACE[[9, 10, 12, 13, 32]] = True
 _IN_TAG = np.zeros(256, np.uint8)
-_IN_TAG[[9, 10, 12, 13, 32]] = _SPACE
+_IN_TAG[SPACE] = _SPACE
 _IN_TAG[[ord("/"), ord(">"), ord("=")]] = _SLASH, _END, _EQUALS
 
 
@@ -79,56 +94,67 @@ def skip_spaces(text: NDArray[np.uint8], i: int, stop: int) -> int:
 
 
 @kernel
-def skip_tag(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int, int, bool, bool]:
-    """Read a tag from the first letter of its name at i to past its `>`.
+def skip_tags(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int, int, int, bool, bool]:
+    """Read the tag whose `<` is at i, to past its `>`, and go on while it means nothing for text and another follows.
 
-    Gives the packed name, the position after the name, the one after the tag (stop + 1 if it never ends), whether
-    it closes itself, and whether it has a `href`. The loops stand here and not in functions: most of a page's bytes
-    pass through them, and numba counts references to an array at each call that takes it.
+    Gives of the last tag where it begins, its packed name, the position after the name and the one after the tag (stop
+    + 1 if it never ends), whether it closes itself, and whether it has a `href`. The loops stand here and not in
+    functions: most of a page's bytes pass through them, and numba counts references to an array at each call.
     """
-    name, shift = 0, 0
-    while i < stop and (_IN_TAG[text[unsigned(i)]] == 0 or text[unsigned(i)] == 61):
-        b = int(np.int64(text[unsigned(i)]))
-        if 65 <= b <= 90:
-            b |= 32
-        name = name | (b << shift) if shift < 64 else name * 31 + b
-        shift += 8
-        i += 1
-    after_name, end, closed, href = i, stop + 1, False, False
-    while i < stop:
-        kind = _IN_TAG[text[unsigned(i)]]
-        if kind == _END:
-            closed = text[unsigned(i - 1)] == 47
-            end = i + 1
-            break
-        first = i
-        i += 1
-        if kind in (_SPACE, _SLASH):
-            continue
-        while i < stop and _IN_TAG[text[unsigned(i)]] == 0:  # the name; its first byte may be an equals sign
+    begin, name, after_name, end, closed, href = i, 0, i, stop + 1, False, False
+    again = True
+    while again:
+        again, begin, name, shift, end, closed, href = False, i, 0, 0, stop + 1, False, False
+        i += 2 if text[unsigned(i + 1)] == 47 else 1
+        while i < stop and (_IN_TAG[text[unsigned(i)]] == 0 or text[unsigned(i)] == 61):
+            b = int(np.int64(text[unsigned(i)]))
+            if 65 <= b <= 90:
+                b |= 32
+            name = name | (b << shift) if shift < 64 else name * 31 + b
+            shift += 8
             i += 1
-        if i - first == 4 and text[first] | 32 == 104 and text[first + 1] | 32 == 114:  # h, r
-            href = href or (text[first + 2] | 32 == 101 and text[first + 3] | 32 == 102)  # e, f
-        while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
-            i += 1
-        if i >= stop or text[unsigned(i)] != 61:
-            continue
-        i += 1
-        while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
-            i += 1
-        quote = text[unsigned(i)] if i < stop else np.uint8(0)
-        if quote == 34 or quote == 39:
-            i += 1
-            while i < stop and text[unsigned(i)] != quote:
-                i += 1
-            i += 1
-        else:
-            while i < stop and _IN_TAG[text[unsigned(i)]] != _SPACE and text[unsigned(i)] != 62:
-                i += 1
-            if i < stop and text[unsigned(i)] == 62:
-                end = i + 1  # a slash before this `>` belongs to the value: the tag does not close itself
+        after_name = i
+        while i < stop:
+            kind = _IN_TAG[text[unsigned(i)]]
+            if kind == _END:
+                closed = text[unsigned(i - 1)] == 47
+                end = i + 1
                 break
-    return name, after_name, end, closed, href
+            first = i
+            i += 1
+            if kind in (_SPACE, _SLASH):
+                continue
+            while i < stop and _IN_TAG[text[unsigned(i)]] == 0:  # the name; its first byte may be an equals sign
+                i += 1
+            if i - first == 4 and text[first] | 32 == 104 and text[first + 1] | 32 == 114:  # h, r
+                href = href or (text[first + 2] | 32 == 101 and text[first + 3] | 32 == 102)  # e, f
+            while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
+                i += 1
+            if i >= stop or text[unsigned(i)] != 61:
+                continue
+            i += 1
+            while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
+                i += 1
+            quote = text[unsigned(i)] if i < stop else np.uint8(0)
+            if quote == 34 or quote == 39:
+                i += 1
+                while i < stop and text[unsigned(i)] != quote:
+                    i += 1
+                i += 1
+            else:
+                while i < stop and _IN_TAG[text[unsigned(i)]] != _SPACE and text[unsigned(i)] != 62:
+                    i += 1
+                if i < stop and text[unsigned(i)] == 62:
+                    end = i + 1  # a slash before this `>` belongs to the value: the tag does not close itself
+                    break
+        if end <= stop and not _MAYBE_MEANT[(name ^ (name >> 14)) & 1023]:
+            i = end
+            while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
+                i += 1
+            if i + 2 < stop and text[unsigned(i)] == 60:
+                after = text[unsigned(i + 2 if text[unsigned(i + 1)] == 47 else i + 1)]
+                again = 97 <= after | 32 <= 122
+    return begin, name, after_name, end, closed, href
 
 
 @kernel
@@ -235,14 +261,14 @@ def raw_end(text: NDArray[np.uint8], i: int, stop: int, name: int) -> int:
                     if not hidden:
                         return i
                     hidden = False
-            elif name == _SCRIPT:
+            elif name == SCRIPT:
                 if i + 3 < stop and text[i + 1] == 33 and text[i + 2] == 45 and text[i + 3] == 45:
                     in_comment = True
                     i += 2
                     continue
                 if in_comment:
                     found, after = tag_name(text, i + 1, stop)
-                    hidden = hidden or (found == _SCRIPT and after < stop)
+                    hidden = hidden or (found == SCRIPT and after < stop)
         elif b == 45 and in_comment and i + 2 < stop and text[i + 1] == 45 and text[i + 2] == 62:
             in_comment, hidden = False, False
         i += 1

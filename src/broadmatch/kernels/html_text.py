@@ -11,15 +11,30 @@ from numpy.typing import NDArray
 
 from broadmatch.kernels import kernel
 from broadmatch.kernels.html_markup import (
+    CAPTION,
+    MATH,
+    META,
+    PARTS_OF_TABLES,
+    PLAINTEXT,
+    SILENT,
+    SPACE,
+    SVG,
+    TABLE,
+    TD,
+    TEMPLATE,
+    TEXTAREA,
+    TH,
+    TITLE,
+    XMP,
+    A,
     attribute,
     cdata,
     cdata_end,
     declaration_end,
     is_letter,
-    pack,
     raw_end,
     same_name,
-    skip_tag,
+    skip_tags,
 )
 
 DATA, ESCAPABLE, RAW, VALUE = 0, 1, 2, 3
@@ -35,11 +50,6 @@ DEEPEST_TABLE = 64
 N_STATE = 6 + DEEPEST_TABLE
 """The links around each open table follow the six."""
 
-_A, _TITLE, _TEXTAREA, _META = pack("a"), pack("title"), pack("textarea"), pack("meta")
-_SCRIPT, _STYLE, _TEMPLATE, _IFRAME = pack("script"), pack("style"), pack("template"), pack("iframe")
-_NOEMBED, _NOFRAMES, _XMP, _PLAINTEXT = pack("noembed"), pack("noframes"), pack("xmp"), pack("plaintext")
-_SVG, _MATH, _TABLE, _TD, _TH = pack("svg"), pack("math"), pack("table"), pack("td"), pack("th")
-_CAPTION, _TR, _TBODY, _THEAD, _TFOOT = pack("caption"), pack("tr"), pack("tbody"), pack("thead"), pack("tfoot")
 _NAME = np.frombuffer(b"name", np.uint8).copy()
 _CONTENT = np.frombuffer(b"content", np.uint8).copy()
 _DESCRIPTION = np.frombuffer(b"description", np.uint8).copy()
@@ -60,41 +70,46 @@ def find_text(
         weight = boost if state[AROUND] or state[LINK] else 1
         start, read = -1, DATA
         if text[unsigned(i)] != 60:  # <
+            while i < stop and SPACE[text[unsigned(i)]]:
+                i += 1
             start = i
             while i < stop and text[unsigned(i)] != 60:
                 i += 1
             end = i
+            if start == end:  # only white space between two tags
+                continue
         else:
             after = int(np.int64(text[i + 1])) if i + 1 < stop else 0
             closing = after == 47  # /
             if closing:
                 after = int(np.int64(text[i + 2])) if i + 2 < stop else 0
             if is_letter(after):
-                name, after_name, i, closed, href = skip_tag(text, i + 2 if closing else i + 1, stop)
+                begin, name, after_name, i, closed, href = skip_tags(text, i, stop)
                 if i > stop:
                     break
-                if name == _A:
+                closing = text[begin + 1] == 47
+                if name == A:
                     if not templates:
                         state[LINK] = href and not closing
-                elif name in (_SVG, _MATH):
+                elif name in (SVG, MATH):
                     state[FOREIGN] = max(0, foreign - 1) if closing else foreign + 1 - closed
-                elif name == _TEMPLATE:
+                elif name == TEMPLATE:
                     state[TEMPLATES] = max(0, templates - 1) if closing else templates + 1
-                elif name in (_TABLE, _TD, _TH, _CAPTION, _TR, _TBODY, _THEAD, _TFOOT):
+                elif name in PARTS_OF_TABLES:
                     if not templates:
                         _table_tag(name, closing, state)
                 elif closing or (foreign and closed):
                     pass
-                elif name == _META:
+                elif name == META:
                     start, end = _description(text, after_name, i)
                     read, weight = VALUE, 1
-                elif name in (_SCRIPT, _STYLE, _IFRAME, _NOEMBED, _NOFRAMES):
+                elif name in SILENT:
                     i = raw_end(text, i, stop, name)
-                elif not foreign and name in (_TITLE, _TEXTAREA, _XMP, _PLAINTEXT):
+                elif not foreign and name in (TITLE, TEXTAREA, XMP, PLAINTEXT):
                     start = i
-                    end = i = stop if name == _PLAINTEXT else raw_end(text, i, stop, name)
-                    read = ESCAPABLE if name in (_TITLE, _TEXTAREA) else RAW
-                    weight = boost if name == _TITLE else weight
+                    end = i = stop if name == PLAINTEXT else raw_end(text, i, stop, name)
+                    read = ESCAPABLE if name in (TITLE, TEXTAREA) else RAW
+                    weight = boost if name == TITLE else weight
             elif foreign and cdata(text, i, stop):
                 start, end, read = i + 9, cdata_end(text, i + 9, stop), RAW
                 i = end + 3
@@ -122,15 +137,15 @@ def _description(text: NDArray[np.uint8], after_name: int, stop: int) -> tuple[i
 def _table_tag(name: int, closing: bool, state: NDArray[np.int64]) -> None:
     """Where a cell begins, the links around its table go on; where it ends, those come back that were open there."""
     depth = state[TABLES]
-    if name == _TABLE and not closing:
+    if name == TABLE and not closing:
         if depth < DEEPEST_TABLE:
             state[6 + depth] = 2 * state[AROUND] + state[LINK]
         state[TABLES] = depth + 1
     elif 0 < depth <= DEEPEST_TABLE:
         outside = state[5 + depth]
-        if not closing and name in (_TD, _TH, _CAPTION):
+        if not closing and name in (TD, TH, CAPTION):
             state[AROUND], state[LINK] = 1 if outside else 0, 0
         else:
             state[AROUND], state[LINK] = outside >> 1, outside & 1
-    if name == _TABLE and closing and depth > 0:
+    if name == TABLE and closing and depth > 0:
         state[TABLES] = depth - 1

@@ -75,7 +75,9 @@ def scan_pages(
     """
     state = np.zeros(N_STATE, np.int64)
     stretches = np.empty((_STRETCHES, 4), np.int64)
-    longest = np.max(page_starts[1:] - page_starts[:-1])
+    longest = 0
+    for page in range(len(page_starts) - 1):
+        longest = max(longest, page_starts[page + 1] - page_starts[page])
     most = longest // 3 + 2
     read = Words(
         np.empty(most, np.uint64), np.zeros(most + 1, np.int64), np.empty(longest + longest // 2 + 8, np.uint8)
