@@ -99,7 +99,7 @@ def test_train_and_evaluate_a_matrix(tmp_path):
     assert {"P@1", "P@2"} < set(found)
     assert "edit distance@1" not in found  # labels without names are no phrases
     assert found["P@1"]["value"] == model.score(read_dataset(file).X, read_dataset(file).Y)
-    assert "Words that decided" in worked("explain", out, file, 3, "--row", 0)
+    assert "Features that decided" in worked("explain", out, file, 3, "--row", 0)
     assert "knows no pages" in failed("recommend", out, stdin=b"text")
 
 
@@ -196,6 +196,22 @@ def test_usage_errors():
     ran = run("harvest", "--clicks", "c", "--pages", "p", "--out", "o", "--columns", "query")
     assert ran.code == 2
     assert "query=q,page=url" in ran.err
+
+
+def test_a_pair_of_files(tmp_path):
+    (tmp_path / "X.txt").write_text("2 2\n0:1\n1:1\n")
+    (tmp_path / "Y.txt").write_text("2 2\n0:1\n1:1\n")
+    assert "--labels-file" in failed("train", tmp_path / "X.txt", "--out", tmp_path / "m")
+    pair = (tmp_path / "X.txt", "--labels-file", tmp_path / "Y.txt")
+    worked("train", *pair, "--out", tmp_path / "m", "--trees", 2, "--max-leaf", 1)
+    found = json.loads(worked("evaluate", tmp_path / "m", *pair, "-k", 1, "--json"))["log"]["metrics"]
+    assert found["P@1"]["value"] == 1
+
+
+def test_help_without_arguments():
+    assert "Commands:" in run().err
+    assert "Commands:" in worked("-h")
+    assert "Example:" in worked("train", "-h")
 
 
 def test_version():

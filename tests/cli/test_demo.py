@@ -23,7 +23,7 @@ def test_the_report_is_readable_without_a_terminal(tmp_path, monkeypatch):
     assert "almost all images" in said
     assert "✓" in said
     assert "with your own data" in said
-    assert all(len(line) <= 80 for line in said.splitlines())
+    assert all(len(line) <= 80 for line in said.splitlines() if not line.startswith("$"))
 
 
 def test_the_figures(figures):
@@ -40,7 +40,7 @@ def test_what_it_leaves_works_with_the_other_commands(figures):
     found, out = figures
     for page in found["pages"]:
         again = json.loads(worked("recommend", out / "model", page["file"], "--json"))["phrases"]
-        assert [row["phrase"] for row in again] == [phrase for phrase, _, _ in page["phrases"]]
+        assert [row["phrase"] for row in again] == [row["phrase"] for row in page["phrases"]]
     report = json.loads(worked("evaluate", out / "model", out / "data", "--truth", out / "market", "--json"))
     assert report["truth"]["metrics"]["P@10"] == found["metrics"]["MLRF on beliefs"]["truth"]["P@10"]
 

@@ -76,8 +76,10 @@ def test_ctrl_c(planted, whole, tmp_path):
     assert contents(out) == whole
 
 
-def test_a_full_disk(planted, model, page, tmp_path):
+def test_a_full_disk(planted, market, model, page, tmp_path):
     """A limit on the size of files stands for a disk that is full: writing fails in the middle."""
+
+    harvest = ("--clicks", market / "clicks.parquet", "--pages", market / "pages.parquet")
 
     def limited(*asked, size):
         def limit():
@@ -91,6 +93,9 @@ def test_a_full_disk(planted, model, page, tmp_path):
     said = limited("train", planted, "--out", tmp_path / "m", "--trees", 2, size=20_000)
     assert f"Error: Cannot write {tmp_path / 'm'}" in said
     assert not (tmp_path / "m").exists()
+    said = limited("harvest", *harvest, "--out", tmp_path / "d", size=20_000)
+    assert f"Error: Cannot write {tmp_path / 'd'}" in said
+    assert not (tmp_path / "d").exists()
     (tmp_path / "phrases.csv").write_text("older")
     said = limited("recommend", model, page, "-k", 50, "--out", tmp_path / "phrases.csv", size=100)
     assert f"Error: Cannot write {tmp_path / 'phrases.csv'}" in said

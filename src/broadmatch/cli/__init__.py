@@ -18,7 +18,14 @@ from broadmatch.cli.train import command as train_command
 __all__ = ["app", "main"]
 
 # Plain help: it answers in half the time, and reads the same in a terminal, a file and the docs.
-app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 app.command("demo")(demo_command)
 app.command("simulate")(simulate_command)
 app.command("simulate-matrix")(matrix_command)

@@ -69,7 +69,7 @@ def command(
                     name: {side: report.to_dict()["metrics"] for side, report in sides.items()}
                     for name, sides in reports.items()
                 },
-                "pages": [sample._asdict() for sample in samples],
+                "pages": [sample.to_dict() for sample in samples],
                 "explanation": why,
             }
         )
@@ -115,6 +115,11 @@ class Sample(NamedTuple):
     about: str
     words: int
     phrases: list[tuple[str, float, bool]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        phrases = [{"phrase": phrase, "score": score, "relevant": ok} for phrase, score, ok in self.phrases]
+        return self._asdict() | {"phrases": phrases}
 
 
 def _simulate(run: _Run, n_pages: int) -> "Marketplace":

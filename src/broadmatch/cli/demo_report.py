@@ -45,7 +45,7 @@ def heading(console: "Console", number: int, title: str, command: str) -> None:
     console.print()
     console.print(Rule(Text(f"{number}  {title}", "bold"), align="left", style="cyan"))
     if command:
-        console.print(Text(f"$ {command}", "dim"))
+        console.print(Text(f"$ {command}", "dim"), soft_wrap=True)  # one line, so that it can be copied
 
 
 def metrics(console: "Console", reports: "dict[str, dict[str, Report]]") -> None:

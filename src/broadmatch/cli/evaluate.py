@@ -23,6 +23,7 @@ def command(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="Harvested folder (its test/ counts), data set folder, matrix file.")
     ],
+    labels_path: options.LabelsFile = None,
     truth: Annotated[
         Path | None,
         typer.Option(metavar="MARKET", help="Simulated marketplace: compare with what is truly relevant as well."),
@@ -45,7 +46,7 @@ def command(
     from broadmatch.labels import Recommender
 
     found = broadmatch.load(model)
-    points = _points(data)
+    points = _points(data, labels_path)
     forest: MLRF = found.model if isinstance(found, Recommender) else found
     if not hasattr(forest, "predict_topk"):
         raise BadInput(f"{model} holds a {type(found).__name__}, not a model; train one with `broadmatch train`.")
@@ -82,10 +83,10 @@ def measure(
     return reports
 
 
-def _points(data: Path) -> "Dataset":
+def _points(data: Path, labels_path: Path | None) -> "Dataset":
     from broadmatch.data import read_dataset
 
-    test: Dataset = open_harvested(data).test if is_harvested(data) else read_dataset(data)
+    test: Dataset = open_harvested(data).test if is_harvested(data) else read_dataset(data, labels_path=labels_path)
     return test
 
 

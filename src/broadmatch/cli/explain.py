@@ -56,7 +56,7 @@ def command(
         talk.emit(why.to_dict())
     else:
         console = talk.console()
-        for part in shown(why):
+        for part in shown(why, isinstance(found, Recommender)):
             console.print(part)
 
 
@@ -86,30 +86,31 @@ def _one_row(data: Path, row: int | None) -> Any:
     return points.X.row(row)
 
 
-def _way(path: "list[Step]") -> str:
-    """The tests on the way to a leaf; those for words that the page lacks are only counted, as they are most."""
+def _way(path: "list[Step]", word: str) -> str:
+    """The tests on the way to a leaf; those for what the page lacks are only counted, as they are most."""
     there = [str(step) for step in path if step.value]
     shortened = ["…", *there[-_STEPS:]] if len(there) > _STEPS else there
     lacks = len(path) - len(there)
-    return " → ".join([*([f"{lacks} words that are not on it"] if lacks else []), *shortened]) or "the root"
+    return " → ".join([*([f"{lacks} {word}s that it lacks"] if lacks else []), *shortened]) or "the root"
 
 
-def shown(why: "Explanation") -> list[Any]:
-    """The explanation as something to print."""
+def shown(why: "Explanation", of_pages: bool = True) -> list[Any]:
+    """The explanation as something to print, in the words for pages or for rows of a matrix."""
     from rich.table import Table
     from rich.text import Text
 
+    word, point = ("word", "page") if of_pages else ("feature", "point")
     n_trees = len(why.leaves)
     agreeing = sum(leaf.share > 0 for leaf in why.leaves)
     head = Text.assemble(
         (why.label, "bold"),
         f": score {why.score:.3f}; {agreeing} of the {n_trees} trees vote for it, at least a little.",
     )
-    words = ", ".join(f"{word} ({n})" for word, n in why.words()[:_WORDS]) or "none: the page has none of their words"
-    neighbours = Table(box=None, pad_edge=False, title="Nearest training pages", title_justify="left")
+    decided = ", ".join(f"{name} ({n})" for name, n in why.words()[:_WORDS]) or f"none; the {point} has none of them"
+    neighbours = Table(box=None, pad_edge=False, title=f"Nearest training {point}s", title_justify="left")
     neighbours.add_column("leaves shared", justify="right")
     neighbours.add_column("vote", justify="right")
-    neighbours.add_column("page", overflow="fold")
+    neighbours.add_column(point, overflow="fold")
     for near in why.neighbours:
         neighbours.add_row(f"{near.shared_leaves} of {n_trees}", f"{near.vote:.2f}", Text(near.point))
     leaves = Table(box=None, pad_edge=False, title="Leaves that say most for it", title_justify="left")
@@ -117,5 +118,5 @@ def shown(why: "Explanation") -> list[Any]:
     leaves.add_column("share", justify="right")
     leaves.add_column("the way there")
     for leaf in sorted(why.leaves, key=lambda one: -one.share)[:_LEAVES]:
-        leaves.add_row(str(leaf.tree), f"{leaf.share:.2f}", Text(_way(leaf.path)))
-    return [head, Text(f"Words that decided (in trees): {words}"), Text(), neighbours, Text(), leaves]
+        leaves.add_row(str(leaf.tree), f"{leaf.share:.2f}", Text(_way(leaf.path, word)))
+    return [head, Text(f"{word.capitalize()}s that decided (in trees): {decided}"), Text(), neighbours, Text(), leaves]

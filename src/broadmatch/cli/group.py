@@ -32,8 +32,7 @@ class Commands(TyperGroup):
             except OSError as error:
                 if error.errno == errno.EPIPE:  # the reader of our output, such as `head`, has enough
                     raise
-                place = f"{error.filename}: " if error.filename else ""
-                raise _ended(f"{place}{error.strerror or error}.", 1) from error
+                raise _ended(f"{error.filename or 'Cannot write the output'}: {error.strerror or error}.", 1) from error
             except MemoryError as error:
                 raise _ended("The memory is not enough for this; use less data or a larger machine.", 1) from error
 

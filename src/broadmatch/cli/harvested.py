@@ -61,9 +61,11 @@ def write_harvested(folder: Path, train: Any, test: Any, vectorizer: Any, summar
     from broadmatch.artifacts import save
 
     with _taking_the_place_of(folder) as new:
-        save(train, new / "train")
-        save(test, new / "test")
-        save(vectorizer, new / "vectorizer")
+        try:
+            for name, part in (("train", train), ("test", test), ("vectorizer", vectorizer)):
+                save(part, new / name)
+        except CannotWrite as error:  # name the folder that was asked for, not the temporary one
+            raise CannotWrite(str(error).replace(str(new), str(folder))) from error
         (new / SUMMARY).write_text(json.dumps(summary, indent=1), encoding="utf-8")
     return Harvested(folder, summary)
 

@@ -22,6 +22,10 @@ MaxBadRows = Annotated[
     int | None,
     typer.Option("--max-bad-rows", help="Stop after so many bad rows; if not given, when more are bad than good."),
 ]
+LabelsFile = Annotated[
+    Path | None,
+    typer.Option("--labels-file", metavar="FILE", help="The labels, where DATA is the features of a pair of files."),
+]
 RejectsFile = Annotated[
     Path | None, typer.Option("--rejects", metavar="FILE", help="Write what was rejected here, with the reason.")
 ]

@@ -18,6 +18,7 @@ def command(
         typer.Argument(metavar="DATA", help="Harvested folder, data set folder, or matrix file (XMC, svmlight, npz)."),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write; an older model is replaced.")],
+    labels_path: options.LabelsFile = None,
     model: Annotated[Literal["mlrf"], typer.Option(help="Multi-label random forest.")] = "mlrf",
     n_trees: Annotated[int, typer.Option("--trees", help="More are better and slower.")] = 50,
     max_leaf: Annotated[int, typer.Option(help="A node with at most so many points is not split.")] = 10,
@@ -50,7 +51,7 @@ def command(
 
     started = time.monotonic()
     harvested = open_harvested(data) if is_harvested(data) else None
-    points = read_dataset(data) if harvested is None else harvested.train
+    points = read_dataset(data, labels_path=labels_path) if harvested is None else harvested.train
     forest = MLRF(
         n_trees=n_trees,
         max_leaf=max_leaf,
@@ -66,8 +67,9 @@ def command(
         forest.fit(points.X, points.Y, **names, checkpoint=partial)
         saved: Any = forest if harvested is None else Recommender(harvested.vectorizer, forest)
         saved.save(out)
-    except KeyboardInterrupt:
-        talk.log.info("The trees that are finished are in %s: the same command with --resume goes on.", partial)
+    except (KeyboardInterrupt, CannotWrite):
+        if partial.exists():
+            talk.log.info("The trees that are finished are in %s: the same command with --resume goes on.", partial)
         raise
     shutil.rmtree(partial, ignore_errors=True)
     facts = {
