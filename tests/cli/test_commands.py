@@ -157,6 +157,13 @@ def test_recommend_passes_over_a_bad_page_among_many(model, page, tmp_path):
     assert json.loads((tmp_path / "bad.jsonl").read_text())["reason"] == "the page is empty"
 
 
+def test_a_page_of_unknown_words(model, page):
+    ran = run("recommend", model, "--json", stdin=b"xyzzy plugh")
+    assert ran.code == 0
+    assert "Warning: Pages without a word that the model knows: 1" in ran.err
+    assert "Warning" not in run("recommend", model, page).err
+
+
 def test_explain(model, page, market):
     phrase = json.loads(worked("recommend", model, page, "-k", 1, "--json"))["phrases"][0]
     why = json.loads(worked("explain", model, page, phrase["phrase"], "--json"))

@@ -1,6 +1,8 @@
 """The demo, small: a report to read, and its figures for machines."""
 
 import json
+import shlex
+import shutil
 
 import pytest
 
@@ -14,9 +16,17 @@ def figures(tmp_path_factory):
     return json.loads(worked("demo", "--out", out, "--pages", 400, "--seed", 1, "--json")), out
 
 
-def test_the_report_is_readable_without_a_terminal(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    said = worked("demo", "--out", tmp_path / "out", "--pages", 300)
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The same as a report, 80 columns wide."""
+    out = tmp_path_factory.mktemp("report") / "demo"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "80")
+        return worked("demo", "--out", out, "--pages", 400, "--seed", 1), out
+
+
+def test_the_report_is_readable_without_a_terminal(report):
+    said, _ = report
     assert "\x1b" not in said
     for step in ("1  Simulate", "2  Harvest", "3  Train", "4  Evaluate", "5  Recommend", "6  Explain"):
         assert step in said
@@ -43,6 +53,20 @@ def test_what_it_leaves_works_with_the_other_commands(figures):
         assert [row["phrase"] for row in again] == [row["phrase"] for row in page["phrases"]]
     report = json.loads(worked("evaluate", out / "model", out / "data", "--truth", out / "market", "--json"))
     assert report["truth"]["metrics"]["P@10"] == found["metrics"]["MLRF on beliefs"]["truth"]["P@10"]
+
+
+def test_the_commands_it_shows_do_the_same(figures, report):
+    """Taken from the report itself: they write the same bits."""
+    (_, first), (said, again) = figures, report
+    shown = [shlex.split(line)[2:] for line in said.splitlines() if line.startswith("$ broadmatch")]
+    assert [command for command, *_ in shown] == ["simulate", "harvest", "train", "evaluate", "recommend", "explain"]
+    for part in ("market", "data", "model"):
+        shutil.rmtree(again / part)
+    for command in shown:
+        worked(*command)
+    for part in ("market", "data/train", "data/test", "data/vectorizer", "model"):
+        files = {file.name for file in (first / part).iterdir() if file.is_file()}
+        assert {n for n in files if (first / part / n).read_bytes() != (again / part / n).read_bytes()} == set()
 
 
 def test_pages_were_held_back(figures):

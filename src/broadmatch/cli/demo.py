@@ -114,6 +114,7 @@ class Sample(NamedTuple):
     file: str
     about: str
     words: int
+    known: int
     phrases: list[tuple[str, float, bool]]
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def _simulate(run: _Run, n_pages: int) -> "Marketplace":
 def _harvest(run: _Run, market: "Marketplace") -> _Data:
     from broadmatch.data import ClickLog, read_pages
     from broadmatch.features import PageVectorizer
-    from broadmatch.harvest import build_datasets, harvest, sparse_beliefs
+    from broadmatch.harvest import build_datasets, harvest
 
     place = run.out / "data"
     asked = ("harvest", "--clicks", market.clicks, "--pages", market.pages, "--out", place, "--labels", "beliefs",
@@ -151,16 +152,15 @@ def _harvest(run: _Run, market: "Marketplace") -> _Data:
             found = harvest(log, test_share=_TEST_SHARE, min_test_queries=_MIN_TEST_QUERIES, seed=run.seed)
         vectorizer = PageVectorizer(n_jobs=None)
         train, test = build_datasets(found, lambda: read_pages(market.pages), vectorizer)
-        beliefs = sparse_beliefs(train.Y)
+        believed, _ = build_datasets(found, lambda: read_pages(market.pages), vectorizer, weights="beliefs")
         kept = summary(found, train, test, "beliefs") | {"bad_pages": 0}
-        believed = type(train)(train.X, beliefs, train.labels, train.features, train.points)
         write_harvested(place, believed, test, vectorizer, kept)
         run.console.print(
             f"{kept['labels']:,} queries with at least five clicks are labels; {len(train):,} pages are for training "
             f"and {len(test):,}, with {test.Y.nnz / max(1, len(test)):.0f} labels each, for testing. "
-            f"Beliefs: {train.Y.nnz:,} clicked labels became {beliefs.nnz:,} weighted ones, by pages that share clicks."
+            f"Beliefs: {train.Y.nnz:,} clicked labels became {believed.Y.nnz:,} weighted ones."
         )
-    return _Data(train, test, beliefs, vectorizer, kept)
+    return _Data(train, test, believed.Y, vectorizer, kept)
 
 
 def _train(run: _Run, data: _Data) -> "dict[str, MLRF]":
@@ -231,7 +231,8 @@ def _recommend(run: _Run, market: "Marketplace", data: _Data, forest: "MLRF") ->
             phrases = next(iter(recommender.recommend([page.html], _PHRASES)))
             right = demo_report.truly_relevant(market, page.name, [phrase for phrase, _ in phrases])
             marked = [(phrase, score, ok) for (phrase, score), ok in zip(phrases, right, strict=True)]
-            samples.append(Sample(page.name, str(file), page.about, len(extract(page.html).words()), marked))
+            words, known = len(extract(page.html).words()), data.vectorizer.transform([page.html]).nnz
+            samples.append(Sample(page.name, str(file), page.about, words, known, marked))
             demo_report.recommendations(run.console, samples[-1])
         run.console.print("✓ truly relevant   · not", style="dim")
     return samples

@@ -132,7 +132,7 @@ def recommendations(console: "Console", sample: "Sample") -> None:
     for row in range(half):
         cells = [_phrase(*sample.phrases[i]) for i in (row, row + half) if i < len(sample.phrases)]
         table.add_row(*cells)
-    about = Text(f"{sample.about} · {sample.words:,} different words", "dim")
+    about = Text(f"{sample.about} · {sample.words:,} words, {sample.known:,} known to the model", "dim")
     grid = Table.grid(expand=True)
     grid.add_row(about)
     grid.add_row(table)

@@ -86,16 +86,33 @@ def open_recommender(path: Path) -> "Recommender":
 
 
 def recommend_for(recommender: "Recommender", pages: "Iterable[Page]", k: int) -> Iterator[Found]:
-    """Each page's name and its phrases, as a stream."""
+    """Each page's name and its phrases, as a stream; at its end, a warning if there were pages of unknown words."""
+    from broadmatch.labels import Recommender
+
     names: deque[str] = deque()
+    watched = _Watched(recommender.vectorizer)
 
     def contents() -> Iterator[bytes]:
         for page in pages:
             names.append(page.name)
             yield page.html
 
-    for phrases in recommender.recommend(contents(), k):
+    for phrases in Recommender(watched, recommender.model).recommend(contents(), k):
         yield names.popleft(), phrases
+    if watched.unknown:
+        talk.log.warning("Pages without a word that the model knows: %s; their phrases are a guess.", watched.unknown)
+
+
+class _Watched:
+    """A vectorizer that counts the pages of which it knows no word."""
+
+    def __init__(self, vectorizer: Any) -> None:
+        self.vectorizer, self.unknown = vectorizer, 0
+
+    def transform(self, pages: Any) -> Any:
+        rows = self.vectorizer.transform(pages)
+        self.unknown += int((rows.indptr[1:] == rows.indptr[:-1]).sum())
+        return rows
 
 
 def _told_by_name(out: Path | None) -> Format:
