@@ -80,21 +80,14 @@ def scan_pages(
         longest = max(longest, page_starts[page + 1] - page_starts[page])
     most = longest // 3 + 2
     read = Words(
-        np.empty(most, np.uint64), np.zeros(most + 1, np.int64), np.empty(longest + longest // 2 + 8, np.uint8)
+        np.empty(most, np.uint64), np.empty(most + 1, np.int64), np.empty(longest + longest // 2 + 8, np.uint8)
     )
+    read.starts[0] = 0
     weights, numbers = np.empty(most, np.int32), np.empty(most, np.int32)
     n_words, entries = 0, 0
     table.words.starts[0] = 0
     for page in range(len(page_starts) - 1):
         start, stop = page_starts[page], page_starts[page + 1]
-        needed = 2 * (n_words + (stop - start) // 3 + 2)
-        if len(table.slots) < needed:
-            size = len(table.slots)
-            while size < needed:
-                size *= 2
-            slots = np.zeros(size, np.int32)
-            fill_slots(slots, table.words.hashes, n_words)
-            table = WordTable(slots, table.words)
         first = entries
         state[:] = 0
         state[AT] = start
@@ -102,6 +95,13 @@ def scan_pages(
         while n:
             n_read = split_words(text, stretches, n, letters, references, read, weights)
             known = n_words
+            size = len(table.slots)
+            while size < 2 * (n_words + n_read):
+                size *= 2
+            if size > len(table.slots):
+                slots = np.zeros(size, np.int32)
+                fill_slots(slots, table.words.hashes, n_words)
+                table = WordTable(slots, table.words)
             n_words = number_words(table, n_words, read, n_read, True, numbers)
             for word in range(known, n_words):
                 counts.pending[word] = 0
