@@ -34,21 +34,34 @@ def zipf_labels(n_rows: int, n_cols: int, seed: int) -> CSR:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.one_of(plain, weighted), st.sampled_from([0.1, 0.6, 2.0]), st.sampled_from([1.0, 1.3, 2.0, 50.0]))
-def test_equals_the_dense_reference(table: np.ndarray, beta: float, budget: float) -> None:
+@given(
+    st.one_of(plain, weighted),
+    st.sampled_from([0.1, 0.6, 2.0]),
+    st.sampled_from([1.0, 1.3, 2.0, 50.0]),
+    st.sampled_from(["clicks", "walk"]),
+)
+def test_equals_the_dense_reference(table: np.ndarray, beta: float, budget: float, similarity: str) -> None:
     Y = CSR.from_scipy(sp.csr_matrix(table))
-    found = sparse_beliefs(Y, beta=beta, budget=budget, iterations=3, n_jobs=1)
-    assert np.array_equal(dense(found), reference.sparse_beliefs(table.astype(np.float64), beta, budget, 3))
+    found = sparse_beliefs(Y, beta=beta, budget=budget, iterations=3, similarity=similarity, n_jobs=1)
+    expected = reference.sparse_beliefs(table.astype(np.float64), beta, budget, 3, similarity)
+    assert np.array_equal(dense(found), expected)
 
 
 @settings(max_examples=100, deadline=None)
-@given(plain, st.sampled_from([0.05, 0.6, 3.0]), st.sampled_from([1.0, 1.5, 2.0, 50.0]))
-def test_objective_never_rises_and_the_budget_holds(table: np.ndarray, beta: float, budget: float) -> None:
+@given(
+    plain,
+    st.sampled_from([0.05, 0.6, 3.0]),
+    st.sampled_from([1.0, 1.5, 2.0, 50.0]),
+    st.sampled_from(["clicks", "walk"]),
+)
+def test_objective_never_rises_and_the_budget_holds(
+    table: np.ndarray, beta: float, budget: float, similarity: str
+) -> None:
     Y = CSR.from_scipy(sp.csr_matrix(table))
-    before = objective(Y, Y, beta, n_jobs=1)
+    before = objective(Y, Y, beta, similarity=similarity, n_jobs=1)
     for iterations in range(1, 6):
-        F = sparse_beliefs(Y, beta=beta, budget=budget, iterations=iterations, n_jobs=1)
-        after = objective(Y, F, beta, n_jobs=1)
+        F = sparse_beliefs(Y, beta=beta, budget=budget, iterations=iterations, similarity=similarity, n_jobs=1)
+        after = objective(Y, F, beta, similarity=similarity, n_jobs=1)
         # Beliefs are stored as float32, and that is all a rise may come from.
         assert after <= before + 1e-5 * max(1.0, before)
         assert F.nnz <= int(budget * Y.nnz)
@@ -57,11 +70,12 @@ def test_objective_never_rises_and_the_budget_holds(table: np.ndarray, beta: flo
 
 
 @settings(max_examples=60, deadline=None)
-@given(weighted, st.data())
-def test_objective_equals_the_dense_one(table: np.ndarray, data: st.DataObject) -> None:
+@given(weighted, st.data(), st.sampled_from(["clicks", "walk"]))
+def test_objective_equals_the_dense_one(table: np.ndarray, data: st.DataObject, similarity: str) -> None:
     other = data.draw(arrays(np.float32, table.shape, elements=st.sampled_from([0.0, 0.5, 2.0])))
-    found = objective(CSR.from_scipy(sp.csr_matrix(table)), CSR.from_scipy(sp.csr_matrix(other)), 0.6, n_jobs=1)
-    expected = reference.objective(table.astype(np.float64), other.astype(np.float64), 0.6)
+    given_labels, beliefs = CSR.from_scipy(sp.csr_matrix(table)), CSR.from_scipy(sp.csr_matrix(other))
+    found = objective(given_labels, beliefs, 0.6, similarity=similarity, n_jobs=1)
+    expected = reference.objective(table.astype(np.float64), other.astype(np.float64), 0.6, similarity)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-6)
 
 

@@ -17,6 +17,11 @@ def top(values: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
     return kept
 
 
+def shares(Y: Matrix, similarity: str) -> list[float]:
+    """What a shared label counts: 1 in the paper, one over the label's points for the walk."""
+    return [1.0 if similarity == "clicks" or not column else 1 / column for column in _column_sums(Y)]
+
+
 def normalised(Y: Matrix) -> Matrix:
     """S = D^{-1/2} Y, D the row sums of W = Y Yᵀ; a row without labels stays empty."""
     degree = [sum(Y[i, k] * column for k, column in enumerate(_column_sums(Y))) for i in range(len(Y))]
@@ -28,11 +33,14 @@ def _column_sums(Y: Matrix) -> list[float]:
     return [sum(Y[i, k] for i in range(len(Y))) for k in range(Y.shape[1])]
 
 
-def step(Y: Matrix, F: Matrix, beta: float, limit: int) -> NDArray[np.float32]:
-    """F ← TopL( (S(SᵀF) + β Y) / (1+β) )."""
-    S = normalised(Y)
+def step(Y: Matrix, F: Matrix, beta: float, limit: int, similarity: str = "clicks") -> NDArray[np.float32]:
+    """F ← TopL( (S(C SᵀF) + β Y) / (1+β) ), C the diagonal of the shares."""
+    share = shares(Y, similarity)
+    degree = [sum(Y[i, k] * share[k] * column for k, column in enumerate(_column_sums(Y))) for i in range(len(Y))]
+    scale = np.array([1 / np.sqrt(d) if d > 0 else 0.0 for d in degree])
+    S = Y * scale[:, None]
     n_rows, n_cols = Y.shape
-    G = [[sum(S[i, k] * F[i, j] for i in range(n_rows)) for j in range(n_cols)] for k in range(n_cols)]
+    G = [[sum(S[i, k] * share[k] * F[i, j] for i in range(n_rows)) for j in range(n_cols)] for k in range(n_cols)]
     values = np.zeros((n_rows, n_cols), np.float32)
     for i in range(n_rows):
         for j in range(n_cols):
@@ -41,17 +49,17 @@ def step(Y: Matrix, F: Matrix, beta: float, limit: int) -> NDArray[np.float32]:
     return top(values, limit)
 
 
-def sparse_beliefs(Y: Matrix, beta: float, budget: float, iterations: int) -> Matrix:
+def sparse_beliefs(Y: Matrix, beta: float, budget: float, iterations: int, similarity: str = "clicks") -> Matrix:
     """The whole iteration from F₀ = Y."""
     F = Y
     for _ in range(iterations):
-        F = step(Y, F, beta, int(budget * np.count_nonzero(Y))).astype(np.float64)
+        F = step(Y, F, beta, int(budget * np.count_nonzero(Y)), similarity).astype(np.float64)
     return F
 
 
-def objective(Y: Matrix, F: Matrix, beta: float) -> float:
+def objective(Y: Matrix, F: Matrix, beta: float, similarity: str = "clicks") -> float:
     """½ tr(Fᵀ(I − D^{-1/2}WD^{-1/2})F) + β/2 ‖F − Y‖², with W formed."""
-    W = Y @ Y.T
+    W = Y @ np.diag(shares(Y, similarity)) @ Y.T
     degree = W.sum(axis=1)
     scale = np.array([1 / np.sqrt(d) if d > 0 else 0.0 for d in degree])
     smooth = np.eye(len(Y)) - scale[:, None] * W * scale[None, :]

@@ -5,6 +5,11 @@ Agrawal, Gupta, Prabhu and Varma, "Multi-label learning with millions of labels"
     F₀ = Y,   F ← TopL( 1/(1+β) · D^{-1/2} W D^{-1/2} F + β/(1+β) · Y ),   W = Y Yᵀ, D its row sums.
 
 W is never formed: with S = D^{-1/2} Y the product is S(SᵀF), and SᵀF is as sparse as labels that occur together.
+
+The paper counts every shared query alike, so pages become alike by the queries that every page has, and beliefs drift
+to the most common labels. `similarity="walk"` counts a query that n pages share as 1/n: W = Y diag(1/n_k) Yᵀ, the walk
+from a page to one of its queries to one of that query's pages. That W is positive and non-negative too, so Theorem 1
+holds for it as well.
 """
 
 from collections.abc import Iterator
@@ -18,8 +23,9 @@ from broadmatch.data import CSR, as_labels
 from broadmatch.harvest.top import top_mask
 from broadmatch.kernels.beliefs import belief_rows, falling_order, weighted_sums
 from broadmatch.parallel import blocks, map_threads
-from broadmatch.params import Number, Whole
+from broadmatch.params import Number, OneOf, Whole
 
+_SIMILARITIES = ("clicks", "walk")
 _SAMPLE_ROWS = 2048
 _BLOCK_ROWS = 16384
 _SMALL_BLOCK = 128
@@ -29,13 +35,20 @@ _MARGINS = (1.3, 4.0, 0.0)
 
 
 def sparse_beliefs(
-    Y: CSR, *, beta: float = 0.6, budget: float = 2.0, iterations: int = 15, n_jobs: int | None = None
+    Y: CSR,
+    *,
+    beta: float = 0.6,
+    budget: float = 2.0,
+    iterations: int = 15,
+    similarity: str = "clicks",
+    n_jobs: int | None = None,
 ) -> CSR:
     """Infer beliefs F from labels Y: at most `budget` times as many non-zeros, known labels mostly near their weight.
 
     `beta` (β) holds beliefs to the given labels; `budget` is L / nnz(Y), at least 1 so that the start keeps the
     limit. TopL keeps exactly the L greatest entries of the whole matrix; of equal ones those in earlier rows stay,
-    within a row those in earlier columns. The result is the same bits for every `n_jobs`.
+    within a row those in earlier columns. `similarity` of pages is their number of shared queries ("clicks", the
+    paper's) or the walk over them ("walk"). The result is the same bits for every `n_jobs`.
 
     >>> Y = CSR.from_rows([[0, 1], [0, 1], [0], [2]], n_cols=3)
     >>> F = sparse_beliefs(Y, budget=1.2)
@@ -45,34 +58,38 @@ def sparse_beliefs(
     Number(0, above=True).check("beta", beta)
     Number(1).check("budget", budget)
     Whole(0).check("iterations", iterations)
+    OneOf(_SIMILARITIES).check("similarity", similarity)
     labels, _ = as_labels(Y)
     limit = int(budget * labels.nnz)
     beliefs = labels
     if not limit:
         return beliefs
-    smoother = _Smoother(labels, beta, n_jobs)
+    smoother = _Smoother(labels, beta, similarity, n_jobs)
     with progress.task("Inferring beliefs", total=iterations * labels.n_rows, unit="pages") as task:
         for _ in range(iterations):
             beliefs = smoother.step(beliefs, limit, task)
     return beliefs
 
 
-def objective(Y: CSR, F: CSR, beta: float = 0.6, *, n_jobs: int | None = None) -> float:
+def objective(Y: CSR, F: CSR, beta: float = 0.6, *, similarity: str = "clicks", n_jobs: int | None = None) -> float:
     """½ tr(Fᵀ(I − D^{-1/2}WD^{-1/2})F) + β/2 ‖F − Y‖², which no iteration raises (MLRF, Theorem 1).
 
     >>> Y = CSR.from_rows([[0], [0, 1]], n_cols=2)
     >>> objective(Y, Y) > objective(Y, sparse_beliefs(Y))
     True
     """
-    smoother = _Smoother(Y, beta, n_jobs)
-    spread = sum(float(np.square(piece[2]).sum()) for piece in smoother.sums(F))
+    OneOf(_SIMILARITIES).check("similarity", similarity)
+    smoother = _Smoother(Y, beta, similarity, n_jobs)
+    lengths, _, sums = (np.concatenate(part) for part in zip(*smoother.sums(F), strict=True))
+    # The sums carry the label's share c_k once; tr(Fᵀ D^{-1/2} Y C Yᵀ D^{-1/2} F) has it once, their square twice.
+    spread = float((np.square(sums) / np.repeat(smoother.share, lengths)).sum())
     square = float(np.square(F.data, dtype=np.float64).sum())
     apart = (F.to_scipy().astype(np.float64) - Y.to_scipy().astype(np.float64)).tocsr().data
     return 0.5 * (square - spread) + 0.5 * beta * float(np.square(apart).sum())
 
 
 class _Sums(NamedTuple):
-    """G = SᵀF by rows, and the order of each row's entries by falling value."""
+    """G = C Yᵀ D^{-1/2} F by rows, and the order of each row's entries by falling value."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
@@ -94,21 +111,25 @@ _Piece = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 class _Smoother:
     """One label matrix and its iteration."""
 
-    def __init__(self, Y: CSR, beta: float, n_jobs: int | None) -> None:
+    def __init__(self, Y: CSR, beta: float, similarity: str, n_jobs: int | None) -> None:
         self.Y, self.beta, self.n_jobs = Y, float(beta), n_jobs
         by_row = Y.to_scipy()
-        # D = diag(W 1) = diag(Y (Yᵀ 1)); a page without labels has no neighbours, and its row of S stays empty.
+        # W = Y C Yᵀ with C = diag(share). D = diag(W 1) = diag(Y C (Yᵀ 1)); a page without labels has no neighbours,
+        # and its row of S stays empty.
         column_sums = np.bincount(Y.indices, Y.data, Y.n_cols)
-        degree = by_row @ column_sums
+        self.share = np.ones(Y.n_cols)
+        if similarity == "walk":
+            np.divide(1.0, column_sums, out=self.share, where=column_sums > 0)
+        degree = by_row @ (self.share * column_sums)
         self.scale = np.zeros(Y.n_rows)
         np.divide(1.0, np.sqrt(degree), out=self.scale, where=degree > 0)
         by_column = by_row.tocsc()
         self.starts = by_column.indptr.astype(np.int64)
         self.rows = by_column.indices.astype(np.int32)
-        self.weights = by_column.data * self.scale[self.rows]
+        self.weights = by_column.data * self.scale[self.rows] * np.repeat(self.share, np.diff(self.starts))
 
     def sums(self, F: CSR) -> Iterator[_Piece]:
-        """The rows of G = SᵀF, a block of labels at a time."""
+        """The rows of G = C Yᵀ D^{-1/2} F, a block of labels at a time."""
 
         def block(span: tuple[int, int]) -> _Piece:
             return weighted_sums(*span, self.starts, self.rows, self.weights, F.indptr, F.indices, F.data, F.n_cols)
