@@ -126,8 +126,9 @@ class Vocabulary:
 
     def words(self, numbers: NDArray[np.integer[Any]]) -> list[bytes]:
         """The words of these numbers, as UTF-8."""
-        blob, starts = self.table.words.arena.tobytes(), self.table.words.starts
-        return [blob[starts[i] : starts[i + 1]] for i in numbers]
+        starts = self.table.words.starts
+        blob = self.table.words.arena[: starts[self.n_words]].tobytes()
+        return [blob[i:j] for i, j in zip(starts[numbers].tolist(), starts[numbers + 1].tolist(), strict=True)]
 
     def _make_room(self, words: int, size: int) -> None:
         slots, (hashes, starts, arena) = self.table

@@ -163,17 +163,19 @@ class PageVectorizer(Parameters, TransformerMixin, BaseEstimator):
             raise BadInput("There are no pages to fit on: the stream of pages is empty.")
         enough = np.flatnonzero(seen.pages[: seen.n_words] >= self.min_pages)
         stop_words = {word.encode() for word in as_stop_words(self.stop_words)}
-        kept = [(word, i) for word, i in zip(seen.words(enough), enough, strict=True) if word not in stop_words]
-        if not kept:
+        words = seen.words(enough)
+        in_order = [k for k in sorted(range(len(words)), key=words.__getitem__) if words[k] not in stop_words]
+        if not in_order:
             raise BadInput(
                 f"No word is on at least {self.min_pages} of the {n_pages:,} pages; "
                 "give more pages, or a lower min_pages."
             )
-        kept.sort()
-        numbers = np.array([i for _, i in kept])
+        numbers = enough[in_order]
         columns = np.full(seen.n_words, -1, np.int32)
-        columns[numbers] = np.arange(len(kept), dtype=np.int32)
-        self._vocabulary = Names.of([word.decode() for word, _ in kept])
+        columns[numbers] = np.arange(len(numbers), dtype=np.int32)
+        offsets = np.zeros(len(numbers) + 1, np.int64)
+        np.cumsum([len(words[k]) for k in in_order], out=offsets[1:])
+        self._vocabulary = Names(np.frombuffer(b"".join([words[k] for k in in_order]), np.uint8), offsets)
         self._idf = 1.0 + np.log((1.0 + n_pages) / (1.0 + seen.pages[numbers]))
         self._n_pages = n_pages
         self.__dict__.pop("_table", None)
