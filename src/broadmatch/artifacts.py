@@ -243,6 +243,8 @@ def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> ND
     if size != entry["bytes"]:
         raise BadArtifact(f"{file} is truncated or altered: {size:,} bytes instead of {entry['bytes']:,}; {again}.")
     try:
+        # Copy-on-write: the file never changes, and kernels see the same array type as for arrays in memory. A
+        # read-only map is another type to numba, and every kernel would be compiled a second time.
         array = np.load(file, mmap_mode="c" if np.prod(entry["shape"], dtype=np.int64) else None, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise BadArtifact(f"{file} is damaged: {error}; {again}.") from error

@@ -88,7 +88,7 @@ def harvest(
     facts["test_labels_outside"] = int(test.sum() - test_inside.sum())
     train_counts, train_pages = counts.matrix(train, labels)
     test_counts, test_pages = counts.matrix(test_inside, labels)
-    found = Harvest(train_counts, test_counts, _take(counts.labels, labels), train_pages, test_pages, facts)
+    found = Harvest(train_counts, test_counts, counts.labels.take(labels), train_pages, test_pages, facts)
     _report(found)
     return found
 
@@ -248,7 +248,7 @@ class _Counts:
         kept = np.flatnonzero(lengths)
         indptr = np.zeros(len(kept) + 1, np.int64)
         np.cumsum(lengths[kept], out=indptr[1:])
-        return CSR(indptr, columns, self.clicks[chosen], len(labels)), _take(self.pages, kept)
+        return CSR(indptr, columns, self.clicks[chosen], len(labels)), self.pages.take(kept)
 
 
 def _draw(db: "DuckDBPyConnection", n: int, share: float, seed: int) -> NDArray[np.bool_]:
@@ -285,15 +285,6 @@ def _names(db: "DuckDBPyConnection", sql: str) -> Names:
     offsets = np.zeros(sum(map(len, lengths)) + 1, np.int64)
     np.cumsum(np.concatenate(lengths), out=offsets[1:])
     return Names(np.concatenate(texts), offsets)
-
-
-def _take(names: Names, positions: NDArray[np.int64]) -> Names:
-    """The names at the given positions, without making a Python string of each."""
-    lengths = np.diff(names.offsets)[positions]
-    offsets = np.zeros(len(positions) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    where = np.arange(offsets[-1]) + np.repeat(names.offsets[positions] - offsets[:-1], lengths)
-    return Names(names.text[where], offsets)
 
 
 def _report(found: Harvest) -> None:

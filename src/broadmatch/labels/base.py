@@ -140,7 +140,7 @@ class LabelModel(Parameters, BaseEstimator):
             if label not in self.label_names_:
                 raise BadInput(f"{label!r} is not one of the {len(self.label_names_):,} labels of this model.")
             return self.label_names_.index(label)
-        if not 0 <= label < len(self.label_names_):
+        if int(label) != label or not 0 <= label < len(self.label_names_):
             raise BadInput(f"There is no label {label}; the model has 0 to {len(self.label_names_) - 1}.")
         return int(label)
 

@@ -1,0 +1,1 @@
+"""Measurements beside published figures and peers: one JSON line each."""
