@@ -7,13 +7,17 @@ programmes never seen, and a random split does not.
 """
 
 import argparse
+import os
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from benchmarks.common import held_out, load, need_data, shuffled, tell
-from broadmatch.data import Dataset
+from broadmatch.data import Dataset, write_dataset
 from broadmatch.evaluate import precision_at, propensity, psp_at
 from broadmatch.labels import MLRF
 
@@ -65,6 +69,38 @@ def measure(train: Dataset, test: Dataset, settings: dict[str, Any]) -> dict[str
     }
 
 
+def peer(train: Dataset, test: Dataset) -> dict[str, Any] | None:
+    """omikuji's Parabel with its defaults, in the same run; None where it is not installed (see `make bench`)."""
+    try:
+        import omikuji
+    except ImportError:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "train.txt")
+        write_dataset(train, file, format="xmc")
+        start = time.perf_counter()
+        model = omikuji.Model.train_on_data(file, omikuji.Model.default_hyper_param(), len(os.sched_getaffinity(0)))
+        seconds = time.perf_counter() - start
+    rows, columns, scores, single = [], [], [], []
+    for i in range(len(test)):
+        indices, values = test.X.row(i)
+        pairs = list(zip(indices.tolist(), values.tolist(), strict=True))
+        start = time.perf_counter()
+        found = model.predict(pairs, top_k=5)
+        single.append(time.perf_counter() - start)
+        for label, score in found:
+            rows.append(i)
+            columns.append(label)
+            scores.append(score)
+    predicted = sp.csr_matrix((scores, (rows, columns)), shape=test.Y.shape, dtype=np.float32)
+    return {
+        "P": np.round([100 * precision_at(predicted, test.Y, k) for k in (1, 3, 5)], 2).tolist(),
+        "fit_s": round(seconds, 1),
+        "p50_ms": round(1000 * float(np.quantile(single, 0.5)), 3),
+        "p99_ms": round(1000 * float(np.quantile(single, 0.99)), 3),
+    }
+
+
 def report(name: str, split: str, runs: list[dict[str, Any]], settings: dict[str, Any]) -> None:
     """One line: the mean over the seeds beside what is to be beaten."""
     mean = {key: np.mean([run[key] for run in runs], axis=0).round(2).tolist() for key in runs[0]}
@@ -102,6 +138,8 @@ def main() -> None:
         seeds = range(1 if asked.small else 3)
         runs = [measure(train, test, settings | {"seed": seed}) for seed in seeds]
         report(name, "given", runs, settings)
+        if name in PEERS and (measured := peer(train, test)):
+            tell(benchmark="mlrf peer", data=name, system="omikuji Parabel", **measured)
         if asked.random and name in PUBLISHED:
             runs = [measure(*shuffled(train, test, seed), settings | {"seed": seed}) for seed in seeds]
             report(name, "random", runs, settings)
