@@ -31,7 +31,7 @@ PEERS = {
     "debian-deps": {"libpecos (measured)": (71.14, 49.22, 38.17), "omikuji Bonsai (measured)": (72.24, 49.82, 38.63)},
 }
 SETTINGS: dict[str, dict[str, Any]] = {
-    "bibtex": {"n_trees": 300, "max_leaf": 5, "features_per_node": 50},
+    "bibtex": {"n_trees": 500, "max_leaf": 5, "features_per_node": 50},
     "delicious": {"n_trees": 300, "max_leaf": 20, "features_per_node": 20, "bootstrap": True, "leaf_labels": 1000},
     "mediamill": {"n_trees": 100, "max_leaf": 2, "features_per_node": 30},
     "eurlex-4k": {"n_trees": 100, "max_leaf": 10, "features_per_node": 200},

@@ -21,6 +21,10 @@ from broadmatch.kernels.random import below, seed_stream
 from broadmatch.kernels.sorting import sort_descending
 
 NO_FEATURE = -1
+# A label's numbers stand side by side, half a cache line of them, because each look at a label costs a cache miss: its
+# count c_k, its count on the moved side r_k, and the sweep that r_k is of (in any later sweep it is 0, so nothing has
+# to be cleared).
+COUNT, MOVED, SWEEP, TALLY_WIDTH = 0, 1, 2, 4
 
 
 @kernel
@@ -37,15 +41,15 @@ def best_threshold(
     label_ptr: I64,
     label_ids: I32,
     label_mass: F32,
-    counts: F64,
-    moved: F64,
+    tally: F64,
+    sweep: int,
     min_child: float,
 ) -> tuple[float, np.float32]:
     """Best threshold of one feature: (objective, threshold), objective inf where no split keeps the balance.
 
     values[start:stop] are the feature's non-zero values in the node, descending; points[start:stop] say in which
     of the node's points. The node weighs `total_weight`, has Σc = `total` and Σc² = `squares`; both sides must
-    weigh at least `min_child`. `moved` is zero on entry and on return.
+    weigh at least `min_child`. `sweep` and `sweep` + 1 are numbers that `tally` has not seen.
     """
     first_negative = stop
     while first_negative > start and values[first_negative - 1] < 0:
@@ -62,9 +66,10 @@ def best_threshold(
             weight += weights[p]
             for j in range(label_ptr[p], label_ptr[p + 1]):
                 k, a = label_ids[j], np.float64(label_mass[j])
-                moved_squares += a * (2 * moved[k] + a)
-                moved[k] += a
-                cross += a * counts[k]
+                before = tally[k, MOVED] if tally[k, SWEEP] == sweep else 0.0
+                tally[k, MOVED], tally[k, SWEEP] = before + a, sweep
+                moved_squares += a * (2 * before + a)
+                cross += a * tally[k, COUNT]
                 mass += a
             value = values[i]
             i += step
@@ -90,10 +95,7 @@ def best_threshold(
                 best, threshold = objective, low + (high - low) / np.float32(2)
                 if threshold >= high:
                     threshold = low
-        for i in range(at, end, step):
-            p = points[i]
-            for j in range(label_ptr[p], label_ptr[p + 1]):
-                moved[label_ids[j]] = 0.0
+        sweep += 1
     return best, threshold
 
 
@@ -110,12 +112,12 @@ def load_labels(
     label_ptr: I64,
     label_ids: I32,
     label_mass: F32,
-    counts: F64,
+    tally: F64,
     global_ids: I32,
 ) -> tuple[float, float, float]:
     """Copy the labels of the points side by side, renumbered from 0, so that the sweeps stay in cache.
 
-    Fills counts (c_k) and returns (weight, Σc, Σc²). `local` is −1 on entry and on return.
+    Fills the counts (c_k) of `tally` and returns (weight, Σc, Σc²). `local` is −1 on entry and on return.
     """
     n, filled = 0, 0
     weight = 0.0
@@ -129,18 +131,18 @@ def load_labels(
             if local[k] < 0:
                 local[k] = n
                 global_ids[n] = k
-                counts[n] = 0.0
+                tally[n, COUNT] = 0.0
                 n += 1
             label_ids[filled] = local[k]
             label_mass[filled] = y_data[j] * row_weight[row]
-            counts[local[k]] += label_mass[filled]
+            tally[local[k], COUNT] += label_mass[filled]
             filled += 1
     label_ptr[n_points] = filled
     total, squares = 0.0, 0.0
     for k in range(n):
         local[global_ids[k]] = -1
-        total += counts[k]
-        squares += counts[k] * counts[k]
+        total += tally[k, COUNT]
+        squares += tally[k, COUNT] * tally[k, COUNT]
     return weight, total, squares
 
 
@@ -295,7 +297,8 @@ def write_leaf(
     label_ids: I32,
     label_mass: F32,
     global_ids: I32,
-    sums: F64,
+    tally: F64,
+    sweep: int,
     seen: I32,
     leaf_rows: I32,
     leaf_label: I32,
@@ -304,7 +307,7 @@ def write_leaf(
 ) -> tuple[int, int]:
     """Write a leaf's points and its strongest labels with their share c_k / n, the mean vote of its points.
 
-    Returns how many points and labels. `sums` is zero on entry and on return.
+    Returns how many points and labels. `sweep` is a number that `tally` has not seen.
     """
     n, found = 0, 0
     for p in range(n_points):
@@ -314,14 +317,14 @@ def write_leaf(
         n += 1
         for j in range(label_ptr[p], label_ptr[p + 1]):
             k = label_ids[j]
-            if sums[k] == 0.0:
+            if tally[k, SWEEP] != sweep:
+                tally[k, MOVED], tally[k, SWEEP] = 0.0, sweep
                 seen[found] = k
                 found += 1
-            sums[k] += label_mass[j]
+            tally[k, MOVED] += label_mass[j]
     votes = np.empty(found, np.float64)
     for i in range(found):
-        votes[i] = sums[seen[i]]
-        sums[seen[i]] = 0.0
+        votes[i] = tally[seen[i], MOVED]
     strongest = np.argsort(-votes, kind="mergesort")
     kept = min(found, room)
     for i in range(kept):
@@ -383,7 +386,8 @@ def grow_tree(
     label_ptr, label_ids = np.empty(n_rows + 1, np.int64), np.empty(n_entries, np.int32)
     label_mass = np.empty(n_entries, np.float32)
     local, global_ids = np.full(n_labels, -1, np.int32), np.empty(n_labels, np.int32)
-    counts, moved, seen = np.empty(n_labels, np.float64), np.zeros(n_labels, np.float64), np.empty(n_labels, np.int32)
+    tally, seen = np.zeros((n_labels, TALLY_WIDTH), np.float64), np.empty(n_labels, np.int32)
+    sweep = 1
     list_of, feature_of = np.full(n_features, -1, np.int32), np.empty(n_features, np.int32)
     first, length = np.empty(n_features, np.int64), np.empty(n_features, np.int32)
     alive_in, order = np.empty(n_features, np.int32), np.empty(n_features, np.int32)
@@ -407,7 +411,7 @@ def grow_tree(
         alive[:n_points] = True
         n_alive = n_points
         weight, total, squares = load_labels(rows, n_points, row_weight, y_indptr, y_indices, y_data, local, weights,
-                                             label_ptr, label_ids, label_mass, counts, global_ids)  # fmt: skip
+                                             label_ptr, label_ids, label_mass, tally, global_ids)  # fmt: skip
         n_lists, loaded = 0, total
         if n_points > max_leaf:
             n_lists = load_features(rows, n_points, x_indptr, x_indices, x_data, list_of, feature_of, first, length,
@@ -431,8 +435,9 @@ def grow_tree(
                     drop_taken(values, points, first[i], first[i] + length[i], alive)
                     length[i] = alive_in[i]
                 objective, t = best_threshold(values, points, first[i], first[i] + length[i], n_alive, weight, total,
-                                              squares, weights, label_ptr, label_ids, label_mass, counts, moved,
+                                              squares, weights, label_ptr, label_ids, label_mass, tally, sweep,
                                               min_child)  # fmt: skip
+                sweep += 2
                 if objective < best:
                     best, best_list, cut = objective, i, t
             if best_list < 0:
@@ -460,8 +465,8 @@ def grow_tree(
                 weight -= weights[p]
                 for j in range(label_ptr[p], label_ptr[p + 1]):
                     k, a = label_ids[j], np.float64(label_mass[j])
-                    squares -= a * (2 * counts[k] - a)
-                    counts[k] -= a
+                    squares -= a * (2 * tally[k, COUNT] - a)
+                    tally[k, COUNT] -= a
                     total -= a
                 for j in range(x_indptr[row], x_indptr[row + 1]):
                     alive_in[list_of[x_indices[j]]] -= 1
@@ -470,7 +475,7 @@ def grow_tree(
                 n_points, n_lists = repack(rows, n_points, alive, moved_to, n_lists, list_of, feature_of, first,
                                            length, alive_in, values, points, order)  # fmt: skip
                 weight, total, squares = load_labels(rows, n_points, row_weight, y_indptr, y_indices, y_data, local,
-                                                     weights, label_ptr, label_ids, label_mass, counts,
+                                                     weights, label_ptr, label_ids, label_mass, tally,
                                                      global_ids)  # fmt: skip
                 loaded = total
         for i in range(n_lists):
@@ -481,8 +486,9 @@ def grow_tree(
         a, b = leaf_ptr[n_leaves], point_ptr[n_leaves]
         if a + leaf_labels > len(leaf_label):
             leaf_label, leaf_share = _grown(leaf_label, a + leaf_labels), _grown(leaf_share, a + leaf_labels)
-        n, kept = write_leaf(rows, n_points, alive, weight, label_ptr, label_ids, label_mass, global_ids, moved, seen,
-                             leaf_rows[b:], leaf_label[a:], leaf_share[a:], leaf_labels)  # fmt: skip
+        n, kept = write_leaf(rows, n_points, alive, weight, label_ptr, label_ids, label_mass, global_ids, tally, sweep,
+                             seen, leaf_rows[b:], leaf_label[a:], leaf_share[a:], leaf_labels)  # fmt: skip
+        sweep += 1
         leaf_ptr[n_leaves + 1], point_ptr[n_leaves + 1] = a + kept, b + n
         n_leaves += 1
     a = leaf_ptr[n_leaves]
