@@ -27,8 +27,8 @@ CHOICES: list[dict[str, Any]] = [
     {"similarity": "walk", "beta": beta, "budget": budget} for beta in (0.6, 1.0, 2.0) for budget in (2.0, 8.0)
 ]
 FORESTS: dict[str, dict[str, Any]] = {
-    "eurlex-4k": {"n_trees": 50, "max_leaf": 10, "features_per_node": 100},
-    "delicious": {"n_trees": 100, "max_leaf": 20, "features_per_node": 20, "bootstrap": True, "leaf_labels": 300},
+    "eurlex-4k": {"n_trees": 30, "max_leaf": 10, "features_per_node": 100},
+    "delicious": {"n_trees": 50, "max_leaf": 20, "features_per_node": 20, "bootstrap": True, "leaf_labels": 300},
     "marketplace": {"n_trees": 50},
 }
 
