@@ -37,6 +37,11 @@ class Tree(NamedTuple):
     point_ptr: NDArray[np.int64]
     point: NDArray[np.int32]
 
+    @classmethod
+    def from_state(cls, state: artifacts.State) -> "Tree":
+        """Take the tree out of a checkpoint."""
+        return cls(*(state.arrays[name] for name in cls._fields))
+
 
 class Forest(NamedTuple):
     """All trees in one: nodes, leaves and points behind each other; `roots` says where each tree starts."""
@@ -253,4 +258,4 @@ def _open_tree(folder: Path, number: int, identity: str) -> Tree | None:
         raise BadArtifact(
             f"{place} was grown from other data or with other parameters: remove {folder}, or go on with those."
         )
-    return Tree(*(state.arrays[name] for name in Tree._fields))
+    return Tree.from_state(state)
