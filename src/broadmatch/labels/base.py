@@ -53,12 +53,14 @@ class LabelModel(Parameters, BaseEstimator):
             raise BadInput("Y has no label at all; there is nothing to learn.")
         if not features.n_cols:
             raise BadInput("X has no features; there is nothing to learn from.")
-        self.n_features_in_ = features.n_cols
         given = found_names if label_names is None else _names(label_names, labels.n_cols, "labels")
-        self.label_names_ = Names.numbers(labels.n_cols) if given is None else given
-        self.feature_names_ = _names(feature_names, features.n_cols, "features")
-        self.point_names_ = _names(point_names, features.n_rows, "points")
+        named_features = _names(feature_names, features.n_cols, "features")
+        named_points = _names(point_names, features.n_rows, "points")
         self._fit(features, labels, checkpoint)
+        # Last, so that a fit that was interrupted does not pass for one that ended.
+        self.n_features_in_ = features.n_cols
+        self.feature_names_, self.point_names_ = named_features, named_points
+        self.label_names_ = Names.numbers(labels.n_cols) if given is None else given
         return self
 
     def predict_topk(self, X: Any, k: int = 5) -> sp.csr_matrix:
