@@ -1,8 +1,14 @@
 """Fixtures that several packages share."""
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No deadline: a first call compiles. In CI the same examples every time; elsewhere each run looks at new ones.
+settings.register_profile("broadmatch", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("broadmatch")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
