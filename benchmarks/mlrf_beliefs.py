@@ -47,7 +47,7 @@ def judge(train: Dataset, labels: CSR, rows: CSR, truth: CSR, settings: dict[str
 
 
 def choose(train: Dataset, remaining: CSR, settings: dict[str, Any]) -> dict[str, Any]:
-    """The beliefs that do best on a fifth of the training points, which keep all their labels: a clean validation set."""
+    """The beliefs that do best on a fifth of the training points, which keep all their labels for it."""
     fit, _ = held_out(Dataset(train.X, remaining, train.labels))
     _, check = held_out(train)
     tried = [judge(fit, sparse_beliefs(fit.Y, **how), check.X, check.Y, settings)["P@10"].value for how in CHOICES]
