@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,7 +138,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.is_symlink():  # replace what the link points to, and keep the link
         target = target.resolve()
-    if target.exists() and not _replaceable(target):
+    if not _replaceable(target):
         raise CannotWrite(f"{target} exists and is not a broadmatch folder; choose another name or remove it.")
     folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
@@ -180,10 +181,22 @@ def _take_name(folder: Path, target: Path) -> None:
 
 
 def _replaceable(target: Path) -> bool:
-    """Whether `target` is an empty folder, or one that `save` wrote, even if it is damaged."""
-    if not target.is_dir():
+    """Whether `target` may be replaced; asked again before a no, for another process may be replacing it right now."""
+    for _ in range(5):
+        if _ours_or_empty(target):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _ours_or_empty(target: Path) -> bool:
+    """Whether `target` is not there, an empty folder, or one that `save` wrote, even if it is damaged."""
+    try:
+        names = {entry.name for entry in target.iterdir()}
+    except FileNotFoundError:
+        return True
+    except OSError:
         return False
-    names = {entry.name for entry in target.iterdir()}
     if not names:
         return True
     if MANIFEST not in names:
