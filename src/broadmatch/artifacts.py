@@ -193,10 +193,8 @@ def _ours_or_empty(target: Path) -> bool:
     """Whether `target` is not there, an empty folder, or one that `save` wrote, even if it is damaged."""
     try:
         names = {entry.name for entry in target.iterdir()}
-    except FileNotFoundError:
-        return True
     except OSError:
-        return False
+        return not target.exists()
     if not names:
         return True
     if MANIFEST not in names:
