@@ -33,7 +33,7 @@ PEERS = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "bibtex": {"n_trees": 500, "max_leaf": 5, "features_per_node": 50},
     "delicious": {"n_trees": 300, "max_leaf": 20, "features_per_node": 20, "bootstrap": True, "leaf_labels": 1000},
-    "mediamill": {"n_trees": 50, "max_leaf": 2, "features_per_node": 30},
+    "mediamill": {"n_trees": 20, "max_leaf": 2, "features_per_node": 30},
     "eurlex-4k": {"n_trees": 100, "max_leaf": 10, "features_per_node": 200},
     "debian-deps": {"n_trees": 100, "max_leaf": 10, "features_per_node": 100},
 }
