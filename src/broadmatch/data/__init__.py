@@ -4,6 +4,7 @@ from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
 from broadmatch.data.dataset import Dataset
 from broadmatch.data.events import ClickLog
+from broadmatch.data.impressions import Batch, Impressions
 from broadmatch.data.matrices import read_dataset, write_dataset
 from broadmatch.data.names import Names
 from broadmatch.data.pages import Page, read_pages, write_pages
@@ -11,8 +12,10 @@ from broadmatch.data.rejects import Rejects
 
 __all__ = [
     "CSR",
+    "Batch",
     "ClickLog",
     "Dataset",
+    "Impressions",
     "Names",
     "Page",
     "Rejects",

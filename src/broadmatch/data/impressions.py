@@ -1,0 +1,131 @@
+"""Impressions as click models take them: rows of 64-bit feature keys, a label and a weight each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Impressions(NamedTuple):
+    """Rows of features. Row i has the keys `keys[indptr[i]:indptr[i+1]]`, distinct and never 0.
+
+    `values` are the values of the features; an empty array means that all are 1, which is the usual case and the
+    fast one. `fields` says which signal each feature comes from (its number in the description); it may be empty where
+    nobody asks. `clicked` is 0 or 1, NaN where it is not known (rows that are only predicted). `weight` is the
+    importance weight, 1 unless told.
+
+    >>> from broadmatch.data import Impressions
+    >>> two = Impressions.from_rows([[7, 8], [8]], clicked=[1, 0])
+    >>> two.n_rows, two.row(1).keys.tolist()
+    (2, [8])
+    """
+
+    indptr: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    values: NDArray[np.float32]
+    fields: NDArray[np.int16]
+    clicked: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+    @property
+    def n_rows(self) -> int:
+        """How many impressions there are."""
+        return len(self.indptr) - 1
+
+    @classmethod
+    def from_rows(
+        cls,
+        keys: Sequence[Sequence[int]],
+        *,
+        values: Sequence[Sequence[float]] | None = None,
+        fields: Sequence[Sequence[int]] | None = None,
+        clicked: Sequence[float] | None = None,
+        weight: Sequence[float] | None = None,
+    ) -> "Impressions":
+        """Make impressions of lists: small data, tests and examples."""
+        n = len(keys)
+        indptr = np.zeros(n + 1, np.int64)
+        np.cumsum([len(row) for row in keys], out=indptr[1:])
+        return cls(
+            indptr,
+            np.array([k for row in keys for k in row], np.uint64),
+            np.array([v for row in values for v in row] if values is not None else [], np.float32),
+            np.array([f for row in fields for f in row] if fields is not None else [], np.int16),
+            np.full(n, np.nan, np.float32) if clicked is None else np.asarray(clicked, np.float32),
+            np.ones(n, np.float32) if weight is None else np.asarray(weight, np.float32),
+        )
+
+    def row(self, i: int) -> "Impressions":
+        """Impression i alone, as a view."""
+        return self.between(i, i + 1)
+
+    def between(self, start: int, stop: int) -> "Impressions":
+        """Rows start to stop − 1, as views of the same arrays."""
+        a, b = int(self.indptr[start]), int(self.indptr[stop])
+        return Impressions(
+            self.indptr[start : stop + 1] - a,
+            self.keys[a:b],
+            self.values[a:b],
+            self.fields[a:b],
+            self.clicked[start:stop],
+            self.weight[start:stop],
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> "Impressions":
+        """The given rows, in that order."""
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        at = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return Impressions(
+            indptr,
+            self.keys[at],
+            self.values[at] if len(self.values) else self.values,
+            self.fields[at] if len(self.fields) else self.fields,
+            self.clicked[rows],
+            self.weight[rows],
+        )
+
+    @staticmethod
+    def concatenate(parts: "Sequence[Impressions]") -> "Impressions":
+        """All rows of `parts`, in order; values are written out where only some parts have them."""
+        if len(parts) == 1:
+            return parts[0]
+        starts = np.cumsum([0, *(len(p.keys) for p in parts)])
+        indptr = np.concatenate(
+            [np.zeros(1, np.int64), *(p.indptr[1:] + s for p, s in zip(parts, starts, strict=False))]
+        )
+        plain = all(len(p.values) == 0 for p in parts)
+        named = all(len(p.fields) == len(p.keys) for p in parts)
+        ones = [p.values if len(p.values) or not len(p.keys) else np.ones(len(p.keys), np.float32) for p in parts]
+        return Impressions(
+            indptr,
+            np.concatenate([p.keys for p in parts]) if parts else np.empty(0, np.uint64),
+            np.empty(0, np.float32) if plain else np.concatenate(ones),
+            np.concatenate([p.fields for p in parts]) if named and parts else np.empty(0, np.int16),
+            np.concatenate([p.clicked for p in parts]) if parts else np.empty(0, np.float32),
+            np.concatenate([p.weight for p in parts]) if parts else np.empty(0, np.float32),
+        )
+
+
+@dataclass
+class Batch:
+    """Impressions with what else is known of each row; an empty array where the description does not say.
+
+    `time` is in microseconds since 1970 UTC, `query` and `id` are 64-bit hashes of the query and of the impression,
+    `slices` are columns of the log, by name, along which figures are broken down.
+    """
+
+    impressions: Impressions
+    time: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    query: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    id: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    slices: "Mapping[str, pa.Array]" = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.impressions.n_rows
