@@ -33,10 +33,21 @@ _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 
 KINDS = {
     "dataset": "broadmatch.data:Dataset",
+    "ftrl": "broadmatch.ctr:FTRL",
+    "rda": "broadmatch.ctr:RDA",
+    "fobos": "broadmatch.ctr:FOBOS",
+    "ogd": "broadmatch.ctr:OGD",
+    "click_serving": "broadmatch.ctr:ServingModel",
     "page_vectorizer": "broadmatch.features:PageVectorizer",
     "mlrf": "broadmatch.labels:MLRF",
     "mlrf_tree": "broadmatch.labels.mlrf:Tree",
     "recommender": "broadmatch.labels:Recommender",
+    "batch": "broadmatch.data:Batch",
+    "click_join": "broadmatch.ctr:ClickJoin",
+    "subsampler": "broadmatch.ctr:Subsampler",
+    "poisson_calibration": "broadmatch.ctr:PoissonCalibration",
+    "isotonic_calibration": "broadmatch.ctr:IsotonicCalibration",
+    "sliced_calibration": "broadmatch.ctr:SlicedCalibration",
 }
 """Where the class of each kind lives; `load` imports it on demand."""
 
