@@ -1,3 +1,7 @@
 """Signals: which columns of a log become which features."""
 
-__all__: list[str] = []
+from broadmatch.signals.description import Description
+from broadmatch.signals.encoder import Encoder
+from broadmatch.signals.signal import Categorical, Cross, Hour, Number, Text, Weekday
+
+__all__ = ["Categorical", "Cross", "Description", "Encoder", "Hour", "Number", "Text", "Weekday"]

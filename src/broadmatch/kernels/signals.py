@@ -1,0 +1,197 @@
+"""From values to the keys of a row: every kernel writes its part of the rows straight into the flat arrays.
+
+A row begins at `starts[r]`. Its first places hold one feature of each signal that always has one; what follows, from
+`at[r]` on, belongs to the signals that have any number. All kernels work on rows `a` to `b` − 1, so that a caller who
+goes block by block finds what it wrote still in the cache.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.kernels import F32, F64, I32, I64, U64, Flags, kernel
+from broadmatch.kernels.hashing import AS_IS, MISSING, Bytes, bits_of_text, cross_key, feature_key
+
+I16 = NDArray[np.int16]
+
+_HALF = 2.0**0.5
+
+
+@kernel
+def bits_of_value(text: Bytes, start: int, stop: int) -> np.uint64:
+    """The bits of a category given as UTF-8: empty is missing, true and false are 1 and 0, "7.0" is 7."""
+    length = stop - start
+    if length == 0:
+        return MISSING
+    if (length == 4 or length == 5) and _is_flag(text, start, length):
+        return np.uint64(1) if length == 4 else np.uint64(0)
+    if length > 2 and text[stop - 1] == 48 and text[stop - 2] == 46 and _is_whole(text, start, stop - 2):
+        return bits_of_text(text, start, stop - 2)
+    return bits_of_text(text, start, stop)
+
+
+@kernel
+def _is_flag(text: Bytes, start: int, length: int) -> bool:
+    """Whether the word of 4 or 5 letters is true or false, in any case."""
+    word = b"true" if length == 4 else b"false"
+    for i in range(length):
+        if (text[start + i] | np.uint8(32)) != np.uint8(word[i]):
+            return False
+    return True
+
+
+@kernel
+def _is_whole(text: Bytes, start: int, stop: int) -> bool:
+    first = start + 1 if stop - start > 1 and text[start] == 45 else start
+    for i in range(first, stop):
+        if text[i] < 48 or text[i] > 57:
+            return False
+    return stop > first
+
+
+@kernel
+def keys_of_texts(text: Bytes, offsets: I64, seed: np.uint64, out: U64) -> None:
+    """out[i] = the key of the category text[offsets[i]:offsets[i+1]]."""
+    for i in range(len(offsets) - 1):
+        out[i] = feature_key(seed, bits_of_value(text, offsets[i], offsets[i + 1]))
+
+
+@kernel
+def keys_of_joined(text: Bytes, seeds: U64, out: U64) -> int:
+    """The keys of one row, of which text holds a value for each seed, with a zero byte between two; gives how many."""
+    start, k = 0, 0
+    for i in range(len(text) + 1):
+        if i == len(text) or text[i] == 0:
+            if k < len(seeds):
+                out[k] = feature_key(seeds[k], bits_of_value(text, start, i))
+            k += 1
+            start = i + 1
+    return k
+
+
+@kernel
+def put_integers(values: I64, seed: np.uint64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
+    """The key of each whole number, at `place` of its row."""
+    for r in range(a, b):
+        out[starts[r] + place] = feature_key(seed, np.uint64(np.int64(values[r])))
+
+
+@kernel
+def put_codes(codes: I32, table: U64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
+    """The key table[code] of each row, at `place` of it."""
+    for r in range(a, b):
+        out[starts[r] + place] = table[codes[r]]
+
+
+@kernel
+def put_missing(missing: Flags, seed: np.uint64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
+    """The key of a missing value over what stands at `place`, in the rows that miss it."""
+    key = feature_key(seed, MISSING)
+    for r in range(a, b):
+        if missing[r]:
+            out[starts[r] + place] = key
+
+
+@kernel
+def put_key(key: np.uint64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
+    """The same key at `place` of every row."""
+    for r in range(a, b):
+        out[starts[r] + place] = key
+
+
+@kernel
+def put_cross(parts: I64, seed: np.uint64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
+    """The cross of the features at places `parts` of each row, at `place` of it."""
+    for r in range(a, b):
+        s = starts[r]
+        key = out[s + parts[0]]
+        for p in range(1, len(parts)):
+            key = cross_key(seed, key, out[s + parts[p]])
+        out[s + place] = key
+
+
+@kernel
+def put_numbers(numbers: F32, seed: np.uint64, a: int, b: int, at: I64, out: U64, values: F32) -> None:
+    """One feature for each number that is neither missing nor 0, with that value."""
+    key = feature_key(seed, AS_IS)
+    for r in range(a, b):
+        x = numbers[r]
+        if x != 0 and x == x:
+            out[at[r]] = key
+            values[at[r]] = x
+
+
+@kernel
+def put_words(codes: I32, indptr: I64, words: U64, a: int, b: int, at: I64, out: U64) -> None:
+    """The words of text codes[r] into row r."""
+    for r in range(a, b):
+        k = at[r]
+        for j in range(indptr[codes[r]], indptr[codes[r] + 1]):
+            out[k] = words[j]
+            k += 1
+
+
+@kernel
+def put_crosses(first: I64, counts: I32, seed: np.uint64, a: int, b: int, at: I64, out: U64) -> None:
+    """Every combination of one feature from each part; part p of row r is `counts[p, r]` keys from `first[p, r]` on.
+
+    The last part changes fastest.
+    """
+    n_parts = len(first)
+    digits = np.zeros(n_parts, np.int64)
+    for r in range(a, b):
+        total = 1
+        for p in range(n_parts):
+            total *= counts[p, r]
+            digits[p] = 0
+        for k in range(total):
+            key = out[first[0, r] + digits[0]]
+            for p in range(1, n_parts):
+                key = cross_key(seed, key, out[first[p, r] + digits[p]])
+            out[at[r] + k] = key
+            p = n_parts - 1
+            while p >= 0:
+                digits[p] += 1
+                if digits[p] < counts[p, r]:
+                    break
+                digits[p] = 0
+                p -= 1
+
+
+@kernel
+def lay_out(counts: I32, n_fixed: int, indptr: I64, at: I64) -> None:
+    """Where rows begin, and where in row r the counts[v, r] features of part v do, after n_fixed others."""
+    indptr[0] = 0
+    k = 0
+    for r in range(len(indptr) - 1):
+        k += n_fixed
+        for v in range(len(counts)):
+            at[v, r] = k
+            k += counts[v, r]
+        indptr[r + 1] = k
+
+
+@kernel
+def put_fields(fixed: I16, counts: I32, variable: I16, a: int, b: int, starts: I64, out: I16) -> None:
+    """Which signal each feature comes from."""
+    for r in range(a, b):
+        k = starts[r]
+        for j in range(len(fixed)):
+            out[k] = fixed[j]
+            k += 1
+        for v in range(len(counts)):
+            for _ in range(counts[v, r]):
+                out[k] = variable[v]
+                k += 1
+
+
+@kernel
+def log_buckets(numbers: F64, out: I64) -> None:
+    """sign(x)·⌊2·log₂(1 + |x|)⌋, exactly: two buckets for each doubling; a number that is missing gets 0."""
+    for i in range(len(numbers)):
+        x = abs(numbers[i])
+        if x == x:
+            mantissa, exponent = np.frexp(1.0 + x)  # 1 + |x| = mantissa · 2^exponent, ½ ≤ mantissa < 1
+            bucket = 2 * (np.int64(exponent) - 1) + (1 if 2.0 * mantissa >= _HALF else 0)
+            out[i] = -bucket if numbers[i] < 0 else bucket
+        else:
+            out[i] = 0

@@ -1,0 +1,328 @@
+"""Arrow columns as the kernels take them: categories, numbers and times, without a Python object for each row."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from broadmatch.data.events import microseconds
+from broadmatch.errors import BadInput, BadParameter
+from broadmatch.kernels.hashing import MISSING, feature_key
+from broadmatch.kernels.signals import keys_of_texts, put_codes, put_integers, put_missing
+
+Keys = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
+
+_WHOLE = 10**18
+"""Whole numbers from here on count by their decimal text, as they do where they come as text."""
+_UNITS = ((1e11, 10**6), (1e14, 10**3), (1e17, 1))
+"""Numbers below the size are times in such units: seconds, milliseconds, microseconds; else nanoseconds."""
+
+
+class Source(Protocol):
+    """A column that gives one feature to each row."""
+
+    def put(self, a: int, b: int, starts: NDArray[np.int64], place: int, out: Keys) -> None:
+        """Write the keys of rows a to b − 1 at `place` of each."""
+        ...
+
+    def value(self, row: int) -> object:
+        """The value in a row; None if it is missing."""
+        ...
+
+
+@dataclass
+class Integers:
+    """Whole numbers, or what is counted by whole numbers: hours, buckets."""
+
+    values: NDArray[Any]
+    missing: Flags | None
+    seed: np.uint64
+
+    def __post_init__(self) -> None:
+        self.values, self.missing = read_only(self.values), None if self.missing is None else read_only(self.missing)
+
+    def put(self, a: int, b: int, starts: NDArray[np.int64], place: int, out: Keys) -> None:
+        put_integers(self.values, self.seed, a, b, starts, place, out)
+        if self.missing is not None:
+            put_missing(self.missing, self.seed, a, b, starts, place, out)
+
+    def value(self, row: int) -> object:
+        return None if self.missing is not None and self.missing[row] else int(self.values[row])
+
+
+@dataclass
+class Codes:
+    """Distinct values and which of them each row has; one past the last is missing."""
+
+    codes: NDArray[np.int32]
+    table: Keys
+    values: Any
+
+    def __post_init__(self) -> None:
+        self.codes = read_only(self.codes)
+
+    def put(self, a: int, b: int, starts: NDArray[np.int64], place: int, out: Keys) -> None:
+        put_codes(self.codes, self.table, a, b, starts, place, out)
+
+    def value(self, row: int) -> object:
+        code = int(self.codes[row])
+        found: object = self.values[code].as_py() if code < len(self.values) else None
+        return None if found in (None, "") else found
+
+
+def categories(array: Any, seed: np.uint64) -> Source:
+    """A column of categories of any type, whose keys depend on the values and not on the type."""
+    array = compact(array)
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        codes = codes_of(array)
+        return Codes(codes, _table(array.dictionary, seed), array.dictionary)
+    if pa.types.is_boolean(kind):
+        return Integers(numpy_of(array.cast(pa.int32())), missing_of(array), seed)
+    if pa.types.is_integer(kind) and not _is_huge(array):
+        narrow = kind.bit_width < 32 or kind == pa.int32()
+        return Integers(numpy_of(array.cast(pa.int32() if narrow else pa.int64())), missing_of(array), seed)
+    if pa.types.is_floating(kind):
+        return _floats(array, seed)
+    if is_text(kind):
+        return Codes(np.arange(len(array), dtype=np.int32), _table(array, seed), array)
+    return categories(as_text(array).dictionary_encode(), seed)
+
+
+def _table(values: Any, seed: np.uint64) -> Keys:
+    """The keys of distinct values, and the one of a missing value after them."""
+    table = np.empty(len(values) + 1, np.uint64)
+    table[-1] = feature_key(seed, MISSING)
+    if is_text(values.type):
+        text, offsets = texts_of(values)
+        keys_of_texts(text, offsets, seed, table)
+        missing = missing_of(values)
+        if missing is not None:
+            table[:-1][missing] = table[-1]
+    else:
+        starts = np.arange(len(values), dtype=np.int64)
+        categories(values, seed).put(0, len(values), starts, 0, table)
+    return table
+
+
+def _floats(array: Any, seed: np.uint64) -> Source:
+    """Whole ones count as whole numbers, others by their shortest text."""
+    numbers = floats_of(array)
+    missing = np.isnan(numbers)
+    if bool(np.all(missing | ((np.rint(numbers) == numbers) & (np.abs(numbers) < _WHOLE)))):
+        return Integers(np.where(missing, 0, numbers).astype(np.int64), missing if missing.any() else None, seed)
+    distinct = array.dictionary_encode()
+    # What str gives for a float of this width is the shortest text that reads back as the same number.
+    texts = [number_text(value) for value in distinct.dictionary.to_numpy(zero_copy_only=False)]
+    return categories(pa.DictionaryArray.from_arrays(distinct.indices, pa.array(texts, pa.string())), seed)
+
+
+def number_text(value: Any) -> str | None:
+    """A float as text: a whole one as a whole number, any other as short as it can be, None for NaN."""
+    if value != value:
+        return None
+    return str(int(value)) if np.isfinite(value) and value == int(value) else str(value)
+
+
+def _is_huge(array: Any) -> bool:
+    """Whether a whole number of the column is beyond those that stand for themselves."""
+    if array.type.bit_width < 64:
+        return False
+    ends = pc.min_max(array).as_py()
+    return ends["min"] is not None and (ends["max"] >= _WHOLE or ends["min"] <= -_WHOLE)
+
+
+def as_text(array: Any) -> Any:
+    """The column as strings."""
+    try:
+        return pc.cast(array, pa.large_string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise BadInput(
+            f"A column of type {array.type} cannot be a signal: use one of texts, numbers or flags."
+        ) from error
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type is text in one buffer with offsets."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def texts_of(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes of a column of strings, and where each begins and ends in them."""
+    _, places, data = array.buffers()
+    width = np.dtype(np.int64 if pa.types.is_large_string(array.type) else np.int32)
+    if len(array) == 0 or places is None:
+        return np.empty(0, np.uint8), np.zeros(len(array) + 1, np.int64)
+    offsets = np.frombuffer(places, width, len(array) + 1, array.offset * width.itemsize).astype(np.int64)
+    # Read-only, like every view of Arrow's memory: kernels get one kind of array.
+    return np.frombuffer(data if data is not None and data.size else b"\0", np.uint8), offsets
+
+
+def codes_of(array: Any) -> NDArray[np.int32]:
+    """Which distinct value each row has; one past the last where it has none."""
+    codes = array.indices
+    if codes.null_count:
+        codes = pc.fill_null(codes.cast(pa.int32()), len(array.dictionary))
+    return numpy_of(codes.cast(pa.int32()))
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written, like all views of Arrow's memory: the kernels are compiled for that kind alone."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def compact(array: Any) -> Any:
+    """A column that is a small piece of a larger one does without the distinct values of the whole."""
+    if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
+        return array.dictionary_decode()
+    return array
+
+
+def numpy_of(array: Any) -> NDArray[Any]:
+    """The values of a column of numbers as they lie in memory, whatever stands where they are missing."""
+    kind = np.dtype(array.type.to_pandas_dtype())
+    if len(array) == 0:
+        return np.frombuffer(b"", kind)
+    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+
+
+def missing_of(array: Any) -> Flags | None:
+    """Which rows have no value; None if all have one."""
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False)) if array.null_count else None
+
+
+def floats_of(array: Any) -> NDArray[np.float64]:
+    """A column of numbers or flags as float64, NaN where one is missing."""
+    wide = array.cast(pa.float64(), safe=False) if array.type != pa.float64() else array
+    return np.asarray(wide.to_numpy(zero_copy_only=False))
+
+
+def numbers(array: Any) -> tuple[NDArray[np.float64], Flags]:
+    """A column as numbers (NaN where one is missing), and which rows have something that is no finite number."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _by_code(array, *numbers(array.dictionary), np.nan)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        found = floats_of(array)
+        return found, np.isinf(found)
+    texts = pc.utf8_trim_whitespace(as_text(array))
+    filled = pc.if_else(pc.equal(texts, ""), None, texts)
+    try:
+        found = floats_of(pc.cast(filled, pa.float64()))
+    except pa.ArrowInvalid:
+        return _each(filled, _number, np.nan)
+    return found, np.isinf(found)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if value in (np.inf, -np.inf) or "_" in text:
+        raise ValueError(text)
+    return value
+
+
+def _by_code(array: Any, found: NDArray[Any], bad: Flags, missing: float) -> tuple[NDArray[Any], Flags]:
+    """What holds for distinct values, for rows."""
+    codes = codes_of(array)
+    return np.append(found, found.dtype.type(missing))[codes], np.append(bad, False)[codes]
+
+
+def _each(texts: Any, read: Callable[[str], float], missing: float) -> tuple[NDArray[Any], Flags]:
+    """Read distinct texts one by one; used only where not all of them can be read at once."""
+    distinct = texts.dictionary_encode()
+    found = np.full(len(distinct.dictionary), missing, np.int64 if isinstance(missing, int) else np.float64)
+    bad = np.zeros(len(found), np.bool_)
+    for i, text in enumerate(distinct.dictionary.to_pylist()):
+        try:
+            found[i] = read(text)
+        except (ValueError, OverflowError, BadParameter):
+            bad[i] = True
+    return _by_code(distinct, found, bad, missing)
+
+
+def flags(array: Any) -> tuple[NDArray[np.float64], Flags]:
+    """A column of 0, 1, true and false as numbers, and which rows have anything else."""
+    if pa.types.is_dictionary(array.type):
+        return _by_code(array, *flags(array.dictionary), np.nan)
+    found, bad = _each(array, _flag, np.nan) if is_text(array.type) else numbers(array)
+    return found, bad | ((found != 0) & (found != 1))
+
+
+def _flag(text: str) -> float:
+    word = text.strip().lower()
+    return {"true": 1.0, "false": 0.0}[word] if word in ("true", "false") else _number(word)
+
+
+NO_TIME = int(np.iinfo(np.int64).min)
+"""What stands where a time is missing."""
+
+
+def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Flags]:
+    """A column of times in microseconds since 1970 (`NO_TIME` where one is missing), and which cannot be read.
+
+    Timestamps, dates, ISO texts (UTC unless they say otherwise), and numbers of seconds, milli-, micro- or nanoseconds,
+    told apart by their size; or texts in the `format` of strptime.
+    """
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _by_code(array, *times(array.dictionary, format), NO_TIME)
+    if format is not None:
+        return _each(as_text(array), lambda text: _formatted(text, format), NO_TIME)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _clock(array), np.zeros(len(array), np.bool_)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return since_1970(array)
+    texts = pc.utf8_trim_whitespace(as_text(array))
+    for target in (pa.int64(), pa.timestamp("us")):
+        try:
+            read = pc.cast(texts, target)
+        except pa.ArrowInvalid:
+            continue
+        return since_1970(read) if target == pa.int64() else (_clock(read), np.zeros(len(array), np.bool_))
+    return _each(texts, _moment, NO_TIME)
+
+
+def _clock(array: Any) -> NDArray[np.int64]:
+    zone = array.type.tz if pa.types.is_timestamp(array.type) else None
+    micros = array.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+    return np.asarray(pc.fill_null(micros, NO_TIME).to_numpy(zero_copy_only=False))
+
+
+def since_1970(array: Any) -> tuple[NDArray[np.int64], Flags]:
+    """Numbers as times, by the rule of `broadmatch.data.events.microseconds`."""
+    if pa.types.is_integer(array.type):
+        whole = np.asarray(pc.fill_null(array.cast(pa.int64(), safe=False), 0).to_numpy(zero_copy_only=False))
+        size = np.abs(whole.astype(np.float64))
+        found = whole // 1000
+        for limit, factor in reversed(_UNITS):
+            found = np.where(size < limit, whole * factor, found)
+        bad = np.zeros(len(whole), np.bool_)
+    else:
+        real = np.nan_to_num(floats_of(array), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        size = np.abs(real)
+        bad = ~(size < 9e21)
+        factor = np.select([size < limit for limit, _ in _UNITS], [unit for _, unit in _UNITS], 1e-3)
+        found = np.where(bad, 0.0, real * factor).astype(np.int64)
+    missing = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    return np.where(missing, NO_TIME, found), bad
+
+
+def _moment(text: str) -> int:
+    try:
+        return microseconds(_number(text))
+    except ValueError as error:
+        if isinstance(error, BadParameter):
+            raise
+        return microseconds(text)
+
+
+def _formatted(text: str, format: str) -> int:
+    return microseconds(datetime.strptime(text.strip(), format))

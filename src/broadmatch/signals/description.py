@@ -1,0 +1,305 @@
+"""What the columns of a log mean: label, weight, time, and the signals that become features."""
+
+import fnmatch
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from broadmatch.errors import BadInput, MissingFile
+from broadmatch.signals.signal import CONSTANT, Cross, Hour, Number, Signal, Weekday, signal_from
+from broadmatch.signals.toml_lines import line_of
+
+FORMATS = ("parquet", "csv", "tsv", "jsonl", "criteo", "avazu", "vw", "svmlight")
+_KEYS = ("format", "label", "weight", "time", "query", "id", "slices", "signals")
+_RULE = re.compile(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*")
+
+
+@dataclass(frozen=True)
+class LabelRule:
+    """A click is a row where the number in `column` compares so with `bound`; without a rule the column has 0 and 1."""
+
+    column: str
+    comparison: str = ""
+    bound: float = math.nan
+
+    @classmethod
+    def of(cls, text: str) -> "LabelRule":
+        """Read "clicked" or "comments >= 100"."""
+        rule = _RULE.fullmatch(text)
+        if not rule:
+            return cls(text)
+        try:
+            bound = float(rule[3])
+        except ValueError:
+            bound = math.nan
+        if not math.isfinite(bound):
+            raise BadInput(f'label must compare a column with a number, as in "comments >= 100", but it is {text!r}.')
+        return cls(rule[1], rule[2], bound)
+
+
+class Description:
+    """Which column of a log is what; from Python, or `Description.read` from a TOML file.
+
+    `label` is a column of 0 and 1, or a rule on a number such as "comments >= 100". `weight`, `time`, `query` (the
+    query or page view of the impression) and `id` (of the impression) are columns; a time with a format of its own is
+    `{"column": "hour", "format": "%y%m%d%H"}`. `slices` are columns, or names of signals, along which figures are
+    broken down. The name of a signal may be a pattern over columns such as "C*": see `resolve`.
+
+    >>> from broadmatch.signals import Categorical, Cross, Description, Number
+    >>> d = Description(label="clicked", signals=[Categorical("ad"), Number("price"), Categorical("query")])
+    >>> d.columns_needed
+    ('clicked', 'ad', 'price', 'query')
+    """
+
+    def __init__(
+        self,
+        *,
+        signals: Sequence[Signal | Cross],
+        label: str | None = None,
+        weight: str | None = None,
+        time: str | Mapping[str, str] | None = None,
+        query: str | None = None,
+        id: str | None = None,
+        slices: Sequence[str] = (),
+        format: str | None = None,
+        file: str | None = None,
+        lines: Mapping[tuple[str, ...], int | None] | None = None,
+    ) -> None:
+        self._file, self._lines = file, dict(lines or {})
+        self.signals, self.label, self.weight, self.query, self.id = tuple(signals), label, weight, query, id
+        self.slices, self.format, self.time, self.time_format = tuple(slices), format, None, None
+        self._check_texts(time)
+        self._check_signals()
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "Description":
+        """Read a TOML file; what is wrong in it is told with its line."""
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+            told = tomllib.loads(text)
+        except FileNotFoundError as error:
+            raise MissingFile(f"There is no description {file}.") from error
+        except tomllib.TOMLDecodeError as error:
+            at = re.search(r"\(at line (\d+), column \d+\)", str(error))
+            where = f", line {at[1]}" if at else ""
+            what = str(error).split(" (at ")[0].rstrip(".")
+            raise BadInput(f'{file}{where}: this is no TOML ({what}); write it as key = "value".') from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"{file} cannot be read as UTF-8 text: {error}.") from error
+        return cls.from_dict(told, file=str(file), text=text)
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any], *, file: str | None = None, text: str = "") -> "Description":
+        """Make a description of what `to_dict` gave, or of a TOML file as it was parsed."""
+        paths = [(key,) for key in told]
+        signals = told.get("signals", {})
+        paths += [("signals", name) for name in signals] if isinstance(signals, Mapping) else []
+        lines = {path: line_of(text, path) for path in paths}
+        place = _Place(file, lines)
+        for key in told:
+            if key not in _KEYS:
+                raise place.error((key,), f"the key {key!r} is unknown{_nearest(key, _KEYS)}.")
+        if not isinstance(signals, Mapping) or not signals:
+            raise place.error(("signals",), "there are no signals: add a table [signals] with at least one.")
+        made = []
+        for name, settings in signals.items():
+            try:
+                made.append(signal_from(name, settings))
+            except BadInput as error:
+                raise place.error(("signals", name), str(error)) from error
+        others = {key: value for key, value in told.items() if key != "signals"}
+        return cls(signals=made, file=file, lines=lines, **others)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in what JSON and TOML have; `from_dict` makes the same description of it."""
+        time = self.time if self.time_format is None else {"column": self.time, "format": self.time_format}
+        told = {"format": self.format, "label": self.label, "weight": self.weight, "time": time, "query": self.query}
+        told |= {"id": self.id, "slices": list(self.slices) or None}
+        return {key: value for key, value in told.items() if value is not None} | {
+            "signals": {signal.name: signal.to_dict() for signal in self.signals}
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Description) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.label, self.signals))
+
+    def __repr__(self) -> str:
+        return f"Description(label={self.label!r}, signals={[signal.name for signal in self.signals]!r})"
+
+    @property
+    def label_rule(self) -> LabelRule | None:
+        """The column of the label, and how it says what a click is."""
+        return None if self.label is None else LabelRule.of(self.label)
+
+    @property
+    def columns_needed(self) -> tuple[str, ...]:
+        """The columns of the log that are read, of a description without patterns (see `resolve`)."""
+        for signal in self.signals:
+            if _is_pattern(signal):
+                raise self.error(
+                    ("signals", signal.name), f"{signal.name!r} is a pattern: resolve(columns) says what it stands for."
+                )
+        named = {signal.name: signal for signal in self.signals}
+        sliced = [name for name in self.slices if not derives(named.get(name))]
+        columns = [column for column in self._roles().values() if column is not None]
+        columns += [signal.column for signal in self.signals if isinstance(signal, Signal)]
+        return tuple(dict.fromkeys([*columns, *sliced]))
+
+    def resolve(self, columns: Sequence[str]) -> "Description":
+        """The description for a log with these columns: patterns written out, every column there.
+
+        A pattern stands for the columns that match it, in their order, but not for those with another role (label,
+        weight, time, query, id) nor for those that another signal before it stands for or names.
+        """
+        signals: list[Signal | Cross] = []
+        taken = {column for column in self._roles().values() if column is not None}
+        taken |= {s.column for s in self.signals if isinstance(s, Signal) and not _is_pattern(s)}
+        lines = dict(self._lines)
+        for signal in self.signals:
+            if not isinstance(signal, Signal) or not _is_pattern(signal):
+                signals.append(signal)
+                continue
+            found = [column for column in columns if _matches(column, signal.column) and column not in taken]
+            if not found:
+                there = ", ".join(map(repr, columns))
+                raise self.error(
+                    ("signals", signal.name),
+                    f"no column is left for the pattern {signal.name!r}; the columns are {there}: correct or drop it.",
+                )
+            taken.update(found)
+            settings = {key: value for key, value in signal.to_dict().items() if key != "column"}
+            signals += [signal_from(column, settings) for column in found]
+            lines |= {("signals", column): lines.get(("signals", signal.name)) for column in found}
+        told = {key: value for key, value in self.to_dict().items() if key != "signals"}
+        resolved = Description(signals=signals, file=self._file, lines=lines, **told)
+        resolved._check_columns(columns)
+        return resolved
+
+    def error(self, path: tuple[str, ...], what: str) -> BadInput:
+        """A `BadInput` that names the file and the line of what is wrong, where there are any."""
+        return _Place(self._file, self._lines).error(path, what)
+
+    def _roles(self) -> dict[str, str | None]:
+        rule = self.label_rule
+        return {
+            "label": None if rule is None else rule.column,
+            "weight": self.weight,
+            "time": self.time,
+            "query": self.query,
+            "id": self.id,
+        }
+
+    def _check_texts(self, time: object) -> None:
+        """Everything but the signals."""
+        if isinstance(time, Mapping):
+            if not {"column"} <= set(time) <= {"column", "format"} or not all(
+                isinstance(v, str) for v in time.values()
+            ):
+                raise self.error(
+                    ("time",), f"time must be a column, or a column and a format, but it is {dict(time)!r}."
+                )
+            self.time, self.time_format = time["column"], time.get("format")
+        elif isinstance(time, str) or time is None:
+            self.time = time
+        else:
+            raise self.error(("time",), f"time must be the name of a column, but it is {time!r}.")
+        for key in ("label", "weight", "query", "id"):
+            value = getattr(self, key)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise self.error((key,), f"{key} must be the name of a column, but it is {value!r}.")
+        if self.format is not None and self.format not in FORMATS:
+            raise self.error(("format",), f"format must be one of {', '.join(FORMATS)}, but it is {self.format!r}.")
+        if not all(isinstance(name, str) for name in self.slices):
+            raise self.error(("slices",), f"slices must be a list of columns, but they are {list(self.slices)!r}.")
+        try:
+            _ = self.label_rule
+        except BadInput as error:
+            raise self.error(("label",), str(error)) from error
+
+    def _check_signals(self) -> None:
+        if not self.signals:
+            raise self.error(("signals",), "there are no signals: give at least one.")
+        label = self._roles()["label"]
+        named: dict[str, Signal | Cross] = {}
+        for signal in self.signals:
+            path = ("signals", signal.name)
+            if not signal.name:
+                raise self.error(path, "a signal needs a name.")
+            if signal.name in named:
+                raise self.error(path, f"two signals are called {signal.name!r}: rename one of them.")
+            if signal.name == CONSTANT:
+                raise self.error(path, f"{CONSTANT!r} is the signal that every row has: rename yours.")
+            if isinstance(signal, Signal) and signal.column == label:
+                raise self.error(
+                    path, f"{signal.column!r} is the label, a model must not see it as a signal: remove it."
+                )
+            if _is_pattern(signal) and isinstance(signal, Signal) and signal.name != signal.column:
+                raise self.error(path, f"a pattern has no name of its own: write {signal.column!r} as the signal.")
+            named[signal.name] = signal
+        if not any(_is_pattern(signal) for signal in self.signals):
+            self._check_crosses(named)
+
+    def _check_crosses(self, named: Mapping[str, Signal | Cross]) -> None:
+        for cross in self.signals:
+            for part in cross.parts if isinstance(cross, Cross) else ():
+                path, of = ("signals", cross.name), named.get(part)
+                if of is None:
+                    raise self.error(path, f"the cross of unknown signal {part!r}{_nearest(part, list(named))}.")
+                if isinstance(of, Cross):
+                    raise self.error(path, f"{part!r} is a cross itself: cross its parts {list(of.parts)!r} instead.")
+                if isinstance(of, Number) and of.buckets is None:
+                    raise self.error(path, f"the number {part!r} cannot be crossed as it is: give it buckets.")
+
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        """Every column is in the log."""
+        named = {signal.name: signal for signal in self.signals}
+        wanted = [((role,), column) for role, column in self._roles().items() if column is not None]
+        wanted += [(("signals", s.name), s.column) for s in self.signals if isinstance(s, Signal)]
+        wanted += [(("slices",), name) for name in self.slices if not derives(named.get(name))]
+        for path, column in wanted:
+            if column not in columns:
+                there = ", ".join(map(repr, columns))
+                raise self.error(
+                    path, f"the log has no column {column!r}{_nearest(column, columns)}; its columns are {there}."
+                )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The file of a description, and the line of each key."""
+
+    file: str | None
+    lines: Mapping[tuple[str, ...], int | None]
+
+    def error(self, path: tuple[str, ...], what: str) -> BadInput:
+        line = next((self.lines[path[:n]] for n in range(len(path), 0, -1) if self.lines.get(path[:n])), None)
+        where = self.file or "The description"
+        return BadInput(f"{where}{f', line {line}' if line else ''}: {what}")
+
+
+def _is_pattern(signal: Signal | Cross) -> bool:
+    return isinstance(signal, Signal) and any(c in signal.column for c in "*?")
+
+
+def _matches(column: str, pattern: str) -> bool:
+    """Whether * and ? of the pattern can stand for what the column has; brackets stand for themselves."""
+    return fnmatch.fnmatchcase(column, pattern.replace("[", "[[]"))
+
+
+def derives(signal: Signal | Cross | None) -> bool:
+    """Whether the value of a signal is not that of its column: a slice of its name is then of the signal."""
+    return isinstance(signal, Hour | Weekday) or (isinstance(signal, Number) and signal.buckets is not None)
+
+
+def _nearest(word: str, words: Sequence[str]) -> str:
+    close = get_close_matches(word, words, 1, 0.6)
+    return f" (is it {close[0]!r}?)" if close else ""

@@ -1,0 +1,271 @@
+"""From the columns of a log to rows of features, by a description."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from broadmatch.data import Batch, Impressions, Rejects
+from broadmatch.kernels.hashing import feature_key, seed_of
+from broadmatch.kernels.signals import (
+    lay_out,
+    log_buckets,
+    put_cross,
+    put_crosses,
+    put_fields,
+    put_key,
+    put_numbers,
+    put_words,
+)
+from broadmatch.kernels.words import words_of_texts
+from broadmatch.signals.columns import (
+    NO_TIME,
+    Integers,
+    Source,
+    as_text,
+    categories,
+    codes_of,
+    compact,
+    read_only,
+    texts_of,
+)
+from broadmatch.signals.description import Description, derives
+from broadmatch.signals.letters import letters
+from broadmatch.signals.reading import Place, Reader, Reading
+from broadmatch.signals.signal import CONSTANT, Categorical, Cross, Hour, Number, Signal, Text, Weekday
+
+_BLOCK = 1024
+"""Rows written at a time: what they take stays in the cache until all their signals are there."""
+_HOUR = 3_600_000_000
+_NO_SPANS = np.empty(0, np.int64)
+
+
+@dataclass
+class Words:
+    """The words of each distinct text, and which text each row has."""
+
+    codes: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """How many words each row has."""
+        return np.diff(self.indptr).astype(np.int32)[self.codes]
+
+
+class Encoder:
+    """Makes `Batch`es of Arrow record batches, by a description without patterns (see `Description.resolve`).
+
+    A row has one feature of each categorical, bucketed or time signal and of each cross of these, the constant, and
+    then the features of the numbers as they are, of the texts and of their crosses.
+
+    >>> import pyarrow as pa
+    >>> from broadmatch.signals import Categorical, Description, Encoder, Text
+    >>> encoder = Encoder(Description(label="clicked", signals=[Categorical("ad"), Text("title")]))
+    >>> table = pa.record_batch({"clicked": [1, 0], "ad": [7, 8], "title": ["Cheap pizza", "Pizza, pizza!"]})
+    >>> batch = encoder.encode(table)
+    >>> batch.impressions.indptr.tolist(), batch.impressions.clicked.tolist()
+    ([0, 4, 7], [1.0, 0.0])
+    """
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+        self._reader = Reader(description)
+        _ = description.columns_needed  # a pattern that is left is an error
+        self.signal_names = (*(signal.name for signal in description.signals), CONSTANT)
+        """The names of the signals; `fields` of impressions are places in this."""
+        self._seeds = {name: seed_of(name) for name in (*self.signal_names, "query", "id")}
+        self._named = {signal.name: signal for signal in description.signals}
+        singles = [s for s in description.signals if isinstance(s, Signal) and not s.many]
+        manifold = [s for s in description.signals if isinstance(s, Signal) and s.many]
+        crosses = [s for s in description.signals if isinstance(s, Cross)]
+        many = {signal.name for signal in manifold}
+        plain = [cross for cross in crosses if not many & set(cross.parts)]
+        self._singles, self._plain_crosses = singles, plain
+        self._many: list[Signal | Cross] = [*manifold, *(cross for cross in crosses if many & set(cross.parts))]
+        fixed = [*(s.name for s in singles), CONSTANT, *(cross.name for cross in plain)]
+        self._place = {name: i for i, name in enumerate(fixed)}
+        field_of = {name: i for i, name in enumerate(self.signal_names)}
+        self._fixed_fields = np.array([field_of[name] for name in fixed], np.int16)
+        self._many_fields = np.array([field_of[signal.name] for signal in self._many], np.int16)
+        self._tiled = np.empty(0, np.int16)
+        self._constant_key = np.uint64(feature_key(self._seeds[CONSTANT], np.uint64(1)))
+        self._parts = {c.name: np.array([self._place[p] for p in c.parts], np.int64) for c in plain}
+        self._has_values = any(isinstance(signal, Number) for signal in manifold)
+
+    def encode(
+        self,
+        table: Any,
+        *,
+        file: str = "",
+        first: int = 0,
+        line: int | NDArray[np.int64] | None = None,
+        rejects: Rejects | None = None,
+        labelled: bool = True,
+    ) -> Batch:
+        """The features, label, weight and all else of every good row of an Arrow record batch.
+
+        Bad rows go to `rejects`, with `file` and the line: `line` is that of the first row, or one for each row; without
+        it, rows are counted from `first`. Without `rejects`, a bad row is an error. With `labelled=False` nothing is
+        known of clicks, and the columns that no feature needs may be absent.
+        """
+        reading = self._reader.read(table, Place(file, first, line), rejects, labelled)
+        description, have = self.description, set(reading.table.schema.names)
+        impressions = self._impressions(reading)
+        batch = Batch(impressions, slices={name: self._slice(name, reading, have) for name in description.slices})
+        if description.time in reading.times:
+            batch.time = reading.times[description.time]
+        if description.query in have:
+            batch.query = self._hashes(reading.column(description.query), "query")
+        if description.id in have:
+            batch.id = self._hashes(reading.column(description.id), "id")
+        return batch
+
+    def _impressions(self, reading: Reading) -> Impressions:
+        n = reading.table.num_rows
+        sources = [self._source(signal, reading) for signal in self._singles]
+        counts = np.empty((len(self._many), n), np.int32)
+        parts = [self._part(signal, reading) for signal in self._many if isinstance(signal, Signal)]
+        self._count(parts, counts)
+        at, indptr = np.empty(counts.shape, np.int64), np.empty(n + 1, np.int64)
+        lay_out(counts, len(self._place), indptr, at)
+        keys = np.empty(int(indptr[-1]), np.uint64)
+        values = np.ones(len(keys) if self._has_values else 0, np.float32)
+        combined = self._combined(counts, indptr, at)
+        for a in range(0, n, _BLOCK):
+            b = min(a + _BLOCK, n)
+            self._put_fixed(sources, a, b, indptr, keys)
+            self._put_many(parts, combined, a, b, at, keys, values)
+        return Impressions(indptr, keys, values, self._fields(counts, indptr), reading.clicked, reading.weight)
+
+    def _source(self, signal: Signal, reading: Reading) -> Source:
+        """The column of a signal with one feature a row."""
+        seed = self._seeds[signal.name]
+        if isinstance(signal, Categorical):
+            return categories(reading.column(signal.column), seed)
+        if isinstance(signal, Hour | Weekday):
+            time = reading.times[signal.column]
+            missing = time == NO_TIME
+            # The first of January 1970 was a Thursday.
+            number = time // _HOUR % 24 if isinstance(signal, Hour) else (time // (24 * _HOUR) + 3) % 7
+            return Integers(number, missing if missing.any() else None, seed)
+        numbers = reading.numbers[signal.column]
+        missing = np.isnan(numbers)
+        return Integers(buckets_of(signal, numbers), missing if missing.any() else None, seed)
+
+    def _part(self, signal: Signal, reading: Reading) -> Words | NDArray[np.float32]:
+        """The column of a signal with any number of features a row."""
+        if isinstance(signal, Text):
+            return self._words(reading.column(signal.column), self._seeds[signal.name])
+        return reading.numbers[signal.column].astype(np.float32)
+
+    def _words(self, array: Any, seed: np.uint64) -> Words:
+        array = compact(array)
+        if pa.types.is_dictionary(array.type):
+            codes, texts = codes_of(array), as_text(array.dictionary)
+        else:
+            codes, texts = np.arange(len(array), dtype=np.int32), as_text(array)
+        text, offsets = texts_of(pc.fill_null(texts, "") if texts.null_count else texts)
+        indptr = np.empty(len(offsets) + 1, np.int64)  # one text more, without words: where it is missing
+        keys = np.empty((int(offsets[-1] - offsets[0]) + len(offsets)) // 2 + 1, np.uint64)
+        indptr[-1] = words_of_texts(text, offsets, letters(), seed, indptr, keys, _NO_SPANS)
+        return Words(read_only(codes), indptr, keys)
+
+    def _count(self, parts: list[Words | NDArray[np.float32]], counts: NDArray[np.int32]) -> None:
+        """How many features each row has of each signal with any number."""
+        place = {signal.name: v for v, signal in enumerate(self._many)}
+        for v, signal in enumerate(self._many):
+            if isinstance(signal, Cross):
+                counts[v] = 1
+                for part in signal.parts:
+                    counts[v] *= counts[place[part]] if part in place else np.int32(1)
+            else:
+                part_v = parts[v]
+                counts[v] = part_v.counts if isinstance(part_v, Words) else (part_v != 0) & (part_v == part_v)
+
+    def _combined(
+        self, counts: NDArray[np.int32], indptr: NDArray[np.int64], at: NDArray[np.int64]
+    ) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int32]]]:
+        """For each cross with a text: where the features of its parts begin in each row, and how many they are."""
+        place = {signal.name: v for v, signal in enumerate(self._many)}
+        combined = {}
+        for cross in self._many:
+            if isinstance(cross, Cross):
+                first = [at[place[p]] if p in place else indptr[:-1] + self._place[p] for p in cross.parts]
+                number = [counts[place[p]] if p in place else np.ones_like(counts[0]) for p in cross.parts]
+                combined[cross.name] = np.stack(first), np.stack(number)
+        return combined
+
+    def _put_fixed(
+        self, sources: list[Source], a: int, b: int, starts: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> None:
+        for place, source in enumerate(sources):
+            source.put(a, b, starts, place, keys)
+        put_key(self._constant_key, a, b, starts, len(sources), keys)
+        for cross in self._plain_crosses:
+            put_cross(self._parts[cross.name], self._seeds[cross.name], a, b, starts, self._place[cross.name], keys)
+
+    def _put_many(
+        self,
+        parts: list[Words | NDArray[np.float32]],
+        combined: dict[str, tuple[NDArray[np.int64], NDArray[np.int32]]],
+        a: int,
+        b: int,
+        at: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        values: NDArray[np.float32],
+    ) -> None:
+        for v, signal in enumerate(self._many):
+            seed = self._seeds[signal.name]
+            if isinstance(signal, Cross):
+                put_crosses(*combined[signal.name], seed, a, b, at[v], keys)
+            else:
+                part = parts[v]
+                if isinstance(part, Words):
+                    put_words(part.codes, part.indptr, part.keys, a, b, at[v], keys)
+                else:
+                    put_numbers(part, seed, a, b, at[v], keys, values)
+
+    def _fields(self, counts: NDArray[np.int32], indptr: NDArray[np.int64]) -> NDArray[np.int16]:
+        """The signal of each feature; the same for every row, and shared between batches, if all have one a row."""
+        if len(self._many):
+            fields = np.empty(int(indptr[-1]), np.int16)
+            put_fields(self._fixed_fields, counts, self._many_fields, 0, len(indptr) - 1, indptr, fields)
+            return fields
+        if len(self._tiled) < indptr[-1]:
+            self._tiled = np.tile(self._fixed_fields, len(indptr) - 1)
+        return self._tiled[: int(indptr[-1])]
+
+    def _hashes(self, column: Any, seed: str) -> NDArray[np.uint64]:
+        out = np.empty(len(column), np.uint64)
+        categories(column, self._seeds[seed]).put(0, len(out), np.arange(len(out), dtype=np.int64), 0, out)
+        return out
+
+    def _slice(self, name: str, reading: Reading, have: set[str]) -> Any:
+        """A column, or what a signal makes of it, as a dictionary array of strings."""
+        signal = self._named.get(name)
+        if isinstance(signal, Signal) and derives(signal):
+            source = self._source(signal, reading)
+            values = pa.array(source.values, mask=source.missing) if isinstance(source, Integers) else None
+            coded = values.dictionary_encode()
+            numbers = coded.dictionary.to_pylist()
+            texts = [signal.bucket_name(i) if isinstance(signal, Number) else str(i) for i in numbers]
+            return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.string()))
+        if name not in have:
+            return pa.nulls(reading.table.num_rows, pa.dictionary(pa.int32(), pa.string()))
+        array = reading.column(name)
+        coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        return pa.DictionaryArray.from_arrays(coded.indices, as_text(coded.dictionary).cast(pa.string()))
+
+
+def buckets_of(signal: Signal, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The bucket of each number; anything where it is missing."""
+    if isinstance(signal, Number) and isinstance(signal.buckets, tuple):
+        return np.searchsorted(np.array(signal.buckets), numbers, side="right").astype(np.int64)
+    out = np.empty(len(numbers), np.int64)
+    log_buckets(numbers, out)
+    return out

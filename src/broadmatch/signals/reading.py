@@ -1,0 +1,166 @@
+"""The first look at a batch: labels, weights, times and numbers are read, and rows where that fails are put aside."""
+
+import json
+import operator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from broadmatch.data import Rejects
+from broadmatch.errors import BadInput
+from broadmatch.signals.columns import NO_TIME, flags, numbers, times
+from broadmatch.signals.description import Description
+from broadmatch.signals.signal import Hour, Number, Weekday
+
+_COMPARE = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass
+class Place:
+    """Where the rows of a batch come from."""
+
+    file: str = ""
+    first: int = 0
+    line: int | NDArray[np.int64] | None = None
+
+    def of(self, row: int) -> int:
+        """The line of a row; in a file without lines its number, from 1."""
+        if self.line is None:
+            return self.first + row + 1
+        return int(self.line) + row if isinstance(self.line, int) else int(self.line[row])
+
+
+@dataclass
+class Reading:
+    """The good rows of a batch, and what was read of them."""
+
+    table: Any
+    clicked: NDArray[np.float32]
+    weight: NDArray[np.float32]
+    times: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def column(self, name: str) -> Any:
+        """A column of the good rows."""
+        return self.table.column(name)
+
+
+class Reader:
+    """Reads what a description says of labels, weights, times and numbers."""
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+        self.rule = description.label_rule
+        timed = {signal.column for signal in description.signals if isinstance(signal, Hour | Weekday)}
+        self.time_columns = tuple(dict.fromkeys([*filter(None, [description.time]), *sorted(timed)]))
+        number = [signal for signal in description.signals if isinstance(signal, Number)]
+        self.number_columns = tuple(dict.fromkeys(signal.column for signal in number))
+        self.as_is = {signal.column for signal in number if signal.buckets is None}
+
+    def read(self, table: Any, place: Place, rejects: Rejects | None, labelled: bool) -> Reading:
+        """Read a batch; bad rows go to `rejects`, and without one the first of them is an error."""
+        n = table.num_rows
+        faults = _Faults(n)
+        have = set(table.schema.names)
+        self._check_columns(have, place, labelled)
+        clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
+        if labelled and self.rule is not None:
+            clicked = self._label(table, faults)
+        if self.description.weight in have:
+            given, bad = numbers(table.column(self.description.weight))
+            faults.add(bad | ~((given >= 0) & (given <= _LARGEST)), "the weight is no number of at least 0")
+            weight = np.where(bad, 0, given).astype(np.float32)
+        found = Reading(table, clicked, weight)
+        for column in self.time_columns:
+            if column in have:
+                found.times[column] = self._time(table.column(column), column, faults)
+        for column in self.number_columns:
+            found.numbers[column], bad = numbers(table.column(column))
+            if column in self.as_is:
+                bad = bad | (np.abs(found.numbers[column]) > _LARGEST)
+            faults.add(bad, f"{column} is no finite number")
+        if faults.reasons:
+            faults.file(table, place, rejects)
+            return _only(found, faults.number == 0)
+        return found
+
+    def _label(self, table: Any, faults: "_Faults") -> NDArray[np.float32]:
+        rule = self.rule
+        if rule is None:  # pragma: no cover - the caller asks only where there is a rule
+            raise BadInput("The description has no label.")
+        column = table.column(rule.column)
+        if not rule.comparison:
+            found, bad = flags(column)
+            faults.add(bad, "the label is neither 0 nor 1")
+            return np.where(bad, 0, found).astype(np.float32)
+        found, bad = numbers(column)
+        faults.add(bad | np.isnan(found), "the label is no finite number")
+        return np.asarray(_COMPARE[rule.comparison](found, rule.bound)).astype(np.float32)
+
+    def _time(self, column: Any, name: str, faults: "_Faults") -> NDArray[np.int64]:
+        is_time = name == self.description.time
+        found, bad = times(column, self.description.time_format if is_time else None)
+        faults.add(bad | (found == NO_TIME) if is_time else bad, f"the time in {name} cannot be read")
+        return found
+
+    def _check_columns(self, have: set[str], place: Place, labelled: bool) -> None:
+        """All columns are there; where nothing is learned, those that no feature needs may be absent."""
+        if all(column in have for column in self.description.columns_needed):
+            return
+        known = self.description
+        optional = set() if labelled else {known.weight, known.time, known.query, known.id, *known.slices}
+        if not labelled and self.rule is not None:
+            optional.add(self.rule.column)
+        features = {signal.column for signal in known.signals if hasattr(signal, "column")}
+        for column in known.columns_needed:
+            if column not in have and (column not in optional or column in features):
+                there = ", ".join(map(repr, sorted(have)))
+                raise BadInput(
+                    f"{place.file or 'The batch'} has no column {column!r}; its columns are {there}: "
+                    "correct the description or the file."
+                )
+
+
+class _Faults:
+    """The first thing that is wrong with each row."""
+
+    def __init__(self, n: int) -> None:
+        self.number = np.zeros(n, np.int16)
+        self.reasons: list[str] = []
+
+    def add(self, bad: NDArray[np.bool_], reason: str) -> None:
+        if bad.any():
+            self.reasons.append(reason)
+            self.number[bad & (self.number == 0)] = len(self.reasons)
+
+    def file(self, table: Any, place: Place, rejects: Rejects | None) -> None:
+        for row in np.flatnonzero(self.number).tolist():
+            reason = self.reasons[self.number[row] - 1]
+            text = json.dumps(table.slice(row, 1).to_pylist()[0], ensure_ascii=False, default=str)
+            if rejects is None:
+                raise BadInput(
+                    f"{place.file or 'The batch'}, line {place.of(row)}: {reason} ({text[:200]}); "
+                    "correct the row, or pass rejects to have such rows put aside."
+                )
+            rejects.add(place.file, place.of(row), reason, text)
+
+
+def _only(found: Reading, good: NDArray[np.bool_]) -> Reading:
+    return Reading(
+        found.table.filter(pa.array(good)),
+        found.clicked[good],
+        found.weight[good],
+        {column: time[good] for column, time in found.times.items()},
+        {column: number[good] for column, number in found.numbers.items()},
+    )
