@@ -3,6 +3,8 @@
 from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
 from broadmatch.data.dataset import Dataset
+from broadmatch.data.event_rows import Piece, Position, Rows
+from broadmatch.data.event_stream import EventStream
 from broadmatch.data.events import ClickLog
 from broadmatch.data.impressions import Batch, Impressions
 from broadmatch.data.matrices import read_dataset, write_dataset
@@ -15,10 +17,14 @@ __all__ = [
     "Batch",
     "ClickLog",
     "Dataset",
+    "EventStream",
     "Impressions",
     "Names",
     "Page",
+    "Piece",
+    "Position",
     "Rejects",
+    "Rows",
     "as_features",
     "as_labels",
     "read_dataset",
