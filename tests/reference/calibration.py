@@ -17,7 +17,7 @@ def bin_of(p, low, per_unit, n_bins):
 
 
 def sums(scale, probability, clicked, weight, slots, n_slots, half_life=None):
-    """Σω, Σω·y, Σω·p by slice and bin at the end of the stream: an impression counts half after half_life later ones."""
+    """Σω, Σω·y, Σω·p by slice and bin; at the end, an impression counts half if half_life others came after it."""
     out = np.zeros((n_slots, scale.n_bins, 3))
     for i, (p, y, w) in enumerate(zip(probability, clicked, weight, strict=True)):
         fade = 0.5 ** ((len(probability) - i) / half_life) if half_life else 1.0
@@ -66,12 +66,6 @@ def groups(weight, clicks, predicted, expected, least):
     elif current:
         found.append(current)
     return [(weight[g].sum(), clicks[g].sum(), predicted[g].sum()) for g in found]
-
-
-def knots(x, y, weight):
-    """The centres (mean x, y) of the blocks of equal y."""
-    at = [(np.average(x[y == v], weights=weight[y == v]), v) for v in sorted(set(y))]
-    return np.array([a for a, _ in at]), np.array([v for _, v in at])
 
 
 def slice_factor(clicks, expected, strength):

@@ -24,8 +24,9 @@ class IsotonicCalibration(Parameters):
     """A piecewise linear τ(p) by isotonic regression: the weighted least squares fit among the maps that never fall.
 
     Impressions are summed up in 2,048 bins of the log-odds. Neighbouring bins are joined until each group expects at
-    least `min_clicks` clicks (the sum of its predictions), and pooled where the click rate falls (pool adjacent
-    violators). The map goes straight from the centre of one block to the next and is constant beyond the outermost.
+    least `min_clicks` clicks (the sum of its predictions, each taken as at least a tenth of the mean click rate), and
+    pooled where the click rate falls (pool adjacent violators). The map goes straight from one group's mean prediction
+    to the next, level where groups were pooled, and is constant beyond the outermost.
     It follows any shape that rises, at both ends of the range too, and needs more clicks than `PoissonCalibration`.
     `half_life` lets old impressions fade: each counts half after so many later ones.
 

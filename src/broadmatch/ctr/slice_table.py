@@ -85,16 +85,13 @@ def bits_of_column(name: str, column: Any) -> U64:
         array = array.cast(pa.uint8())
     if pa.types.is_integer(array.type):
         return _integers(array)
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    values, codes = array.dictionary, array.indices
-    if pa.types.is_integer(values.type):
-        known = _integers(values)
-    else:
-        try:
-            known = _texts(values.cast(pa.large_string()))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise BadInput(f"The slices {name!r} are {values.type}; give texts or whole numbers.") from None
+    try:
+        if not pa.types.is_dictionary(array.type):
+            array = array.cast(pa.large_string()).dictionary_encode()
+        values, codes = array.dictionary, array.indices
+        known = _integers(values) if pa.types.is_integer(values.type) else _texts(values.cast(pa.large_string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise BadInput(f"The slices {name!r} are {array.type}; give texts or whole numbers.") from None
     # a missing code takes the last of `known`
     at = codes.cast(pa.int64()).fill_null(len(known)).to_numpy(zero_copy_only=False)
     taken: U64 = np.append(known, hashing.MISSING)[at]

@@ -148,8 +148,8 @@ class SlicedCalibration(Parameters):
     def to_state(self) -> State:
         """Give everything that has to be kept, the sums included: a loaded calibration goes on learning."""
         params = {name: getattr(self, name) for name in self.rules}
-        own = {"slice_keys": self._slices.keys, "parents": self._slices.parents, **self._maps}
-        arrays = {**self._sums.to_arrays(self._slices.n_slices), **own}
+        arrays = self._sums.to_arrays(self._slices.n_slices) | self._maps
+        arrays |= {"slice_keys": self._slices.keys, "parents": self._slices.parents}
         return State(
             "sliced_calibration", params | {"by": list(self.by)}, arrays, parts={"whole": self.whole.to_state()}
         )

@@ -118,23 +118,32 @@ def _tilted(weight: F64, log_p: F64, k: float, top: float) -> tuple[float, float
 
 @kernel
 def pool_adjacent_violators(x: F64, rate: F64, weight: F64, knots_x: F64, knots_y: F64) -> int:
-    """Minimise Σ ω_b (y_b − rate_b)² with y rising; blocks of equal y go to the knots (mean x, y). Give their number.
+    """Minimise Σ ω_b (y_b − rate_b)² with y rising; a block of equal y gives the knots at its first and last x.
 
-    Every new point is a block; while a block is not above the one before it, both are pooled into their mean.
+    Every new point is a block; while a block is not above the one before it, both are pooled into their mean. Gives
+    the number of knots.
     """
     n = 0
-    mass = np.empty(len(x))
+    first = np.empty(len(x) + 1, np.int64)
+    mass, mean = np.empty(len(x)), np.empty(len(x))
     for b in range(len(x)):
-        knots_x[n], knots_y[n], mass[n] = x[b], rate[b], weight[b]
+        first[n], mean[n], mass[n] = b, rate[b], weight[b]
         n += 1
-        while n > 1 and knots_y[n - 2] >= knots_y[n - 1]:
+        while n > 1 and mean[n - 2] >= mean[n - 1]:
             both = mass[n - 2] + mass[n - 1]
-            share = mass[n - 1] / both
-            knots_x[n - 2] += share * (knots_x[n - 1] - knots_x[n - 2])
-            knots_y[n - 2] += share * (knots_y[n - 1] - knots_y[n - 2])
+            mean[n - 2] += mass[n - 1] / both * (mean[n - 1] - mean[n - 2])
             mass[n - 2] = both
             n -= 1
-    return n
+    first[n] = len(x)
+    n_knots = 0
+    for block in range(n):
+        last = first[block + 1] - 1
+        knots_x[n_knots], knots_y[n_knots] = x[first[block]], mean[block]
+        n_knots += 1
+        if last > first[block]:
+            knots_x[n_knots], knots_y[n_knots] = x[last], mean[block]
+            n_knots += 1
+    return n_knots
 
 
 @kernel
@@ -165,9 +174,13 @@ def grouped(weight: F64, clicks: F64, predicted: F64, expected: F64, least: floa
 
 @kernel
 def fit_knots(weight: F64, clicks: F64, predicted: F64, expected: F64, least: float, knots_x: F64, knots_y: F64) -> int:
-    """Isotonic regression of the click rate on the mean p of the groups; the knots of its piecewise linear map."""
+    """Isotonic regression of the click rate on the mean p of the groups; the knots of its piecewise linear map.
+
+    In forming groups, a bin expects at least a tenth of the mean click rate: many predictions near 0 do tell something.
+    """
     groups = np.empty((len(weight) + 1, 3))
-    n = grouped(weight, clicks, predicted, expected, least, groups)
+    floor = 0.1 * clicks.sum() / weight.sum()
+    n = grouped(weight, clicks, predicted, np.maximum(expected, floor * weight), least, groups)
     x = groups[:n, PREDICTED] / groups[:n, WEIGHT]
     rate = groups[:n, CLICKS] / groups[:n, WEIGHT]
     return pool_adjacent_violators(x, rate, groups[:n, WEIGHT].copy(), knots_x, knots_y)
@@ -180,19 +193,19 @@ def along(p: float, x: F64, y: F64) -> float:
     if n == 0:
         return p
     if p <= x[0]:
-        return y[0]
+        return float(y[0])
     if p >= x[n - 1]:
-        return y[n - 1]
+        return float(y[n - 1])
     at = np.searchsorted(x, p, side="right")
     share = (p - x[at - 1]) / (x[at] - x[at - 1])
     # never beyond the next knot: rounding must not break the order
-    return min(y[at - 1] + share * (y[at] - y[at - 1]), y[at])
+    return float(min(y[at - 1] + share * (y[at] - y[at - 1]), y[at]))
 
 
 @kernel
 def power(p: float, log_factor: float, exponent: float) -> float:
     """min(1, γ p^κ)."""
-    return min(1.0, np.exp(log_factor + exponent * np.log(max(p, FLOOR))))
+    return float(min(1.0, np.exp(log_factor + exponent * np.log(max(p, FLOOR)))))
 
 
 @kernel

@@ -33,7 +33,7 @@ def add_level(keys: U64, level: int, seed: np.uint64, bits: U64) -> None:
 def place_of(key: np.uint64, table: U64) -> int:
     """Where `key` is in the open-addressing table, or the empty place where it belongs."""
     mask = len(table) - 1
-    at = np.int64(mix(key) & np.uint64(mask))
+    at = int(np.int64(mix(key) & np.uint64(mask)))
     while table[at] != 0 and table[at] != key:
         at = (at + 1) & mask
     return at
