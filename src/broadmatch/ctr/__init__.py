@@ -1,11 +1,29 @@
 """Click prediction: online learners, their feature table, and what a working system needs around them."""
 
+from broadmatch.ctr.fobos import FOBOS
+from broadmatch.ctr.ftrl import FTRL
+from broadmatch.ctr.inclusion import Bloom, Poisson
 from broadmatch.ctr.isotonic_calibration import IsotonicCalibration
+from broadmatch.ctr.join import ClickJoin, joined
+from broadmatch.ctr.ogd import OGD
 from broadmatch.ctr.poisson_calibration import PoissonCalibration
+from broadmatch.ctr.rda import RDA
+from broadmatch.ctr.serving import ServingModel
 from broadmatch.ctr.sliced_calibration import SlicedCalibration
+from broadmatch.ctr.subsample import Subsampler
 
 __all__ = [
+    "FOBOS",
+    "FTRL",
+    "OGD",
+    "RDA",
+    "Bloom",
+    "ClickJoin",
     "IsotonicCalibration",
+    "Poisson",
     "PoissonCalibration",
+    "ServingModel",
     "SlicedCalibration",
+    "Subsampler",
+    "joined",
 ]

@@ -28,3 +28,23 @@ def below(stream: U64, n: int) -> np.int64:
     """A whole number from 0 to n − 1; n is far below 2³², so the bias of the multiplication is below 2⁻³² · n."""
     high = next_random(stream) >> np.uint64(32)
     return np.int64((high * np.uint64(n)) >> np.uint64(32))
+
+
+@kernel
+def uniform(stream: U64) -> float:
+    """A random number from 0 up to 1."""
+    return np.float64(next_random(stream) >> np.uint64(11)) * 2.0**-53
+
+
+STRIDE = np.uint64(0x9E3779B97F4A7C15)
+"""What a state grows by from one number to the next, where an inner loop keeps it in a variable."""
+
+
+@kernel
+def unit(state: np.uint64) -> float:
+    """The random number from 0 up to 1 of a state that was just moved by `STRIDE`."""
+    z = state
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * 2.0**-53

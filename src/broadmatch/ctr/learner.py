@@ -1,0 +1,351 @@
+"""What every click learner does: learn from a stream, predict, say how sure it is, keep and restore what it knows."""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.artifacts import State, save
+from broadmatch.ctr.inclusion import Bloom, Inclusion, Poisson, empty_filters, facts_of, inclusion_from, kind_and_chance
+from broadmatch.ctr.serving import ServingModel, sigmoids
+from broadmatch.ctr.table import ENCODINGS, FeatureTable
+from broadmatch.data import Impressions
+from broadmatch.errors import BadArtifact, BadInput, BadParameter
+from broadmatch.kernels.click_learners import (
+    BLOCK,
+    COUNTS,
+    GLOBAL,
+    GRADIENTS,
+    learn_block,
+    learn_rows,
+    score_rows,
+    weights_and_rates,
+)
+from broadmatch.kernels.click_table import STEP, add_missing, find_all
+from broadmatch.params import Number, OneOf, Parameters, Rule, Whole
+
+RATES = {"gradients": GRADIENTS, "counts": COUNTS, "global": GLOBAL}
+_SHARED_BLOCK = 1024
+"""Rows between two looks at the lock when several threads learn."""
+
+
+class ClickLearner(Parameters):
+    """Base of the learners; `FTRL` is the one to use, the others are what the paper compares it with."""
+
+    kind: ClassVar[str]
+    number: ClassVar[int]
+    """Which update the kernel does."""
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "alpha": Number(0, above=True),
+        "beta": Number(0),
+        "l1": Number(0),
+        "l2": Number(0),
+        "rates": OneOf(tuple(RATES)),
+        "encoding": OneOf(tuple(ENCODINGS)),
+        "seed": Whole(0, 2**63 - 1),
+    }
+    min_count: int = 0
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.1,
+        beta: float = 1.0,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        rates: str = "gradients",
+        encoding: str = "float64",
+        inclusion: Inclusion = None,
+        seed: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.beta = beta
+        self.l1 = l1
+        self.l2 = l2
+        self.rates = rates
+        self.encoding = encoding
+        self.inclusion = inclusion
+        self.seed = seed
+        self.check_params()
+        if not (inclusion is None or isinstance(inclusion, Poisson | Bloom)):
+            raise BadParameter(f"inclusion must be None, Poisson(p) or Bloom(n), but it is {inclusion!r}.")
+        self.table = FeatureTable(self.encoding, 3 if self.rates == "counts" else 2)
+        self._filters, self._rolling = empty_filters(self.inclusion)
+        self._streams = np.array([self.seed, self.seed + (1 << 63)], np.uint64)
+        self._gate = _Gate()
+
+    @property
+    def n_features(self) -> int:
+        """How many features the model holds, those with a coefficient of 0 too."""
+        return len(self.table)
+
+    @property
+    def n_learned(self) -> int:
+        """How many impressions were learned."""
+        return int(self.table.state[STEP])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the table and the filters take in memory."""
+        return self.table.nbytes + (self._filters.nbytes if isinstance(self.inclusion, Bloom) else 0)
+
+    def get_params(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return {name: getattr(self, name) for name in (*self.rules, "inclusion")}
+
+    def learn_many(self, impressions: Impressions) -> NDArray[np.float64]:
+        """Learn from each impression in turn, and give its probability as it was before that (progressive)."""
+        _check(impressions, labelled=True)
+        out = np.empty(impressions.n_rows)
+        row, table = np.int64(0), self.table
+        kind, chance = kind_and_chance(self.inclusion)
+        while True:
+            row = learn_rows(
+                table.words,
+                table.cells,
+                table.first,
+                table.room,
+                impressions.indptr,
+                impressions.keys,
+                impressions.values,
+                impressions.clicked,
+                impressions.weight,
+                int(row),
+                out,
+                *self._update(),
+                kind,
+                chance,
+                self._filters,
+                self._rolling,
+                table.state,
+                self._streams,
+            )
+            if row == impressions.n_rows:
+                return out
+            table.reserve(max(table.room + 1, len(table) + _most_features(impressions.indptr, int(row))))
+
+    def learn_one(
+        self, keys: Sequence[int] | NDArray[np.uint64], clicked: float, *, values: Any = None, weight: float = 1.0
+    ) -> float:
+        """Learn from one impression; gives its probability before that."""
+        row = _one(keys, values)
+        given = row._replace(clicked=np.array([clicked], np.float32), weight=np.array([weight], np.float32))
+        return float(self.learn_many(given)[0])
+
+    def learn_shared(self, impressions: Impressions) -> NDArray[np.float64]:
+        """Like `learn_many`, but several threads may call it at once; they do not wait for each other's numbers.
+
+        Updates that meet may be lost, so two runs do not give the same bits (Recht et al., Hogwild, 2011).
+        """
+        _check(impressions, labelled=True)
+        out = np.empty(impressions.n_rows)
+        for row in range(0, impressions.n_rows, _SHARED_BLOCK):
+            stop = min(row + _SHARED_BLOCK, impressions.n_rows)
+            a, b = int(impressions.indptr[row]), int(impressions.indptr[stop])
+            slots = np.empty(b - a, np.int64)
+            with self._gate.passing():
+                if find_all(self.table.words, impressions.keys, a, b, slots) == 0:
+                    self._learn_block(impressions, row, stop, slots, out)
+                    continue
+            with self._gate.alone():
+                self.table.reserve(len(self.table) + b - a)
+                find_all(self.table.words, impressions.keys, a, b, slots)
+                self._add(impressions, a, b, slots)
+            with self._gate.passing():
+                # The table may have grown in between, and then every slot is another one.
+                find_all(self.table.words, impressions.keys, a, b, slots)
+                self._learn_block(impressions, row, stop, slots, out)
+        return out
+
+    def predict_many(self, impressions: Impressions) -> NDArray[np.float64]:
+        """The click probability of each impression; the model does not change."""
+        return sigmoids(self._scores(impressions)[0])
+
+    def predict_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
+        """The click probability of one impression, given the keys of its features; `ServingModel` is faster at it."""
+        return float(self.predict_many(_one(keys, values))[0])
+
+    def uncertainty_many(self, impressions: Impressions) -> NDArray[np.float64]:
+        """u(x) = Σ |x_i| η_i: how far one more example could move the log-odds of each impression at most (§6)."""
+        return self._scores(impressions)[1]
+
+    def weights(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
+        """Every feature's key, ascending, with its coefficient and its learning rate."""
+        keys, slots = self.table.sorted()
+        weights, rates = np.empty(len(keys)), np.empty(len(keys))
+        weights_and_rates(self.table.cells, self.table.first, slots, *self._shape(), weights, rates)
+        return keys, weights, rates
+
+    def to_serving(self, *, uncertainty: bool = True) -> ServingModel:
+        """What serving needs: the coefficients that are not 0 and, for the uncertainty, every feature's rate."""
+        keys, weights, rates = self.weights()
+        kept = np.ones(len(keys), bool) if uncertainty else weights != 0
+        return ServingModel.of(keys[kept], weights[kept], rates[kept], self.alpha / self.beta if self.beta else np.inf)
+
+    def to_state(self) -> State:
+        """Everything that the learner knows; the same whatever batches it came in."""
+        keys, slots = self.table.sorted()
+        arrays = {
+            "keys": keys,
+            "numbers": self.table.cells[slots, self.table.first :],
+            "state": self.table.state,
+            "streams": self._streams,
+            "filters": self._filters,
+            "rolling": self._rolling,
+        }
+        params = {name: getattr(self, name) for name in self.rules}
+        return State(self.kind, params, arrays, {"inclusion": facts_of(self.inclusion)})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Restore a learner; it goes on as if it had never stopped."""
+        learner = cls(**state.params, inclusion=inclusion_from(state.facts["inclusion"]))
+        keys, numbers = state.arrays["keys"], state.arrays["numbers"]
+        if numbers.shape != (len(keys), learner.table.cells.shape[1] - learner.table.first) or not np.all(
+            keys[:-1] < keys[1:]
+        ):
+            raise BadArtifact(f"The saved {cls.kind} is damaged: its keys and numbers do not fit; train it again.")
+        learner.table.fill(keys, numbers)
+        learner.table.state[:] = state.arrays["state"]
+        learner._streams[:] = state.arrays["streams"]
+        learner._filters[:] = state.arrays["filters"]
+        learner._rolling[:] = state.arrays["rolling"]
+        return learner
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to a folder, from which `broadmatch.load` restores it to go on learning."""
+        save(self, path)
+
+    def _scores(self, impressions: Impressions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        _check(impressions)
+        scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
+        table = self.table
+        score_rows(
+            table.words,
+            table.cells,
+            table.first,
+            impressions.indptr,
+            impressions.keys,
+            impressions.values,
+            *self._shape(),
+            scores,
+            spread,
+        )
+        return scores, spread
+
+    def _learn_block(
+        self, impressions: Impressions, row: int, stop: int, slots: NDArray[np.int64], out: NDArray[np.float64]
+    ) -> None:
+        indptr, _, values, _, clicked, weight = impressions
+        base = int(indptr[row])
+        table = self.table
+        # Each thread rounds with a stream of its own: one for all would be drawn from twice at once.
+        stream = np.array(
+            [self._streams[0] ^ np.uint64(table.state[STEP]) ^ np.uint64(threading.get_ident())], np.uint64
+        )
+        learn_block(
+            table.cells, table.first, slots, base, indptr, values, clicked, weight, row, stop, out,
+            *self._update(), table.state, stream,
+        )  # fmt: skip
+
+    def _add(self, impressions: Impressions, a: int, b: int, slots: NDArray[np.int64]) -> None:
+        add_missing(
+            self.table.words,
+            self.table.state,
+            impressions.keys,
+            a,
+            b,
+            slots,
+            *kind_and_chance(self.inclusion),
+            self._filters,
+            self._rolling,
+            self._streams[1:2],
+        )
+
+    def _update(self) -> tuple[int, int, float, float, float, float, float]:
+        return (
+            self.number,
+            RATES[self.rates],
+            float(self.min_count),
+            float(self.alpha),
+            float(self.beta),
+            float(self.l1),
+            float(self.l2),
+        )
+
+    def _shape(self) -> tuple[int, int, float, float, float, float, float]:
+        learner, rates, _, alpha, beta, l1, l2 = self._update()
+        return learner, rates, alpha, beta, l1, l2, float(self.n_learned)
+
+
+class _Gate:
+    """Many threads may pass at once, or one may be alone."""
+
+    def __init__(self) -> None:
+        self._free = threading.Condition()
+        self._inside = 0
+        self._waiting = 0
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        with self._free:
+            while self._waiting:
+                self._free.wait()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._free:
+                self._inside -= 1
+                self._free.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with self._free:
+            self._waiting += 1
+            while self._inside:
+                self._free.wait()
+            try:
+                yield
+            finally:
+                self._waiting -= 1
+                self._free.notify_all()
+
+
+def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any) -> Impressions:
+    """One impression that has no label yet."""
+    keys = np.asarray(keys, np.uint64)
+    given = np.empty(0, np.float32) if values is None else np.asarray(values, np.float32)
+    indptr = np.array([0, len(keys)], np.int64)
+    return Impressions(indptr, keys, given, np.empty(0, np.int16), np.empty(0, np.float32), np.empty(0, np.float32))
+
+
+def _check(impressions: Impressions, labelled: bool = False) -> None:
+    """Refuse what the kernels cannot take."""
+    n, indptr, keys = impressions.n_rows, impressions.indptr, impressions.keys
+    if indptr[0] != 0 or indptr[-1] != len(keys) or (indptr[1:] < indptr[:-1]).any():
+        raise BadInput("The indptr of the impressions must rise from 0 to the number of keys.")
+    if len(keys) and keys.min() == 0:
+        raise BadInput("0 is no key of a feature; make keys with broadmatch.signals.")
+    if len(impressions.values) not in (0, len(keys)):
+        raise BadInput(f"There are {len(keys)} keys but {len(impressions.values)} values; give one each, or none.")
+    if not np.isfinite(impressions.values).all():
+        raise BadInput("The value of a feature is not a finite number; leave such features out.")
+    if not labelled:
+        return
+    clicked, weight = impressions.clicked, impressions.weight
+    if len(clicked) != n or len(weight) != n:
+        raise BadInput(f"{n} impressions need as many labels and weights, not {len(clicked)} and {len(weight)}.")
+    if not ((clicked == 0) | (clicked == 1)).all():
+        raise BadInput("An impression to learn from must be clicked (1) or not (0); others can only be predicted.")
+    if not ((weight >= 0) & np.isfinite(weight)).all():
+        raise BadInput("The weight of an impression must be a finite number of at least 0.")
+
+
+def _most_features(indptr: NDArray[np.int64], row: int) -> int:
+    """How many features the next block has."""
+    return int(indptr[min(row + BLOCK, len(indptr) - 1)] - indptr[row])

@@ -1,0 +1,5 @@
+from typing import Any
+
+IntType: Any
+VoidType: Any
+FunctionType: Any
