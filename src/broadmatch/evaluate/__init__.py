@@ -1,5 +1,12 @@
-"""How good predictions are: ranking metrics as functions of arrays, with bootstrap intervals."""
+"""How good predictions are: ranking and click metrics as functions of arrays, and reports with intervals."""
 
+from broadmatch.evaluate.click_metrics import (
+    auc_loss,
+    calibration_bias,
+    calibration_error,
+    log_loss,
+    squared_error,
+)
 from broadmatch.evaluate.metrics import (
     average_precision,
     coverage_error,
@@ -13,25 +20,35 @@ from broadmatch.evaluate.metrics import (
     share_with_at_least,
 )
 from broadmatch.evaluate.phrases import phrase_distance
+from broadmatch.evaluate.prediction_log import PredictionLog
+from broadmatch.evaluate.progressive import ProgressiveReport, progressive_report
 from broadmatch.evaluate.propensity import PROPENSITY_PRESETS, propensity
 from broadmatch.evaluate.report import Estimate, Report, paired_difference, ranking_report
 
 __all__ = [
     "PROPENSITY_PRESETS",
     "Estimate",
+    "PredictionLog",
+    "ProgressiveReport",
     "Report",
+    "auc_loss",
     "average_precision",
+    "calibration_bias",
+    "calibration_error",
     "coverage_error",
     "edit_distance_at",
+    "log_loss",
     "ndcg_at",
     "one_error",
     "paired_difference",
     "phrase_distance",
     "precision_at",
+    "progressive_report",
     "propensity",
     "psndcg_at",
     "psp_at",
     "ranking_report",
     "recall_at",
     "share_with_at_least",
+    "squared_error",
 ]

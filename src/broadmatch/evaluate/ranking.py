@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, as_labels
@@ -25,6 +24,8 @@ class Ranking:
     @classmethod
     def of(cls, predicted: Any, truth: Any) -> "Ranking":
         """Check both matrices and rank: by score, equal scores by the lower label number."""
+        import scipy.sparse as sp  # late: click metrics live beside these, and a click model never loads scipy
+
         scores = as_scores(predicted)
         if not (isinstance(truth, CSR) or sp.issparse(truth)):
             raise BadInput(f"truth must be a CSR or a scipy sparse matrix, but it is a {type(truth).__name__}.")
@@ -82,6 +83,8 @@ def _falling(scores: NDArray[np.float32]) -> NDArray[np.uint32]:
 
 def as_scores(predicted: Any) -> CSR:
     """Scores as CSR; a stored entry is a recommendation, whatever its score, zero and negative ones too."""
+    import scipy.sparse as sp
+
     if isinstance(predicted, CSR):
         scores = predicted
     elif sp.issparse(predicted):

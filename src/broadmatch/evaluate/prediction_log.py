@@ -1,0 +1,223 @@
+"""Where training streams its predictions to: a folder of Parquet parts, whole or absent, each row once."""
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingFile
+from broadmatch.evaluate.click_metrics import refuse
+from broadmatch.params import Whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FIXED = ("time", "clicked", "weight")
+"""Columns that every prediction log has; a column `p_<model>` belongs to a model, any other is a slicing."""
+MODEL = "p_"
+PART = re.compile(r"part-(\d{6,})\.parquet")
+_ROWS_OF_A_PART = 1 << 20
+_NO_TIME = np.iinfo(np.int64).min
+
+
+class PredictionLog:
+    """Predictions of one or more models, as training made them before it learned from each impression.
+
+    A part is written under a temporary name, synced, then renamed. `flush` closes the part at hand and gives the
+    number that a checkpoint keeps; a log opened with `resume_after` that number forgets all that came later, so that
+    a run that starts again from the checkpoint has each prediction exactly once.
+
+    Columns: `time` (UTC, in microseconds), `clicked` (0, 1, NaN if unknown), `weight`, each slicing as dictionary
+    strings, and a float32 `p_<model>` for each model (NaN where the model made no prediction).
+
+    >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq
+    >>> folder = tempfile.mkdtemp()
+    >>> with PredictionLog(folder, models=["ftrl"], slices=["country"]) as log:
+    ...     log.append([0, 1], None, [0, 1_000_000], {"country": pa.array(["nz", "au"])}, [[0.1], [0.3]])
+    >>> log.n_parts, log.n_rows
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        models: Sequence[str],
+        slices: Sequence[str] = (),
+        resume_after: int | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.models, self.slices = _names(models, "models"), _names(slices, "slices")
+        if not self.models:
+            raise BadParameter("models must name at least one model, but it is empty.")
+        for name in self.slices:
+            if name in FIXED or name.startswith(MODEL) or name == "all":
+                raise BadParameter(f"slices must not name a slicing {name!r}: the log or its report uses that name.")
+        Whole(0, none=True).check("resume_after", resume_after)
+        self.n_parts = resume_after or 0
+        self.n_rows = 0
+        """Rows appended by this object, those still in memory too."""
+        self._open_folder(resume_after)
+        self._held = 0
+        self._time = np.empty(_ROWS_OF_A_PART, np.int64)
+        self._clicked = np.empty(_ROWS_OF_A_PART, np.float32)
+        self._weight = np.empty(_ROWS_OF_A_PART, np.float32)
+        self._probabilities = np.empty((len(self.models), _ROWS_OF_A_PART), np.float32)
+        self._slices: dict[str, list[pa.Array]] = {name: [] for name in self.slices}
+
+    def append(
+        self, clicked: Any, weight: Any, time: Any, slices: "Mapping[str, pa.Array]", probabilities: Any
+    ) -> None:
+        """Add rows; `weight` None is 1, `time` (microseconds since 1970 UTC) None or empty is unknown.
+
+        `probabilities` is rows × models; one column may come flat. A part that is full is written at once.
+        """
+        y = np.asarray(clicked)
+        n = len(y)
+        p = np.asarray(probabilities)
+        p = p.reshape(n, 1) if p.ndim == 1 and len(self.models) == 1 and len(p) == n else p
+        if p.shape != (n, len(self.models)):
+            raise BadInput(f"probabilities must be {n:,} rows × {len(self.models)} models, but they are {p.shape}.")
+        w = np.ones(n, np.float32) if weight is None else np.asarray(weight)
+        t = np.asarray(time if time is not None and len(time) else np.full(n, _NO_TIME), np.int64)
+        if len(w) != n or len(t) != n:
+            raise BadInput(f"clicked has {n:,} rows, weight {len(w):,} and time {len(t):,}; all must have the same.")
+        refuse(~((y == 0) | (y == 1) | (y != y)), y, "clicked", "0, 1 or NaN", self.n_rows)
+        refuse(~((w >= 0) & (w < np.inf)), w, "weight", "a number of at least 0", self.n_rows)
+        for model, column in zip(self.models, p.T, strict=True):
+            refuse((column < 0) | (column > 1), column, f"probability of {model}", "from 0 to 1", self.n_rows)
+        columns = {name: _strings(slices, name, n) for name in self.slices}
+        done = 0
+        while done < n:
+            take = min(n - done, _ROWS_OF_A_PART - self._held)
+            here, there = slice(self._held, self._held + take), slice(done, done + take)
+            self._time[here], self._clicked[here], self._weight[here] = t[there], y[there], w[there]
+            self._probabilities[:, here] = p[there].T
+            for name, column in columns.items():
+                self._slices[name].append(column.slice(done, take))
+            self._held += take
+            done += take
+            if self._held == _ROWS_OF_A_PART:
+                self._write_part()
+        self.n_rows += n
+
+    def flush(self) -> int:
+        """Write what is held in memory; the number that comes back is for `resume_after`."""
+        if self._held:
+            self._write_part()
+        return self.n_parts
+
+    def __enter__(self) -> "PredictionLog":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self.flush()
+
+    def _open_folder(self, resume_after: int | None) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            names = sorted(entry.name for entry in self.folder.iterdir())
+        except OSError as error:
+            raise CannotWrite(f"Cannot write predictions to {self.folder}: {error.strerror}.") from error
+        parts = {int(found[1]): name for name in names if (found := PART.fullmatch(name))}
+        if parts and resume_after is None:
+            raise CannotWrite(
+                f"{self.folder} holds predictions already; choose another folder, or pass resume_after=0 to start over."
+            )
+        missing = sorted(set(range(self.n_parts)) - set(parts))
+        if missing:
+            raise MissingFile(
+                f"{self.folder} lacks part {missing[0]} of the {self.n_parts} that stood at the checkpoint; "
+                "bring it back, or start the run over."
+            )
+        if self.n_parts:
+            self._check_columns(self.folder / parts[0])
+        try:
+            for name in names:
+                later = (found := PART.fullmatch(name)) and int(found[1]) >= self.n_parts
+                if later or (name.startswith(".part-") and name.endswith(".tmp")):
+                    (self.folder / name).unlink()
+            _sync(self.folder)
+        except OSError as error:
+            raise CannotWrite(f"Cannot remove later predictions from {self.folder}: {error.strerror}.") from error
+
+    def _check_columns(self, part: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            there = pq.read_schema(part).names
+        except (pa.ArrowException, OSError) as error:
+            raise BadInput(f"{part} is damaged: {error}; start the run over.") from error
+        if there != self._columns():
+            raise BadInput(
+                f"{part} has the columns {', '.join(there)}, but this run writes {', '.join(self._columns())}; "
+                "resume with the same models and slices."
+            )
+
+    def _columns(self) -> list[str]:
+        return [*FIXED, *self.slices, *(MODEL + m for m in self.models)]
+
+    def _write_part(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        n = self._held
+        time = pa.array(self._time[:n], mask=self._time[:n] == _NO_TIME).cast(pa.timestamp("us", tz="UTC"))
+        columns = [time, pa.array(self._clicked[:n]), pa.array(self._weight[:n])]
+        kind = pa.dictionary(pa.int32(), pa.string())
+        columns += [pa.chunked_array(self._slices[s], kind).unify_dictionaries().combine_chunks() for s in self.slices]
+        columns += [pa.array(p[:n]) for p in self._probabilities]
+        table = pa.table(columns, self._columns())
+        part = self.folder / f"part-{self.n_parts:06d}.parquet"
+        temporary = part.with_name(f".{part.name}.tmp")
+        try:
+            # Probabilities hardly repeat: a dictionary of them costs time and saves nothing.
+            pq.write_table(table, temporary, compression="lz4", use_dictionary=["clicked", "weight", *self.slices])
+            with temporary.open("rb+") as written:
+                os.fsync(written.fileno())
+            temporary.rename(part)
+            _sync(self.folder)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise CannotWrite(f"Cannot write {part}: {error.strerror or error}; nothing was left there.") from error
+        self.n_parts += 1
+        self._held = 0
+        self._slices = {name: [] for name in self.slices}
+
+
+def _names(names: Sequence[str], what: str) -> tuple[str, ...]:
+    listed = tuple(names) if not isinstance(names, str) else ()
+    if isinstance(names, str) or not all(isinstance(n, str) and n for n in listed) or len(set(listed)) < len(listed):
+        raise BadParameter(f"{what} must be a list of different names, but it is {names!r}.")
+    return listed
+
+
+def _strings(slices: "Mapping[str, pa.Array]", name: str, n: int) -> "pa.Array":
+    """The column `name` as dictionary strings."""
+    import pyarrow as pa
+
+    if name not in slices:
+        raise BadInput(f"slices lack {name!r}, which this log was opened with.")
+    column = slices[name]
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if len(column) != n:
+        raise BadInput(f"slices: {name!r} has {len(column):,} rows, but there are {n:,} impressions.")
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), coded.dictionary.cast(pa.string()))
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,105 @@
+"""Predictions that were streamed out, read back piece by piece: a folder of a `PredictionLog`, a file, or a table."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.errors import BadInput, MissingFile
+from broadmatch.evaluate.prediction_log import FIXED, MODEL, PART
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS_OF_A_PIECE = 1 << 20
+
+
+class Predictions:
+    """Columns `time`, `clicked`, `weight`, a `p_<model>` for each model, and a column for each slicing.
+
+    `time` and `weight` may be missing; the weight is 1 then.
+    """
+
+    def __init__(self, source: Any) -> None:
+        import pyarrow as pa
+
+        self._table: pa.Table | None = source if isinstance(source, pa.Table) else None
+        self._files = [] if self._table is not None else _files_of(source)
+        self.name = "the table" if self._table is not None else str(source)
+        schemas = [self._table.schema] if self._table is not None else [_open(f).schema_arrow for f in self._files]
+        self.columns: list[str] = schemas[0].names
+        for file, schema in zip(self._files, schemas, strict=False):
+            if schema.names != self.columns:
+                raise BadInput(f"{file} has other columns than {self._files[0]}; evaluate one run at a time.")
+        if len(set(self.columns)) < len(self.columns):
+            raise BadInput(f"{self.name} names a column twice: {', '.join(self.columns)}.")
+        self.models = [c.removeprefix(MODEL) for c in self.columns if c.startswith(MODEL)]
+        self.slicings = [c for c in self.columns if c not in FIXED and not c.startswith(MODEL)]
+        if "clicked" not in self.columns or not self.models:
+            lacking = "column clicked" if self.models else f"column {MODEL}<model>"
+            raise BadInput(
+                f"{self.name} has no {lacking}, but {', '.join(self.columns) or 'no column at all'}; "
+                "it must be written by a PredictionLog or have its columns."
+            )
+        self.n_rows: int = (
+            self._table.num_rows if self._table is not None else sum(_open(f).metadata.num_rows for f in self._files)
+        )
+
+    def pieces(self, columns: Sequence[str]) -> "Iterator[pa.Table]":
+        """The given columns, about a million rows at a time."""
+        if self._table is not None:
+            chosen = self._table.select(list(columns))
+            for start in range(0, self.n_rows, _ROWS_OF_A_PIECE):
+                yield chosen.slice(start, _ROWS_OF_A_PIECE)
+            return
+        import pyarrow as pa
+
+        for file in self._files:
+            try:
+                for batch in _open(file).iter_batches(_ROWS_OF_A_PIECE, columns=list(columns), use_threads=False):
+                    # iter_batches gives the columns in the order of the file
+                    yield pa.Table.from_batches([batch]).select(list(columns))
+            except (pa.ArrowException, OSError) as error:
+                raise BadInput(f"{file} is damaged: {error}; write or copy it again.") from error
+
+
+def numbers(piece: "pa.Table", column: str, kind: type[np.floating[Any]]) -> NDArray[Any]:
+    """A column of numbers as an array; NaN where there is none."""
+    import pyarrow as pa
+
+    values = piece.column(column)
+    if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_boolean(values.type)):
+        raise BadInput(f"The column {column} holds {values.type}; it must hold numbers.")
+    return np.asarray(values.cast(pa.float64() if kind is np.float64 else pa.float32(), safe=False).to_numpy(), kind)
+
+
+def _files_of(source: Any) -> list[Path]:
+    if not isinstance(source, str | os.PathLike):
+        raise BadInput(
+            f"predictions must be a folder of a PredictionLog, a Parquet file or an Arrow table, "
+            f"but it is a {type(source).__name__}."
+        )
+    path = Path(source)
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise MissingFile(f"There is no folder or file of predictions at {path}.")
+    parts = sorted((f for f in path.iterdir() if PART.fullmatch(f.name)), key=lambda f: int(f.stem.split("-")[1]))
+    if not parts:
+        raise MissingFile(f"The folder {path} holds no predictions: there is no part-000000.parquet.")
+    if parts[-1].stem != f"part-{len(parts) - 1:06d}":
+        raise MissingFile(f"The folder {path} lacks a part: {parts[-1].name} is there, but only {len(parts)} parts.")
+    return parts
+
+
+def _open(file: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        raise BadInput(f"{file} is not a whole Parquet file: {error}; write or copy it again.") from error
