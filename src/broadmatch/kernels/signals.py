@@ -1,18 +1,25 @@
 """From values to the keys of a row: every kernel writes its part of the rows straight into the flat arrays.
 
 A row begins at `starts[r]`. Its first places hold one feature of each signal that always has one; what follows, from
-`at[r]` on, belongs to the signals that have any number. All kernels work on rows `a` to `b` − 1, so that a caller who
-goes block by block finds what it wrote still in the cache.
+`at[r]` on, belongs to the signals that have any number.
 """
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.kernels import F32, F64, I32, I64, U64, Flags, kernel
 from broadmatch.kernels.hashing import AS_IS, MISSING, Bytes, bits_of_text, cross_key, feature_key
+from broadmatch.kernels.pointers import to_flags, to_int32, to_int64, to_uint64
+from broadmatch.kernels.words import is_plain
 
 I16 = NDArray[np.int16]
 
+INT32, INT64, CODES = 0, 1, 2
+"""What a column of one feature a row holds: whole numbers, or places in a table of keys."""
+
+_BLOCK = 64
+"""Rows written at a time: what they take stays in the first cache until all their signals are there."""
 _HALF = 2.0**0.5
 
 
@@ -24,7 +31,7 @@ def bits_of_value(text: Bytes, start: int, stop: int) -> np.uint64:
         return MISSING
     if (length == 4 or length == 5) and _is_flag(text, start, length):
         return np.uint64(1) if length == 4 else np.uint64(0)
-    if length > 2 and text[stop - 1] == 48 and text[stop - 2] == 46 and _is_whole(text, start, stop - 2):
+    if length > 2 and text[stop - 1] == 48 and text[stop - 2] == 46 and is_plain(text, start, stop - 2):
         return bits_of_text(text, start, stop - 2)
     return bits_of_text(text, start, stop)
 
@@ -37,15 +44,6 @@ def _is_flag(text: Bytes, start: int, length: int) -> bool:
         if (text[start + i] | np.uint8(32)) != np.uint8(word[i]):
             return False
     return True
-
-
-@kernel
-def _is_whole(text: Bytes, start: int, stop: int) -> bool:
-    first = start + 1 if stop - start > 1 and text[start] == 45 else start
-    for i in range(first, stop):
-        if text[i] < 48 or text[i] > 57:
-            return False
-    return stop > first
 
 
 @kernel
@@ -92,16 +90,33 @@ def put_missing(missing: Flags, seed: np.uint64, a: int, b: int, starts: I64, pl
 
 
 @kernel
-def put_key(key: np.uint64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
-    """The same key at `place` of every row."""
-    for r in range(a, b):
-        out[starts[r] + place] = key
+def put_columns(
+    kinds: I64, values: I64, missing: I64, tables: I64, seeds: U64, starts: I64, place: int, out: U64
+) -> None:
+    """The keys of many columns, one feature a row each, from `place` of the rows on.
+
+    Column c lies at the address values[c], as its kind says; missing[c] and tables[c] are the addresses of its flags
+    and of its table of keys, 0 where there are none.
+    """
+    n = len(starts) - 1
+    for a in range(0, n, _BLOCK):
+        b = min(a + _BLOCK, n)
+        for c in range(len(kinds)):
+            if kinds[c] == CODES:
+                codes, table = numba.carray(to_int32(values[c]), n), numba.carray(to_uint64(tables[c]), 1)
+                put_codes(codes, table, a, b, starts, place + c, out)
+            elif kinds[c] == INT32:
+                put_integers(numba.carray(to_int32(values[c]), n), seeds[c], a, b, starts, place + c, out)
+            else:
+                put_integers(numba.carray(to_int64(values[c]), n), seeds[c], a, b, starts, place + c, out)
+            if missing[c] != 0:
+                put_missing(numba.carray(to_flags(missing[c]), n), seeds[c], a, b, starts, place + c, out)
 
 
 @kernel
-def put_cross(parts: I64, seed: np.uint64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
+def put_cross(parts: I64, seed: np.uint64, starts: I64, place: int, out: U64) -> None:
     """The cross of the features at places `parts` of each row, at `place` of it."""
-    for r in range(a, b):
+    for r in range(len(starts) - 1):
         s = starts[r]
         key = out[s + parts[0]]
         for p in range(1, len(parts)):
@@ -110,10 +125,10 @@ def put_cross(parts: I64, seed: np.uint64, a: int, b: int, starts: I64, place: i
 
 
 @kernel
-def put_numbers(numbers: F32, seed: np.uint64, a: int, b: int, at: I64, out: U64, values: F32) -> None:
+def put_numbers(numbers: F32, seed: np.uint64, at: I64, out: U64, values: F32) -> None:
     """One feature for each number that is neither missing nor 0, with that value."""
     key = feature_key(seed, AS_IS)
-    for r in range(a, b):
+    for r in range(len(at)):
         x = numbers[r]
         if x != 0 and x == x:
             out[at[r]] = key
@@ -121,9 +136,9 @@ def put_numbers(numbers: F32, seed: np.uint64, a: int, b: int, at: I64, out: U64
 
 
 @kernel
-def put_words(codes: I32, indptr: I64, words: U64, a: int, b: int, at: I64, out: U64) -> None:
+def put_words(codes: I32, indptr: I64, words: U64, at: I64, out: U64) -> None:
     """The words of text codes[r] into row r."""
-    for r in range(a, b):
+    for r in range(len(at)):
         k = at[r]
         for j in range(indptr[codes[r]], indptr[codes[r] + 1]):
             out[k] = words[j]
@@ -131,14 +146,14 @@ def put_words(codes: I32, indptr: I64, words: U64, a: int, b: int, at: I64, out:
 
 
 @kernel
-def put_crosses(first: I64, counts: I32, seed: np.uint64, a: int, b: int, at: I64, out: U64) -> None:
+def put_crosses(first: I64, counts: I32, seed: np.uint64, at: I64, out: U64) -> None:
     """Every combination of one feature from each part; part p of row r is `counts[p, r]` keys from `first[p, r]` on.
 
     The last part changes fastest.
     """
     n_parts = len(first)
     digits = np.zeros(n_parts, np.int64)
-    for r in range(a, b):
+    for r in range(len(at)):
         total = 1
         for p in range(n_parts):
             total *= counts[p, r]
@@ -171,9 +186,9 @@ def lay_out(counts: I32, n_fixed: int, indptr: I64, at: I64) -> None:
 
 
 @kernel
-def put_fields(fixed: I16, counts: I32, variable: I16, a: int, b: int, starts: I64, out: I16) -> None:
+def put_fields(fixed: I16, counts: I32, variable: I16, starts: I64, out: I16) -> None:
     """Which signal each feature comes from."""
-    for r in range(a, b):
+    for r in range(len(starts) - 1):
         k = starts[r]
         for j in range(len(fixed)):
             out[k] = fixed[j]

@@ -4,7 +4,7 @@ import numpy as np
 
 from broadmatch.kernels import I32, I64, U64, kernel
 from broadmatch.kernels.characters import CAPITAL_DOTTED_I, code_point
-from broadmatch.kernels.hashing import Bytes, feature_key
+from broadmatch.kernels.hashing import Bytes, bits_of_text, feature_key
 
 MARK = 1 << 24
 """Flag in the table of letters: the character continues a word, but begins none."""
@@ -12,6 +12,19 @@ _OFFSET = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 _SELECTORS = (0xE0100, 0xE01F0)
 """Variation selectors: marks beyond the table."""
+
+
+@kernel
+def is_plain(text: Bytes, start: int, stop: int) -> bool:
+    """Whether text[start:stop] is the plain decimal form of a whole number, of a size that stands for itself."""
+    first = start + 1 if stop - start > 1 and text[start] == 45 else start
+    digits = stop - first
+    if digits < 1 or digits > 18 or (text[first] == 48 and (digits > 1 or first > start)):
+        return False
+    for i in range(first, stop):
+        if text[i] < 48 or text[i] > 57:
+            return False
+    return True
 
 
 @kernel
@@ -57,37 +70,39 @@ def next_word(text: Bytes, i: int, stop: int, letters: I32) -> tuple[int, int, n
 
     The bits are those of `bits_of_text`: a plain whole number is itself.
     """
-    letter, start, after = 0, i, i
+    start = i
     while start < stop:
         letter, after = _letter(text, start, stop, letters)
         if letter != 0 and letter & MARK == 0:
             break
         start = after
-    if start >= stop:
-        return stop, stop, _OFFSET
-    h, number, plain = _OFFSET, np.uint64(0), True
+    h = _OFFSET
     k = start
-    while True:
-        code = letter & (MARK - 1)
-        if 48 <= code <= 57:
-            number = number * np.uint64(10) + np.uint64(code - 48)
-            h = _feed(h, code)
-        else:
-            plain = False
-            if code == CAPITAL_DOTTED_I:  # the one letter whose lower case is two characters
-                h = _feed_code(_feed(h, 0x69), 0x307)
-            else:
-                h = _feed_code(h, code)
-        k = after
-        if k >= stop:
-            break
+    while k < stop:
+        b = np.int64(text[k])
+        if b < 0x80:
+            letter = np.int64(letters[b])
+            if letter == 0:
+                break
+            h = (h ^ np.uint64(letter)) * _PRIME
+            k += 1
+            continue
         letter, after = _letter(text, k, stop, letters)
         if letter == 0:
             break
-    length = k - start
-    if plain and length <= 18 and (length == 1 or text[start] != 48):
-        return start, k, number
+        h = _feed_lower(h, letter & (MARK - 1))
+        k = after
+    if start < stop and 48 <= text[start] <= 57 and is_plain(text, start, k):
+        return start, k, bits_of_text(text, start, k)
     return start, k, h
+
+
+@kernel
+def _feed_lower(h: np.uint64, code: int) -> np.uint64:
+    """FNV-1a over a lower-case character; one letter has a lower case of two characters."""
+    if code == CAPITAL_DOTTED_I:
+        return _feed_code(_feed(h, 0x69), 0x307)
+    return _feed_code(h, code)
 
 
 @kernel

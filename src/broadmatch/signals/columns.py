@@ -1,9 +1,9 @@
 """Arrow columns as the kernels take them: categories, numbers and times, without a Python object for each row."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from broadmatch.data.events import microseconds
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.kernels.hashing import MISSING, feature_key
-from broadmatch.kernels.signals import keys_of_texts, put_codes, put_integers, put_missing
+from broadmatch.kernels.signals import CODES, INT32, INT64, keys_of_texts, put_columns
 
 Keys = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
@@ -24,56 +24,48 @@ _UNITS = ((1e11, 10**6), (1e14, 10**3), (1e17, 1))
 """Numbers below the size are times in such units: seconds, milliseconds, microseconds; else nanoseconds."""
 
 
-class Source(Protocol):
-    """A column that gives one feature to each row."""
+@dataclass
+class Source:
+    """A column that gives one feature to each row.
 
-    def put(self, a: int, b: int, starts: NDArray[np.int64], place: int, out: Keys) -> None:
-        """Write the keys of rows a to b − 1 at `place` of each."""
-        ...
+    `values` are whole numbers of 32 or 64 bits, or, where there is a `table` of keys, places in it.
+    """
+
+    values: NDArray[Any]
+    seed: np.uint64
+    missing: Flags | None = None
+    table: Keys | None = None
+    distinct: Any = None
+
+    @property
+    def kind(self) -> int:
+        """What the kernel has to do with the values."""
+        return CODES if self.table is not None else INT32 if self.values.dtype == np.int32 else INT64
 
     def value(self, row: int) -> object:
         """The value in a row; None if it is missing."""
-        ...
+        number = int(self.values[row])
+        if self.table is None:
+            return None if self.missing is not None and self.missing[row] else number
+        found: object = self.distinct[number].as_py() if number < len(self.distinct) else None
+        return None if found == "" or found != found else found
 
 
-@dataclass
-class Integers:
-    """Whole numbers, or what is counted by whole numbers: hours, buckets."""
-
-    values: NDArray[Any]
-    missing: Flags | None
-    seed: np.uint64
-
-    def __post_init__(self) -> None:
-        self.values, self.missing = read_only(self.values), None if self.missing is None else read_only(self.missing)
-
-    def put(self, a: int, b: int, starts: NDArray[np.int64], place: int, out: Keys) -> None:
-        put_integers(self.values, self.seed, a, b, starts, place, out)
-        if self.missing is not None:
-            put_missing(self.missing, self.seed, a, b, starts, place, out)
-
-    def value(self, row: int) -> object:
-        return None if self.missing is not None and self.missing[row] else int(self.values[row])
+def put_sources(sources: Sequence[Source], starts: NDArray[np.int64], place: int, out: Keys) -> None:
+    """Write the keys of every row of several columns, from `place` of each row on."""
+    kinds = np.array([source.kind for source in sources], np.int64)
+    values, missing, tables = (
+        np.array([0 if a is None else a.__array_interface__["data"][0] for a in arrays], np.int64)
+        for arrays in zip(*((s.values, s.missing, s.table) for s in sources), strict=True)
+    )
+    put_columns(kinds, values, missing, tables, np.array([s.seed for s in sources], np.uint64), starts, place, out)
 
 
-@dataclass
-class Codes:
-    """Distinct values and which of them each row has; one past the last is missing."""
-
-    codes: NDArray[np.int32]
-    table: Keys
-    values: Any
-
-    def __post_init__(self) -> None:
-        self.codes = read_only(self.codes)
-
-    def put(self, a: int, b: int, starts: NDArray[np.int64], place: int, out: Keys) -> None:
-        put_codes(self.codes, self.table, a, b, starts, place, out)
-
-    def value(self, row: int) -> object:
-        code = int(self.codes[row])
-        found: object = self.values[code].as_py() if code < len(self.values) else None
-        return None if found in (None, "") else found
+def keys_of(source: Source) -> Keys:
+    """The key of each row of one column."""
+    out = np.empty(len(source.values), np.uint64)
+    put_sources([source], np.arange(len(out) + 1, dtype=np.int64), 0, out)
+    return out
 
 
 def categories(array: Any, seed: np.uint64) -> Source:
@@ -82,16 +74,16 @@ def categories(array: Any, seed: np.uint64) -> Source:
     kind = array.type
     if pa.types.is_dictionary(kind):
         codes = codes_of(array)
-        return Codes(codes, _table(array.dictionary, seed), array.dictionary)
+        return Source(codes, seed, table=_table(array.dictionary, seed), distinct=array.dictionary)
     if pa.types.is_boolean(kind):
-        return Integers(numpy_of(array.cast(pa.int32())), missing_of(array), seed)
+        return Source(numpy_of(array.cast(pa.int32())), seed, missing_of(array))
     if pa.types.is_integer(kind) and not _is_huge(array):
         narrow = kind.bit_width < 32 or kind == pa.int32()
-        return Integers(numpy_of(array.cast(pa.int32() if narrow else pa.int64())), missing_of(array), seed)
+        return Source(numpy_of(_as(array, pa.int32() if narrow else pa.int64())), seed, missing_of(array))
     if pa.types.is_floating(kind):
         return _floats(array, seed)
     if is_text(kind):
-        return Codes(np.arange(len(array), dtype=np.int32), _table(array, seed), array)
+        return Source(np.arange(len(array), dtype=np.int32), seed, table=_table(array, seed), distinct=array)
     return categories(as_text(array).dictionary_encode(), seed)
 
 
@@ -106,8 +98,7 @@ def _table(values: Any, seed: np.uint64) -> Keys:
         if missing is not None:
             table[:-1][missing] = table[-1]
     else:
-        starts = np.arange(len(values), dtype=np.int64)
-        categories(values, seed).put(0, len(values), starts, 0, table)
+        table[:-1] = keys_of(categories(values, seed))
     return table
 
 
@@ -116,7 +107,7 @@ def _floats(array: Any, seed: np.uint64) -> Source:
     numbers = floats_of(array)
     missing = np.isnan(numbers)
     if bool(np.all(missing | ((np.rint(numbers) == numbers) & (np.abs(numbers) < _WHOLE)))):
-        return Integers(np.where(missing, 0, numbers).astype(np.int64), missing if missing.any() else None, seed)
+        return Source(np.where(missing, 0, numbers).astype(np.int64), seed, missing if missing.any() else None)
     distinct = array.dictionary_encode()
     # What str gives for a float of this width is the shortest text that reads back as the same number.
     texts = [number_text(value) for value in distinct.dictionary.to_numpy(zero_copy_only=False)]
@@ -168,15 +159,13 @@ def codes_of(array: Any) -> NDArray[np.int32]:
     """Which distinct value each row has; one past the last where it has none."""
     codes = array.indices
     if codes.null_count:
-        codes = pc.fill_null(codes.cast(pa.int32()), len(array.dictionary))
-    return numpy_of(codes.cast(pa.int32()))
+        codes = pc.fill_null(_as(codes, pa.int32()), len(array.dictionary))
+    return numpy_of(_as(codes, pa.int32()))
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written, like all views of Arrow's memory: the kernels are compiled for that kind alone."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def _as(array: Any, kind: Any) -> Any:
+    """The column in another type; as it is, without a copy, if it has that type."""
+    return array if array.type == kind else array.cast(kind)
 
 
 def compact(array: Any) -> Any:

@@ -16,20 +16,19 @@ from broadmatch.kernels.signals import (
     put_cross,
     put_crosses,
     put_fields,
-    put_key,
     put_numbers,
     put_words,
 )
 from broadmatch.kernels.words import words_of_texts
 from broadmatch.signals.columns import (
     NO_TIME,
-    Integers,
     Source,
     as_text,
     categories,
     codes_of,
     compact,
-    read_only,
+    keys_of,
+    put_sources,
     texts_of,
 )
 from broadmatch.signals.description import Description, derives
@@ -37,8 +36,6 @@ from broadmatch.signals.letters import letters
 from broadmatch.signals.reading import Place, Reader, Reading
 from broadmatch.signals.signal import CONSTANT, Categorical, Cross, Hour, Number, Signal, Text, Weekday
 
-_BLOCK = 1024
-"""Rows written at a time: what they take stays in the cache until all their signals are there."""
 _HOUR = 3_600_000_000
 _NO_SPANS = np.empty(0, np.int64)
 
@@ -93,7 +90,7 @@ class Encoder:
         self._fixed_fields = np.array([field_of[name] for name in fixed], np.int16)
         self._many_fields = np.array([field_of[signal.name] for signal in self._many], np.int16)
         self._tiled = np.empty(0, np.int16)
-        self._constant_key = np.uint64(feature_key(self._seeds[CONSTANT], np.uint64(1)))
+        self._constant = np.array([feature_key(self._seeds[CONSTANT], np.uint64(1))], np.uint64)
         self._parts = {c.name: np.array([self._place[p] for p in c.parts], np.int64) for c in plain}
         self._has_values = any(isinstance(signal, Number) for signal in manifold)
 
@@ -128,6 +125,7 @@ class Encoder:
     def _impressions(self, reading: Reading) -> Impressions:
         n = reading.table.num_rows
         sources = [self._source(signal, reading) for signal in self._singles]
+        sources.append(Source(np.zeros(n, np.int32), self._seeds[CONSTANT], table=self._constant))
         counts = np.empty((len(self._many), n), np.int32)
         parts = [self._part(signal, reading) for signal in self._many if isinstance(signal, Signal)]
         self._count(parts, counts)
@@ -136,10 +134,8 @@ class Encoder:
         keys = np.empty(int(indptr[-1]), np.uint64)
         values = np.ones(len(keys) if self._has_values else 0, np.float32)
         combined = self._combined(counts, indptr, at)
-        for a in range(0, n, _BLOCK):
-            b = min(a + _BLOCK, n)
-            self._put_fixed(sources, a, b, indptr, keys)
-            self._put_many(parts, combined, a, b, at, keys, values)
+        self._put_fixed(sources, indptr, keys)
+        self._put_many(parts, combined, at, keys, values)
         return Impressions(indptr, keys, values, self._fields(counts, indptr), reading.clicked, reading.weight)
 
     def _source(self, signal: Signal, reading: Reading) -> Source:
@@ -152,10 +148,10 @@ class Encoder:
             missing = time == NO_TIME
             # The first of January 1970 was a Thursday.
             number = time // _HOUR % 24 if isinstance(signal, Hour) else (time // (24 * _HOUR) + 3) % 7
-            return Integers(number, missing if missing.any() else None, seed)
+            return Source(number, seed, missing if missing.any() else None)
         numbers = reading.numbers[signal.column]
         missing = np.isnan(numbers)
-        return Integers(buckets_of(signal, numbers), missing if missing.any() else None, seed)
+        return Source(buckets_of(signal, numbers), seed, missing if missing.any() else None)
 
     def _part(self, signal: Signal, reading: Reading) -> Words | NDArray[np.float32]:
         """The column of a signal with any number of features a row."""
@@ -173,7 +169,7 @@ class Encoder:
         indptr = np.empty(len(offsets) + 1, np.int64)  # one text more, without words: where it is missing
         keys = np.empty((int(offsets[-1] - offsets[0]) + len(offsets)) // 2 + 1, np.uint64)
         indptr[-1] = words_of_texts(text, offsets, letters(), seed, indptr, keys, _NO_SPANS)
-        return Words(read_only(codes), indptr, keys)
+        return Words(codes, indptr, keys)
 
     def _count(self, parts: list[Words | NDArray[np.float32]], counts: NDArray[np.int32]) -> None:
         """How many features each row has of each signal with any number."""
@@ -200,21 +196,15 @@ class Encoder:
                 combined[cross.name] = np.stack(first), np.stack(number)
         return combined
 
-    def _put_fixed(
-        self, sources: list[Source], a: int, b: int, starts: NDArray[np.int64], keys: NDArray[np.uint64]
-    ) -> None:
-        for place, source in enumerate(sources):
-            source.put(a, b, starts, place, keys)
-        put_key(self._constant_key, a, b, starts, len(sources), keys)
+    def _put_fixed(self, sources: list[Source], starts: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
+        put_sources(sources, starts, 0, keys)
         for cross in self._plain_crosses:
-            put_cross(self._parts[cross.name], self._seeds[cross.name], a, b, starts, self._place[cross.name], keys)
+            put_cross(self._parts[cross.name], self._seeds[cross.name], starts, self._place[cross.name], keys)
 
     def _put_many(
         self,
         parts: list[Words | NDArray[np.float32]],
         combined: dict[str, tuple[NDArray[np.int64], NDArray[np.int32]]],
-        a: int,
-        b: int,
         at: NDArray[np.int64],
         keys: NDArray[np.uint64],
         values: NDArray[np.float32],
@@ -222,36 +212,33 @@ class Encoder:
         for v, signal in enumerate(self._many):
             seed = self._seeds[signal.name]
             if isinstance(signal, Cross):
-                put_crosses(*combined[signal.name], seed, a, b, at[v], keys)
+                put_crosses(*combined[signal.name], seed, at[v], keys)
             else:
                 part = parts[v]
                 if isinstance(part, Words):
-                    put_words(part.codes, part.indptr, part.keys, a, b, at[v], keys)
+                    put_words(part.codes, part.indptr, part.keys, at[v], keys)
                 else:
-                    put_numbers(part, seed, a, b, at[v], keys, values)
+                    put_numbers(part, seed, at[v], keys, values)
 
     def _fields(self, counts: NDArray[np.int32], indptr: NDArray[np.int64]) -> NDArray[np.int16]:
         """The signal of each feature; the same for every row, and shared between batches, if all have one a row."""
         if len(self._many):
             fields = np.empty(int(indptr[-1]), np.int16)
-            put_fields(self._fixed_fields, counts, self._many_fields, 0, len(indptr) - 1, indptr, fields)
+            put_fields(self._fixed_fields, counts, self._many_fields, indptr, fields)
             return fields
         if len(self._tiled) < indptr[-1]:
             self._tiled = np.tile(self._fixed_fields, len(indptr) - 1)
         return self._tiled[: int(indptr[-1])]
 
     def _hashes(self, column: Any, seed: str) -> NDArray[np.uint64]:
-        out = np.empty(len(column), np.uint64)
-        categories(column, self._seeds[seed]).put(0, len(out), np.arange(len(out), dtype=np.int64), 0, out)
-        return out
+        return keys_of(categories(column, self._seeds[seed]))
 
     def _slice(self, name: str, reading: Reading, have: set[str]) -> Any:
         """A column, or what a signal makes of it, as a dictionary array of strings."""
         signal = self._named.get(name)
         if isinstance(signal, Signal) and derives(signal):
             source = self._source(signal, reading)
-            values = pa.array(source.values, mask=source.missing) if isinstance(source, Integers) else None
-            coded = values.dictionary_encode()
+            coded = pa.array(source.values, mask=source.missing).dictionary_encode()
             numbers = coded.dictionary.to_pylist()
             texts = [signal.bucket_name(i) if isinstance(signal, Number) else str(i) for i in numbers]
             return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.string()))
