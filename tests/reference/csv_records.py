@@ -6,7 +6,7 @@ FINE, TOO_FEW, TOO_MANY, BROKEN_QUOTES = 0, 1, 2, 3
 
 
 def fields_of(record, delimiter, quote):
-    """How many fields `record` has, or None if it ends within quotes."""
+    """How many fields `record` has, None if it ends within quotes, 0 if text follows quotes that span lines."""
     quoted = re.escape(quote)
     # A field: quoted and closed, with whatever comes after; or anything that does not begin with a quote.
     field = (
@@ -22,6 +22,8 @@ def _count(field, record, delimiter):
         if found is None:
             return None
         n, at = n + 1, found.end()
+        if "\n" in record[:at] and not re.fullmatch(r'"(?:[^"]|"")*"|(?!").*', found[0], re.S):
+            return 0
         if at == len(record):
             return n
         at += len(delimiter)

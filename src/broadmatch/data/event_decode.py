@@ -26,6 +26,7 @@ REASONS = {
     NO_OBJECT: "the line is not a JSON object",
     NO_UNICODE: "a text in the line is not valid Unicode",
 }
+_BLOCK = 1 << 20
 _EXACT = float(1 << 53)
 _INT64 = range(-(1 << 63), 1 << 63)
 
@@ -74,19 +75,20 @@ def fields(
         return pa.record_batch([pa.array([], kind) for _ in wanted], names=list(wanted))
     good = _good(text, starts, ends, codes)
     delimiter, quote = marks
+    block = max(_BLOCK, 2 * int((ends - starts).max()))  # a record must not be longer than a block
     places = [str(columns.index(name)) for name in wanted]
     table = csv.read_csv(
         pa.BufferReader(good),
-        # One block, so that a column has one dictionary; by place, since names may be there twice.
+        # By place, since names may be there twice.
         read_options=csv.ReadOptions(
-            use_threads=False, block_size=len(good) + 1, column_names=[str(i) for i in range(len(columns))]
+            use_threads=False, block_size=block, column_names=[str(i) for i in range(len(columns))]
         ),
         parse_options=csv.ParseOptions(
             delimiter=chr(delimiter), quote_char=False if quote == NEVER else chr(quote), newlines_in_values=True
         ),
         convert_options=csv.ConvertOptions(
             include_columns=places,
-            column_types=dict.fromkeys(places, kind),
+            column_types=dict.fromkeys(places, pa.utf8()),
             strings_can_be_null=True,
             null_values=[""],
             check_utf8=False,
@@ -94,7 +96,7 @@ def fields(
     )
     if table.num_rows != n:
         raise BadInput(f"A block of {n:,} lines was read as {table.num_rows:,} rows; check quotes and line ends in it.")
-    return pa.record_batch([_whole(column) for column in table.columns], names=list(wanted))
+    return pa.record_batch([_whole(column.dictionary_encode()) for column in table.columns], names=list(wanted))
 
 
 def json_lines(text: bytes, starts: I64, ends: I64, codes: Codes, wanted: Sequence[str]) -> "pa.RecordBatch":
@@ -205,10 +207,4 @@ def _whole(column: Any) -> Any:
     """A column in one piece."""
     import pyarrow as pa
 
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return (
-        pa.concat_arrays(column.unify_dictionaries().chunks)
-        if pa.types.is_dictionary(column.type)
-        else column.combine_chunks()
-    )
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

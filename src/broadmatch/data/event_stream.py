@@ -87,7 +87,7 @@ class EventStream:
             # Standard input ends when it ends.
             if not self.follow or self.source == STANDARD_INPUT or self._stopped.wait(POLL_SECONDS):
                 return
-            self._look(self.wanted)
+            self._look_again()
 
     def __iter__(self) -> Iterator[Rows]:
         for piece in self.pieces():
@@ -98,20 +98,32 @@ class EventStream:
         self._stopped.set()
 
     def _look(self, wanted: Sequence[str] | None) -> None:
-        """Open the files that are new, and check that they have the wanted columns."""
-        first_time = not self._logs
-        found = self._files() if first_time else self._files_now()
-        opened = {str(path): self._logs.get(str(path)) or self._open(path) for path in found}
-        logs = {name: one for name, one in opened.items() if one is not None and not one.empty}
-        if first_time:
-            self._check_empty(found, len(found) - len(logs))
-            self._check_start(found)
-            first = next(iter(logs.values()))
+        """Open all files, and check that they have the wanted columns."""
+        found = self._files()
+        logs = self._open_new(found)
+        self._check_empty(found, len(found) - len(logs))
+        self._check_start(found)
+        (name, first), *_ = logs.items()
+        self.columns = first.columns
+        if first.open_columns:
             keys = (key for one in logs.values() if one.open_columns for key in one.columns)
-            self.columns = tuple(dict.fromkeys((*first.columns, *keys))) if first.open_columns else first.columns
-            self.wanted = tuple(self.columns if wanted is None else wanted)
-            if first.open_columns:
-                _check_columns(next(iter(logs)), self.columns, self.wanted)
+            self.columns = tuple(dict.fromkeys((*first.columns, *keys)))
+        self.wanted = tuple(self.columns if wanted is None else wanted)
+        _check_columns(name, self.columns, self.wanted)
+        self._take(logs)
+
+    def _look_again(self) -> None:
+        """Open the files that are new; there may be none left, if what was read is cleared away."""
+        try:
+            self._take(self._open_new(self._files()))
+        except FileNotFoundError:
+            self._logs = {}
+
+    def _open_new(self, found: Sequence[Path]) -> dict[str, Log]:
+        logs = {str(path): self._logs.get(str(path)) or self._open(path) for path in found}
+        return {name: one for name, one in logs.items() if one is not None and not one.empty}
+
+    def _take(self, logs: dict[str, Log]) -> None:
         for name, one in logs.items():
             if name not in self._logs and not one.open_columns:
                 _check_columns(name, one.columns, self.wanted)
@@ -125,13 +137,6 @@ class EventStream:
         if not self.follow:
             return files
         return [f for f in files if not f.name.lower().endswith(_UNFINISHED) and not f.name.startswith("_")]
-
-    def _files_now(self) -> list[Path]:
-        """The files of a stream that is followed; there may be none, if what was read is cleared away."""
-        try:
-            return self._files()
-        except MissingFile:
-            return []
 
     def _open(self, path: Path) -> Log | None:
         """The file, or None if there is nothing in it."""

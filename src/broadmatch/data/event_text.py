@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from broadmatch.data import event_decode as decode
 from broadmatch.data.event_rows import Bin, Mark, Rows
 from broadmatch.data.files import open_binary
-from broadmatch.errors import BadInput
+from broadmatch.errors import BadInput, MissingFile
 from broadmatch.kernels import csv_records as kernels
 
 CRITEO = ("label", *(f"I{i}" for i in range(1, 14)), *(f"C{i}" for i in range(1, 27)))
@@ -151,6 +151,8 @@ class TextLog:
         self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
     ) -> Iterator["TextPiece"]:
         """The pieces that are not done yet; of a file that is followed, only whole lines."""
+        if self._stream is None and not self.path.exists():
+            raise MissingFile(f"{self.path} is gone; bring it back.")
         if mark.whole and self._stream is None and (self._packed or self.path.stat().st_size == mark.offset):
             return
         mark = mark if mark.offset else Mark(0, self.data_offset, self.data_line)
