@@ -12,18 +12,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data.event_rows import Bin, Mark, Position
 from broadmatch.data.files import Source, expand
 from broadmatch.data.impressions import Batch, Impressions
 from broadmatch.data.rejects import Rejects
-from broadmatch.errors import BadInput, BadParameter
+from broadmatch.errors import BadInput
 from broadmatch.kernels import example_text as kernels
-from broadmatch.kernels.hashing import key_of, signal_seed
+from broadmatch.kernels.hashing import key_of, seed_of, signal_seed
 from broadmatch.kernels.text_matrix import POWERS_OF_TEN
 from broadmatch.params import OneOf, Parameters, Rule, Whole
+from broadmatch.signals.signal import CONSTANT
 from broadmatch.signals.text_blocks import LONGEST_LINE, STANDARD_INPUT, Block, blocks, open_at
 
-CONSTANT = "constant"
-"""The signal of the feature that every row has."""
 NO_NAMESPACE = "feature"
 """The signal of features without a namespace, and of the features of svmlight."""
 
@@ -46,45 +46,68 @@ _SHOWN = 2000
 
 
 @dataclass(frozen=True)
-class Examples:
-    """Some lines of a file as impressions.
+class TextPosition(Position):
+    """A position in text; `signals` are the names of the signals met up to there, by their number in `fields`."""
 
-    `first` is the number of lines before them in the file, `end` the place to go on from (`start` of `ExampleText`),
-    which can be written as JSON, `bad` the lines that were rejected: number, reason and text.
-    """
+    signals: tuple[str, ...] = (CONSTANT,)
+
+    def to_json(self) -> dict[str, Any]:
+        """The position as plain dictionaries, lists and numbers."""
+        return {**super().to_json(), "signals": list(self.signals)}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "TextPosition":
+        """The position that `to_json` wrote."""
+        return cls(Position.from_json(plain).files, tuple(map(str, plain.get("signals", (CONSTANT,)))))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Some lines of a file as impressions: `first` lines stand before them, and `end` is the position after them."""
 
     batch: Batch
     file: str
     first: int
-    end: dict[str, Any]
-    bad: list[tuple[int, str, str]]
+    end: TextPosition
+
+    def __len__(self) -> int:
+        return len(self.batch)
 
 
 @dataclass(frozen=True)
-class Piece:
+class ExamplePiece:
     """Lines that are not parsed yet; any thread may `read` them."""
 
     file: str
-    first: int
-    end: dict[str, Any]
+    end: TextPosition
     _vw: bool
     _block: Block
     _signals: "_Signals"
+    _bin: Bin
 
-    def read(self) -> Examples:
-        """Parse the lines."""
-        block, lines = self._block, self._block.lines - self._block.first
-        n = block.blanks + 2 * lines
+    @property
+    def mark(self) -> Mark:
+        """How much of the file is done after this piece."""
+        return self._block.mark
+
+    def read(self) -> Iterator[Examples]:
+        """Parse the lines, as one batch; once for each piece, or bad lines are counted twice."""
+        block, lines, signals = self._block, self._block.n_lines, self._signals
+        n = block.separators + 2 * lines
         indptr, keys = np.empty(lines + 1, np.int64), np.empty(n, np.uint64)
         values, fields = np.empty(n, np.float32), np.empty(n, np.int16)
         clicked, weight, names = np.empty(lines, np.float32), np.empty(lines, np.float32), np.empty(lines, np.uint64)
         bad = np.empty((lines, 4), np.int64)
-        marks = np.zeros(1 << (2 * n).bit_length(), np.int64)
+        # Zeros that are never touched cost no memory, and rows touch the first few only, unless they are long.
+        marks = np.zeros(1 << (8 * n).bit_length(), np.int64)
+        separators, ends = np.empty(block.separators + 1, np.int64), np.empty(lines + 1, np.int64)
         rows, n_bad, plain, named = kernels.parse_block(
-            block.text, len(block.text), self._vw, LONGEST_LINE, key_of(CONSTANT, ""), self._signals.no_namespace,
-            POWERS_OF_TEN, self._signals.seeds, self._signals.numbers, marks, indptr, keys, values, fields, clicked,
-            weight, names, bad,
+            block.text, lines, self._vw, LONGEST_LINE, signals.constant, signals.no_namespace,
+            signals.tag if self._vw else signals.query, POWERS_OF_TEN, signals.seeds, signals.numbers, marks,
+            separators, ends, indptr, keys, values, fields, clicked, weight, names, bad,
         )  # fmt: skip
+        for row in bad[:n_bad].tolist():
+            self._reject(*row)
         n = int(indptr[rows])
         impressions = Impressions(
             indptr[: rows + 1], keys[:n], np.empty(0, np.float32) if plain else values[:n], fields[:n],
@@ -95,36 +118,37 @@ class Piece:
             batch.id = names[:rows]
         elif named:
             batch.query = names[:rows]
-        return Examples(batch, self.file, self.first, self.end, [self._rejected(*row) for row in bad[:n_bad].tolist()])
+        yield Examples(batch, self.file, block.first, self.end)
 
-    def _rejected(self, line: int, code: int, begin: int, end: int) -> tuple[int, str, str]:
+    def _reject(self, line: int, code: int, begin: int, end: int) -> None:
         text = self._block.text[begin : min(end, begin + _SHOWN)].tobytes().decode("utf-8", "replace")
-        return self.first + line, REASONS[code], text.rstrip("\r")
+        self._bin.add(self.file, self._block.first + line, REASONS[code], text.rstrip("\r"))
 
 
 class ExampleText(Parameters):
     """The lines of Vowpal Wabbit (`format` "vw") or svmlight text as batches of impressions.
 
     `source` is a file, a folder, a pattern, a list of these, or "-" for standard input; files may be packed (.gz,
-    .zst). A batch is made of `batch_rows` lines of one file, fewer at its end, where lines are longer than a kilobyte,
-    and where lines are empty or rejected. `start` is the `end` of a batch that was read before: reading goes on after
-    it, with the same batches as without the break. Files that it does not know are read from their beginning.
+    .zst). A batch is made of `batch_rows` lines of one file: fewer at its end, where lines are longer than a kilobyte,
+    and where lines are empty or rejected. `start` is the `end` of a batch that was read before, or its `to_json()`:
+    reading goes on after it, with the same batches as without the break. Files that it does not know are read from
+    their beginning.
 
     Labels: 1 is a click, 0 and -1 are none, also within one file; a line without a label has NaN. The key of a feature
-    is that of the signal with the name of the namespace ("feature" without one, and in svmlight); every row also has
-    the feature "constant". Values of a feature that stands twice in a line are added up, zeros are left out. The tag
-    is the `id` of the row, the qid its `query`. `fields` numbers the namespaces as they first appear, from 1;
-    `end["signals"]` has their names.
+    is that of the signal with the name of the namespace ("feature" without one, and in svmlight); every row begins with
+    the feature of the signal "constant". Values of a feature that stands twice in a line are added up, zeros are left
+    out. The tag is the `id` of the row, the qid its `query`. `fields` numbers the namespaces as they first appear, from
+    1 (0 is the constant); `end.signals` has their names.
 
     >>> from pathlib import Path
     >>> _ = Path("log.vw").write_text("1 2.0 'first|ad pizza cheap:0.5\\n-1 |ad pizza |user 7\\nclick me\\n")
-    >>> rejects = Rejects()
-    >>> [examples] = ExampleText("log.vw", rejects=rejects)
+    >>> text = ExampleText("log.vw")
+    >>> [examples] = text
     >>> rows = examples.batch.impressions
-    >>> rows.clicked, rows.weight, rows.values
-    (array([1., 0.], dtype=float32), array([2., 1.], dtype=float32), array([1. , 1. , 0.5, 1. , 1. , 1. ], dtype=float32))
-    >>> examples.end["signals"], examples.bad
-    (['constant', 'ad', 'user'], [(3, 'the line has no |', 'click me')])
+    >>> rows.clicked.tolist(), rows.weight.tolist(), rows.values.tolist()
+    ([1.0, 0.0], [2.0, 1.0], [1.0, 1.0, 0.5, 1.0, 1.0, 1.0])
+    >>> examples.end.signals, dict(text.rejects.reasons)
+    (('constant', 'ad', 'user'), {'the line has no |': 1})
     """
 
     rules: ClassVar[Mapping[str, Rule]] = {"format": OneOf(("vw", "svmlight")), "batch_rows": Whole(1, 1 << 24)}
@@ -136,47 +160,41 @@ class ExampleText(Parameters):
         format: str = "vw",
         rejects: Rejects | None = None,
         batch_rows: int = 65_536,
-        start: Mapping[str, Any] | None = None,
+        start: Position | Mapping[str, Any] | None = None,
     ) -> None:
         self.format, self.batch_rows = format, batch_rows
         self.check_params()
         self.rejects = Rejects() if rejects is None else rejects
         self.files = _files(source)
-        self._done, self._names = _read_start(start)
+        self._start = _position(start)
+        if self._start.files and self._start.files.keys().isdisjoint(self.files):
+            raise BadInput(
+                f"The position to start from is about other files, such as {next(iter(self._start.files))}; "
+                "name the files as they were named then, or start anew."
+            )
 
     def __iter__(self) -> Iterator[Examples]:
-        """Read all that is left; bad lines go to the rejects, in order."""
-        good = 0
         for piece in self.pieces():
-            examples = piece.read()
-            for line, reason, text in examples.bad:
-                self.rejects.add(examples.file, line, reason, text)
-            good += len(examples.batch)
-            yield examples
-        self.rejects.finish(good)
+            yield from piece.read()
 
-    def pieces(self) -> Iterator[Piece]:
-        """What `__iter__` reads, piece by piece and not parsed yet, for several threads to `read`.
-
-        Whoever reads them hands `Examples.bad` to the rejects.
-        """
-        signals, done = _Signals(self._names), {file: list(place) for file, place in self._done.items()}
-        vw = self.format == "vw"
+    def pieces(self) -> Iterator[ExamplePiece]:
+        """The same, not parsed yet, for threads to `read`; to be asked for by one thread at a time."""
+        signals, marks = _Signals(self._start.signals), dict(self._start.files)
+        vw, put_aside = self.format == "vw", Bin(self.rejects)
         for file in self.files:
-            lines, offset = done.get(file, (0, 0))
-            stream = open_at(file, offset)
+            stream = open_at(file, marks.get(file, Mark()).offset)
             try:
-                for block in blocks(stream, lines, offset, self.batch_rows):
-                    if vw:
-                        signals.add(block)
-                    done[file] = [block.lines, block.offset]
-                    end = {"files": {name: list(place) for name, place in done.items()}, "signals": list(signals.names)}
-                    yield Piece(file, block.first, end, vw, block, signals)
+                for block in blocks(stream, marks.get(file, Mark()), self.batch_rows):
+                    signals.add(block, vw)
+                    marks[file] = block.mark
+                    end = TextPosition(dict(marks), tuple(signals.names))
+                    yield ExamplePiece(file, end, vw, block, signals, put_aside)
             finally:
                 if file != STANDARD_INPUT:
                     stream.close()
-            if file not in done:
-                raise BadInput(f"{_shown(file)} is empty; give a file with a line for each example.")
+            if file not in marks:
+                shown = "Standard input" if file == STANDARD_INPUT else file
+                raise BadInput(f"{shown} is empty; leave it out or fetch it again.")
 
 
 class _Signals:
@@ -186,14 +204,18 @@ class _Signals:
         self.names: list[str] = []
         self.seeds = np.zeros(2 * kernels.MOST_FIELDS, np.uint64)
         self.numbers = np.full(2 * kernels.MOST_FIELDS, -1, np.int64)
-        self.no_namespace = _seed(NO_NAMESPACE)
+        self.no_namespace, self.tag, self.query = seed_of(NO_NAMESPACE), seed_of("id"), seed_of("query")
+        self.constant = key_of(CONSTANT, 1)
         for name in names:
             slot = kernels.slot_of(_seed(name), self.seeds, self.numbers)
             self.seeds[slot], self.numbers[slot] = _seed(name), len(self.names)
             self.names.append(name)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: Block, vw: bool) -> None:
         """Number the namespaces of a block; other threads may look up those of earlier blocks meanwhile."""
+        if not vw:
+            self.names[1:] = [NO_NAMESPACE]
+            return
         spans = np.empty((kernels.MOST_FIELDS, 2), np.int64)
         before = len(self.names)
         after = kernels.find_namespaces(
@@ -220,16 +242,9 @@ def _files(source: Source) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _shown(file: str) -> str:
-    return "Standard input" if file == STANDARD_INPUT else file
-
-
-def _read_start(start: Mapping[str, Any] | None) -> tuple[dict[str, tuple[int, int]], list[str]]:
+def _position(start: Position | Mapping[str, Any] | None) -> TextPosition:
     if start is None:
-        return {}, []
-    try:
-        done = {str(file): (int(lines), int(offset)) for file, (lines, offset) in start["files"].items()}
-        names = [str(name) for name in start["signals"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadParameter(f"start must be the `end` of a batch that was read before, but it is {start!r}.") from error
-    return done, names
+        return TextPosition()
+    if isinstance(start, TextPosition):
+        return start
+    return TextPosition(start.files) if isinstance(start, Position) else TextPosition.from_json(start)

@@ -1,4 +1,4 @@
-"""Text files as blocks of whole lines whose bounds depend on the text alone, so that reading can go on at any of them."""
+"""Text files as blocks of whole lines, whose bounds depend on the text alone: reading can go on after any of them."""
 
 import io
 import sys
@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data.event_rows import Mark
 from broadmatch.data.files import open_binary
 from broadmatch.errors import BadInput
 from broadmatch.kernels import example_text as kernels
@@ -25,32 +26,34 @@ _PACKED = (b"\x1f\x8b", b"\x28\xb5")
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines: `first` lines stand before them in the file, and the next begins at line `lines`, byte `offset`."""
+    """Whole lines, and how far the file is read with them; `first` lines stand before them in the file."""
 
     text: NDArray[np.uint8]
     first: int
-    lines: int
-    offset: int
-    blanks: int
+    n_lines: int
+    separators: int
+    mark: Mark
 
 
-def blocks(stream: io.BufferedIOBase, lines: int, offset: int, most_lines: int) -> Iterator[Block]:
-    """Cut the rest of a stream, which stands after `lines` lines and `offset` bytes, into blocks of `most_lines`.
+def blocks(stream: io.BufferedIOBase, mark: Mark, most_lines: int) -> Iterator[Block]:
+    """Cut the rest of a stream, which stands at `mark`, into blocks of `most_lines`.
 
     A block of 64 MB ends before that. The last block of the stream may have fewer.
     """
     held = np.empty(0, np.uint8)
-    at = n = blanks = beyond = added = 0  # beyond: bytes of long lines that are not held
+    # Bytes of long lines that are not held: `beyond` of whole lines, `dropped` of one whose end is not reached.
+    at = n = separators = beyond = dropped = added = 0
     ended = False
     while True:
         at, n, more = kernels.scan(held, at, len(held), n, most_lines, _ENOUGH - beyond)
-        blanks += more
+        separators += more
         if n == most_lines or at + beyond >= _ENOUGH or (ended and n):
             last = ended and at == len(held)
-            offset += at + beyond - (added if last else 0)
-            yield Block(held[:at], lines, lines + n, offset, blanks)
-            lines, held = lines + n, held[at:].copy()
-            at = n = blanks = beyond = 0
+            lines, offset = mark.line + n, mark.offset + at + beyond - (added if last else 0)
+            text, first, mark = held[:at], mark.line, Mark(lines, offset, lines, whole=last)
+            yield Block(text, first, n, separators, mark)
+            held = held[at:].copy()
+            at = n = separators = beyond = 0
             continue
         if ended:
             return
@@ -60,8 +63,10 @@ def blocks(stream: io.BufferedIOBase, lines: int, offset: int, most_lines: int) 
             kept = at + LONGEST_LINE + 1
             newline = piece.find(b"\n")
             rest = len(piece) if newline < 0 else newline
-            beyond += len(held) - kept + rest
+            dropped += len(held) - kept + rest
             held, piece = held[:kept], piece[rest:]
+        if piece or ended:
+            beyond, dropped = beyond + dropped, 0
         if ended and len(held) > at:
             piece, added = b"\n", 1
         held = np.concatenate([held, np.frombuffer(piece, np.uint8)])
@@ -71,15 +76,15 @@ def open_at(file: str, offset: int) -> io.BufferedIOBase:
     """Open a file, unpacked, or standard input ("-"), `offset` bytes on; what is packed has to be read up to there."""
     if file == STANDARD_INPUT:
         stream = cast(io.BufferedIOBase, sys.stdin.buffer)
+    elif offset and not _is_packed(Path(file)):
+        stream = io.BufferedReader(io.FileIO(file))
+        offset -= stream.seek(min(offset, Path(file).stat().st_size))
     else:
         stream = open_binary(file)
-        if offset and not _is_packed(Path(file)):
-            stream.close()
-            stream = Path(file).open("rb")
-            offset -= stream.seek(min(offset, Path(file).stat().st_size))
     while offset:
         piece = stream.read(min(offset, _READ))
         if not piece:
+            stream.close()
             raise BadInput(f"{file} ends {offset:,} bytes before the place to go on from; it is not the file it was.")
         offset -= len(piece)
     return stream
