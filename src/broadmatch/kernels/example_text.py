@@ -169,7 +169,9 @@ def _vw_line(
             if at == begin:
                 code = NO_NAME if text[at] == _COLON else FINE
                 continue
-            keys[n] = feature_key(seed, bits_of_text(text, begin, at))
+            # What begins with a letter is no number: half the time of asking bits_of_text.
+            bits = bits_of_bytes(text, begin, at) if text[begin] > _NINE else bits_of_text(text, begin, at)
+            keys[n] = feature_key(seed, bits)
             if text[at] == _COLON:
                 s += 1
                 code, value, at = _number(text, at + 1, separators[s], powers)
