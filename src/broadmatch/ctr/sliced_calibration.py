@@ -63,7 +63,7 @@ class SlicedCalibration(Parameters):
         by: Sequence[str],
         kind: str = "poisson",
         min_clicks: float = 20,
-        strength: float = 2,
+        strength: float = 1,
         half_life: int | None = None,
     ) -> None:
         self.by = by

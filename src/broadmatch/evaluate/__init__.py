@@ -23,6 +23,8 @@ from broadmatch.evaluate.phrases import phrase_distance
 from broadmatch.evaluate.prediction_log import PredictionLog
 from broadmatch.evaluate.progressive import ProgressiveReport, progressive_report
 from broadmatch.evaluate.propensity import PROPENSITY_PRESETS, propensity
+from broadmatch.evaluate.reliability import Reliability, reliability
+from broadmatch.evaluate.reliability_plot import plot_reliability
 from broadmatch.evaluate.report import Estimate, Report, paired_difference, ranking_report
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Estimate",
     "PredictionLog",
     "ProgressiveReport",
+    "Reliability",
     "Report",
     "auc_loss",
     "average_precision",
@@ -42,6 +45,7 @@ __all__ = [
     "one_error",
     "paired_difference",
     "phrase_distance",
+    "plot_reliability",
     "precision_at",
     "progressive_report",
     "propensity",
@@ -49,6 +53,7 @@ __all__ = [
     "psp_at",
     "ranking_report",
     "recall_at",
+    "reliability",
     "share_with_at_least",
     "squared_error",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from broadmatch.errors import BadInput
+from broadmatch.evaluate.click_metrics import _checked
 from broadmatch.evaluate.reliability_plot import plot_reliability
 from broadmatch.params import Whole
 
@@ -35,14 +35,14 @@ class Reliability:
 
     @property
     def error(self) -> float:
-        """The expected calibration error: the mean of |prediction − click rate| over the bins, by mass."""
+        """The mean of |prediction − click rate| over the bins, by mass: `calibration_error` of the same bins."""
         return float(np.average(np.abs(self.probability - self.rate), weights=self.mass))
 
     @property
     def bias(self) -> float:
-        """Mean prediction over click rate, minus 1: 0.05 is 5 % too high; infinite where nothing was clicked."""
+        """Mean prediction over click rate, minus 1: 0.05 is 5 % too high; NaN if nothing was clicked."""
         clicks = float((self.rate * self.mass).sum())
-        return float((self.probability * self.mass).sum()) / clicks - 1 if clicks > 0 else float("inf")
+        return float((self.probability * self.mass).sum()) / clicks - 1 if clicks > 0 else float("nan")
 
     def to_table(self) -> Any:
         """The bins as an Arrow table."""
@@ -67,28 +67,26 @@ def reliability(
     """Compare predictions with what came of them, in at most `n_bins` bins of equal mass.
 
     Equal predictions are never parted, so there may be fewer bins. The 95 % interval of a click rate is Wilson's
-    (JASA 1927); with weights, the number of impressions is the effective one, (Σω)²/Σω². Impressions of weight 0 do
-    not count.
+    (JASA 1927); with weights, the number of impressions is the effective one, (Σω)²/Σω².
 
     >>> good = reliability([0, 0, 0, 1, 0, 1, 1, 1], [0.25] * 4 + [0.75] * 4)
     >>> good.rate.tolist(), good.error
     ([0.25, 0.75], 0.0)
     """
     Whole(1).check("n_bins", n_bins)
-    p, y, w = _checked(clicked, probability, weight)
-    order = np.argsort(p, kind="stable")
-    p, y, w = p[order], y[order], w[order]
-    # a bin starts at the first prediction that differs from the last one of the bin before
-    reached = np.cumsum(w)
-    bin_of = np.minimum(np.floor((reached - w / 2) / reached[-1] * n_bins), n_bins - 1)
-    first_of_equal = np.searchsorted(p, p, side="left")
-    starts = np.flatnonzero(np.diff(bin_of[first_of_equal], prepend=-1))
-    mass = np.add.reduceat(w, starts)
-    rate = np.clip(np.add.reduceat(w * y, starts) / mass, 0, 1)
-    effective = mass**2 / np.add.reduceat(w**2, starts)
+    y, p, w = _checked(clicked, probability, weight)
+    distinct, code = np.unique(p, return_inverse=True)
+    mass_of_each = np.bincount(code, weights=w)
+    middle = np.cumsum(mass_of_each) - mass_of_each / 2
+    bin_of = np.minimum((n_bins * middle / w.sum()).astype(np.int64), n_bins - 1)[code]
+    used = np.bincount(bin_of, weights=w) > 0
+    mass = np.bincount(bin_of, weights=w)[used].astype(np.float64)
+    rate = np.minimum(np.bincount(bin_of, weights=w * y)[used] / mass, 1)
+    effective = mass**2 / np.bincount(bin_of, weights=w**2)[used]
     low, high = wilson_interval(rate, effective)
-    histogram = np.histogram(p, HISTOGRAM_EDGES, weights=w)[0]
-    return Reliability(np.add.reduceat(w * p, starts) / mass, rate, low, high, mass, histogram)
+    predicted = np.bincount(bin_of, weights=w * p)[used] / mass
+    histogram = np.histogram(distinct, HISTOGRAM_EDGES, weights=mass_of_each)[0]
+    return Reliability(predicted, rate, low, high, mass, histogram)
 
 
 def wilson_interval(rate: F64, n: F64) -> tuple[F64, F64]:
@@ -96,24 +94,3 @@ def wilson_interval(rate: F64, n: F64) -> tuple[F64, F64]:
     centre = (rate + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z * np.sqrt(rate * (1 - rate) / n + _Z**2 / (4 * n**2)) / (1 + _Z**2 / n)
     return np.maximum(centre - half, 0), np.minimum(centre + half, 1)
-
-
-def _checked(clicked: ArrayLike, probability: ArrayLike, weight: ArrayLike | None) -> tuple[F64, F64, F64]:
-    p, y = np.asarray(probability, np.float64), np.asarray(clicked, np.float64)
-    w = np.ones(p.shape) if weight is None else np.asarray(weight, np.float64)
-    if p.ndim != 1 or y.shape != p.shape or w.shape != p.shape:
-        raise BadInput(
-            f"clicked, probability and weight must be columns of one length, but they are {y.shape}, {p.shape}, {w.shape}."
-        )
-    for name, values, good, rule in (
-        ("probability", p, (p >= 0) & (p <= 1), "a probability from 0 to 1"),
-        ("clicked", y, (y == 0) | (y == 1), "0 or 1"),
-        ("weight", w, np.isfinite(w) & (w >= 0), "a finite number of at least 0"),
-    ):
-        if not good.all():
-            row = int(np.argmin(good))
-            raise BadInput(f"{name} of row {row} is {values[row]:g}; it must be {rule}.")
-    counted = w > 0
-    if not counted.any():
-        raise BadInput("There is no impression with a weight above 0: there is nothing to compare.")
-    return p[counted], y[counted], w[counted]

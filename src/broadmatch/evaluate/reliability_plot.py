@@ -123,23 +123,109 @@ def _percent(value: float) -> str:
     return f"{100 * value:.6g} %"
 
 
-def _head(title: str) -> str:
-    def colours(of: Sequence[str]) -> str:
-        return " ".join(f".c{i} {{ --c: {colour} }}" for i, colour in enumerate(of))
+def _theme(paper: str, ink: str, soft: str, line: str, colours: Sequence[str]) -> str:
+    """The colours of everything; plain rules, for not every viewer knows variables."""
+    rules = [
+        f".paper {{ fill: {paper} }} text {{ fill: {soft} }} .title, .name {{ fill: {ink} }} .soft {{ fill: {soft} }}",
+        f".grid {{ stroke: {line} }} .right {{ stroke: {soft} }} .dot {{ stroke: {paper} }}",
+    ]
+    for i, c in enumerate(colours):
+        rules.append(f".c{i} .line {{ stroke: {c} }} .c{i} .dot, .c{i} .bar {{ fill: {c} }}")
+    return "\n".join(rules)
 
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" \
-width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{escape(title, {'"': "&quot;"})}">
+
+def _head(title: str) -> str:
+    label = escape(title, {'"': "&quot;"})
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" \
+height="{_HEIGHT}" role="img" aria-label="{label}">
 <style>
-svg {{ --paper: #ffffff; --ink: #1f2430; --soft: #667085; --line: #e4e7ec; font: 12px system-ui, "DejaVu Sans", sans-serif }}
-{colours(_LIGHT)}
+text {{ font: 12px "DejaVu Sans", Verdana, sans-serif }} .title {{ font-size: 16px; font-weight: bold }}
+.right {{ stroke-dasharray: 5 4 }} .solid {{ stroke-dasharray: none }}
+.path {{ fill: none; stroke-width: 1.6; opacity: .75 }}
+.interval {{ stroke-width: 1.3; opacity: .6 }} .bar {{ opacity: .45 }}
+{_theme("#ffffff", "#1f2430", "#667085", "#e4e7ec", _LIGHT)}
 @media (prefers-color-scheme: dark) {{
-svg {{ --paper: #14171f; --ink: #e8ebf2; --soft: #9aa4b5; --line: #2b313d }}
-{colours(_DARK)}
+{_theme("#14171f", "#e8ebf2", "#9aa4b5", "#2b313d", _DARK)}
 }}
-.paper {{ fill: var(--paper) }} text {{ fill: var(--soft) }} .title {{ fill: var(--ink); font-size: 16px; font-weight: 600 }}
-.name {{ fill: var(--ink) }} .grid {{ stroke: var(--line) }} .right {{ stroke: var(--soft); stroke-dasharray: 5 4 }}
-.path {{ stroke: var(--c); fill: none; stroke-width: 1.6; opacity: .7 }} .interval {{ stroke: var(--c); stroke-width: 1.2; opacity: .6 }}
-.dot {{ fill: var(--c); stroke: var(--paper); stroke-width: 1 }} .bar {{ fill: var(--c); opacity: .4 }}
 </style>
 <rect class="paper" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>
 <text class="title" x="{_LEFT}" y="32">{escape(title)}</text>"""
+
+
+def _legend(curves: "Mapping[str, Reliability]") -> str:
+    """Name and calibration error of each curve, side by side, in a second line where they are many."""
+    parts = []
+    per_line = 2 if len(curves) in (2, 4) else 3
+    for i, (name, curve) in enumerate(curves.items()):
+        x = _LEFT + 6 + (i % per_line) * (_RIGHT - _LEFT) / per_line
+        y = (56 if len(curves) <= per_line else 48) + 18 * (i // per_line)
+        text = f'{escape(name)}<tspan class="soft" dx="8">error {100 * curve.error:.2f} %</tspan>'
+        parts.append(f'<g class="c{i}"><circle class="dot" cx="{x:.1f}" cy="{y - 4}" r="5"/></g>')
+        parts.append(f'<text class="name" x="{x + 11:.1f}" y="{y}">{text}</text>')
+    return "\n".join(parts)
+
+
+def _grid(axis: _Axis) -> str:
+    """Lines and labels of the ticks, the diagonal, and what the axes are."""
+    parts = []
+    for tick in axis.ticks():
+        x, y, label = axis.x(tick), axis.y(tick), _percent(tick)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_BOTTOM}"/>')
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_BARS_TOP}" y2="{_BARS_BOTTOM}"/>')
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{_BARS_BOTTOM + 18}" text-anchor="middle">{label}</text>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
+    parts.append(f'<line class="right" x1="{_LEFT}" x2="{_RIGHT}" y1="{_BOTTOM}" y2="{_TOP}"/>')
+    parts.append(f'<line class="right solid" x1="{_LEFT}" x2="{_RIGHT}" y1="{_BARS_BOTTOM}" y2="{_BARS_BOTTOM}"/>')
+    middle, centre = (_LEFT + _RIGHT) / 2, (_TOP + _BOTTOM) / 2
+    kind = ", logarithmic axes" if axis.log else ""
+    parts.append(f'<text x="{middle}" y="{_BARS_BOTTOM + 42}" text-anchor="middle">predicted{kind}</text>')
+    parts.append(f'<text transform="translate(18 {centre}) rotate(-90)" text-anchor="middle">click rate</text>')
+    share = (_BARS_TOP + _BARS_BOTTOM) / 2
+    parts.append(f'<text x="{_LEFT - 8}" y="{share + 4}" text-anchor="end">share</text>')
+    return "\n".join(parts)
+
+
+def _bars(curve: "Reliability", axis: _Axis, i: int, histograms: Sequence[F64]) -> str:
+    """How often each prediction is made, in bars of equal width; all curves have one scale."""
+    tallest = max(_mass_of_bars(h, axis).max() for h in histograms)
+    width = (_RIGHT - _LEFT) / _N_BARS
+    parts = [f'<g class="c{i}">']
+    for b, mass in enumerate(_mass_of_bars(curve.histogram, axis)):
+        height = (_BARS_BOTTOM - _BARS_TOP) * mass / tallest
+        if height >= 0.05:
+            x, y = _LEFT + b * width, _BARS_BOTTOM - height
+            parts.append(f'<rect class="bar" x="{x:.1f}" y="{y:.1f}" width="{width - 0.8:.1f}" height="{height:.1f}"/>')
+    return "\n".join([*parts, "</g>"])
+
+
+def _mass_of_bars(histogram: F64, axis: _Axis) -> F64:
+    """The share of the predictions in each bar; what lies beyond the axis counts in the outermost."""
+    from broadmatch.evaluate.reliability import HISTOGRAM_EDGES
+
+    edges = [axis.at(b / _N_BARS) for b in range(_N_BARS + 1)]
+    below = np.r_[0.0, np.cumsum(histogram)] / histogram.sum()
+    reached = np.interp(edges, HISTOGRAM_EDGES, below)
+    reached[0], reached[-1] = 0.0, 1.0
+    return np.diff(reached)
+
+
+def _curve(name: str, curve: "Reliability", axis: _Axis, i: int) -> str:
+    """Intervals, the line through the points, and the points, which say their figures when pointed at."""
+    rows = list(zip(curve.probability, curve.rate, curve.low, curve.high, curve.mass, strict=True))
+    most = curve.mass.max()
+    parts = [f'<g class="c{i}">']
+    for p, _, low, high, _ in rows:
+        x = f"{axis.x(p):.1f}"
+        parts.append(f'<line class="line interval" x1="{x}" x2="{x}" y1="{axis.y(low):.1f}" y2="{axis.y(high):.1f}"/>')
+    line = " ".join(f"{axis.x(p):.1f},{axis.y(rate):.1f}" for p, rate, *_ in rows)
+    parts.append(f'<polyline class="line path" points="{line}"/>')
+    for p, rate, low, high, mass in rows:
+        told = (
+            f"{name}: predicted {100 * p:.3g} %, clicked {100 * rate:.3g} % "
+            f"({100 * low:.3g} to {100 * high:.3g} %), {mass:,.0f} impressions"
+        )
+        radius = 1.5 + 3.5 * math.sqrt(mass / most)
+        where = f'cx="{axis.x(p):.1f}" cy="{axis.y(rate):.1f}" r="{radius:.1f}"'
+        parts.append(f'<circle class="dot" {where}><title>{escape(told)}</title></circle>')
+    return "\n".join([*parts, "</g>"])
