@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from broadmatch.artifacts import State
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,3 +131,84 @@ class Batch:
 
     def __len__(self) -> int:
         return self.impressions.n_rows
+
+    def between(self, start: int, stop: int) -> "Batch":
+        """Rows start to stop − 1, as views of the same arrays."""
+        return Batch(
+            self.impressions.between(start, stop),
+            self.time[start:stop],
+            self.query[start:stop],
+            self.id[start:stop],
+            {name: column.slice(start, stop - start) for name, column in self.slices.items()},
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> "Batch":
+        """The given rows, in that order.
+
+        >>> from broadmatch.data import Batch, Impressions
+        >>> batch = Batch(Impressions.from_rows([[7, 8], [8], []]), time=np.array([10, 20, 30]))
+        >>> batch.take(np.array([2, 0])).time.tolist()
+        [30, 10]
+        """
+        return Batch(
+            self.impressions.take(rows),
+            self.time[rows] if len(self.time) else self.time,
+            self.query[rows] if len(self.query) else self.query,
+            self.id[rows] if len(self.id) else self.id,
+            {name: column.take(rows) for name, column in self.slices.items()},
+        )
+
+    @staticmethod
+    def concatenate(parts: "Sequence[Batch]") -> "Batch":
+        """All rows of `parts`, in order; what only some of the parts with rows know is left out."""
+        full = [part for part in parts if len(part)] or list(parts[:1])
+        if len(full) == 1:
+            return full[0]
+        if not full:
+            return Batch(Impressions.from_rows([]))
+        import pyarrow as pa
+
+        names = [name for name in full[0].slices if all(name in part.slices for part in full)]
+        return Batch(
+            Impressions.concatenate([part.impressions for part in full]),
+            _joined([part.time for part in full]),
+            _joined([part.query for part in full]),
+            _joined([part.id for part in full]),
+            {name: pa.concat_arrays([part.slices[name] for part in full]) for name in names},
+        )
+
+    def to_state(self) -> State:
+        """Give everything that is known of the rows to `broadmatch.artifacts.save`; the slices as an Arrow stream."""
+        arrays = {**self.impressions._asdict(), "time": self.time, "query": self.query, "id": self.id}
+        if self.slices:
+            import pyarrow as pa
+
+            table = pa.table(dict(self.slices))
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as out:
+                out.write_table(table)
+            arrays["slices"] = np.frombuffer(sink.getvalue(), np.uint8)
+        return State("batch", {}, arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> "Batch":
+        """The batch that was saved."""
+        import pyarrow as pa
+
+        arrays: dict[str, Any] = dict(state.arrays)
+        stream = arrays.pop("slices", None)
+        slices: dict[str, pa.Array] = {}
+        if stream is not None:
+            with pa.ipc.open_stream(pa.py_buffer(stream)) as source:
+                table = source.read_all().combine_chunks()
+            slices = {
+                name: column.chunk(0) if column.num_chunks else pa.array([], column.type)
+                for name, column in zip(table.column_names, table.columns, strict=True)
+            }
+        impressions = Impressions(**{name: arrays.pop(name) for name in Impressions._fields})
+        return cls(impressions, **arrays, slices=slices)
+
+
+def _joined(parts: list[NDArray[np.generic]]) -> Any:
+    """One array of all parts, or an empty one if some part does not have it."""
+    return np.concatenate(parts) if all(len(part) for part in parts) else parts[0][:0]
