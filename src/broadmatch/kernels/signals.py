@@ -4,13 +4,12 @@ A row begins at `starts[r]`. Its first places hold one feature of each signal th
 `at[r]` on, belongs to the signals that have any number.
 """
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.kernels import F32, F64, I32, I64, U64, Flags, kernel
 from broadmatch.kernels.hashing import AS_IS, MISSING, Bytes, bits_of_text, cross_key, feature_key
-from broadmatch.kernels.pointers import to_flags, to_int32, to_int64, to_uint64
+from broadmatch.kernels.pointers import carray, to_flags, to_int32, to_int64, to_uint64
 from broadmatch.kernels.words import is_plain
 
 I16 = NDArray[np.int16]
@@ -40,10 +39,10 @@ def bits_of_value(text: Bytes, start: int, stop: int) -> np.uint64:
 def _is_flag(text: Bytes, start: int, length: int) -> bool:
     """Whether the word of 4 or 5 letters is true or false, in any case."""
     word = b"true" if length == 4 else b"false"
-    for i in range(length):
-        if (text[start + i] | np.uint8(32)) != np.uint8(word[i]):
-            return False
-    return True
+    i = 0
+    while i < length and (text[start + i] | np.uint8(32)) == np.uint8(word[i]):
+        i += 1
+    return i == length
 
 
 @kernel
@@ -103,14 +102,14 @@ def put_columns(
         b = min(a + _BLOCK, n)
         for c in range(len(kinds)):
             if kinds[c] == CODES:
-                codes, table = numba.carray(to_int32(values[c]), n), numba.carray(to_uint64(tables[c]), 1)
+                codes, table = carray(to_int32(values[c]), n), carray(to_uint64(tables[c]), 1)
                 put_codes(codes, table, a, b, starts, place + c, out)
             elif kinds[c] == INT32:
-                put_integers(numba.carray(to_int32(values[c]), n), seeds[c], a, b, starts, place + c, out)
+                put_integers(carray(to_int32(values[c]), n), seeds[c], a, b, starts, place + c, out)
             else:
-                put_integers(numba.carray(to_int64(values[c]), n), seeds[c], a, b, starts, place + c, out)
+                put_integers(carray(to_int64(values[c]), n), seeds[c], a, b, starts, place + c, out)
             if missing[c] != 0:
-                put_missing(numba.carray(to_flags(missing[c]), n), seeds[c], a, b, starts, place + c, out)
+                put_missing(carray(to_flags(missing[c]), n), seeds[c], a, b, starts, place + c, out)
 
 
 @kernel

@@ -21,10 +21,10 @@ def is_plain(text: Bytes, start: int, stop: int) -> bool:
     digits = stop - first
     if digits < 1 or digits > 18 or (text[first] == 48 and (digits > 1 or first > start)):
         return False
-    for i in range(first, stop):
-        if text[i] < 48 or text[i] > 57:
-            return False
-    return True
+    i = first
+    while i < stop and 48 <= text[i] <= 57:
+        i += 1
+    return i == stop
 
 
 @kernel
@@ -50,51 +50,25 @@ def _feed_code(h: np.uint64, code: int) -> np.uint64:
 @kernel
 def _letter(text: Bytes, i: int, stop: int, letters: I32) -> tuple[int, int]:
     """What the table says of the character at i, and the position after it; a broken character is no letter."""
-    b = np.int64(text[i])
+    b = text[i]
     if b < 0x80:
-        return np.int64(letters[b]), i + 1
+        return int(letters[b]), i + 1
+    return _wide_letter(text, i, stop, letters)
+
+
+@kernel
+def _wide_letter(text: Bytes, i: int, stop: int, letters: I32) -> tuple[int, int]:
+    """The same of a character beyond ASCII."""
+    b = text[i]
     width = 2 if b < 0xE0 else 3 if b < 0xF0 else 4
     if i + width > stop:
         return 0, stop
     code, after = code_point(text, i)
     if code < len(letters):
-        return np.int64(letters[code]), after
+        return int(letters[code]), after
     if _SELECTORS[0] <= code < _SELECTORS[1]:
         return code | MARK, after
     return 0, after
-
-
-@kernel
-def next_word(text: Bytes, i: int, stop: int, letters: I32) -> tuple[int, int, np.uint64]:
-    """Where the first word at or after i starts and stops, and the bits of its lower case; none if both are `stop`.
-
-    The bits are those of `bits_of_text`: a plain whole number is itself.
-    """
-    start = i
-    while start < stop:
-        letter, after = _letter(text, start, stop, letters)
-        if letter != 0 and letter & MARK == 0:
-            break
-        start = after
-    h = _OFFSET
-    k = start
-    while k < stop:
-        b = np.int64(text[k])
-        if b < 0x80:
-            letter = np.int64(letters[b])
-            if letter == 0:
-                break
-            h = (h ^ np.uint64(letter)) * _PRIME
-            k += 1
-            continue
-        letter, after = _letter(text, k, stop, letters)
-        if letter == 0:
-            break
-        h = _feed_lower(h, letter & (MARK - 1))
-        k = after
-    if start < stop and 48 <= text[start] <= 57 and is_plain(text, start, k):
-        return start, k, bits_of_text(text, start, k)
-    return start, k, h
 
 
 @kernel
@@ -109,8 +83,9 @@ def _feed_lower(h: np.uint64, code: int) -> np.uint64:
 def words_of_texts(text: Bytes, offsets: I64, letters: I32, seed: np.uint64, indptr: I64, keys: U64, spans: I64) -> int:
     """The keys of the distinct words of each text, in the order of their first; gives how many there are in all.
 
-    Text i has keys[indptr[i]:indptr[i+1]]. `keys` has room for a word at every second byte. Where `spans` is not
-    empty, spans[2j] and spans[2j+1] say where word j starts and stops.
+    The bits of a word are those of `bits_of_text` of its lower case: a plain whole number is itself. Text i has
+    keys[indptr[i]:indptr[i+1]]. `keys` has room for a word at every second byte. Where `spans` is not empty, spans[2j]
+    and spans[2j+1] say where word j starts and stops.
     """
     longest = 0
     for i in range(len(offsets) - 1):
@@ -120,22 +95,33 @@ def words_of_texts(text: Bytes, offsets: I64, letters: I32, seed: np.uint64, ind
         size *= 2
     mask = np.uint64(size - 1)
     seen, text_of = np.empty(size, np.uint64), np.full(size, -1, np.int64)
-    k = 0
+    n = 0
     indptr[0] = 0
     for i in range(len(offsets) - 1):
-        stop = offsets[i + 1]
-        start, end, bits = next_word(text, offsets[i], stop, letters)
-        while start < stop:
-            key = feature_key(seed, bits)
+        k, stop = offsets[i], offsets[i + 1]
+        while k < stop:
+            letter, after = _letter(text, k, stop, letters)
+            if letter == 0 or letter & MARK != 0:
+                k = after
+                continue
+            start, h = k, _OFFSET
+            while letter != 0:
+                h = (h ^ np.uint64(letter)) * _PRIME if letter < 0x80 else _feed_lower(h, letter & (MARK - 1))
+                k = after
+                if k == stop:
+                    break
+                letter, after = _letter(text, k, stop, letters)
+            if text[start] <= 57 and is_plain(text, start, k):
+                h = bits_of_text(text, start, k)
+            key = feature_key(seed, h)
             slot = key & mask
             while text_of[slot] == i and seen[slot] != key:
                 slot = (slot + np.uint64(1)) & mask
             if text_of[slot] != i:
                 seen[slot], text_of[slot] = key, i
-                keys[k] = key
+                keys[n] = key
                 if len(spans):
-                    spans[2 * k], spans[2 * k + 1] = start, end
-                k += 1
-            start, end, bits = next_word(text, end, stop, letters)
-        indptr[i + 1] = k
-    return k
+                    spans[2 * n], spans[2 * n + 1] = start, k
+                n += 1
+        indptr[i + 1] = n
+    return n

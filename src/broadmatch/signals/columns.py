@@ -207,11 +207,12 @@ def numbers(array: Any) -> tuple[NDArray[np.float64], Flags]:
     try:
         found = floats_of(pc.cast(filled, pa.float64()))
     except pa.ArrowInvalid:
-        return _each(filled, _number, np.nan)
+        return _each(filled, number_of, np.nan)
     return found, np.isinf(found)
 
 
-def _number(text: str) -> float:
+def number_of(text: str) -> float:
+    """A text as a finite number, or NaN; ValueError if it is none."""
     value = float(text)
     if value in (np.inf, -np.inf) or "_" in text:
         raise ValueError(text)
@@ -247,7 +248,7 @@ def flags(array: Any) -> tuple[NDArray[np.float64], Flags]:
 
 def _flag(text: str) -> float:
     word = text.strip().lower()
-    return {"true": 1.0, "false": 0.0}[word] if word in ("true", "false") else _number(word)
+    return {"true": 1.0, "false": 0.0}[word] if word in ("true", "false") else number_of(word)
 
 
 NO_TIME = int(np.iinfo(np.int64).min)
@@ -264,7 +265,7 @@ def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Fla
     if pa.types.is_dictionary(kind):
         return _by_code(array, *times(array.dictionary, format), NO_TIME)
     if format is not None:
-        return _each(as_text(array), lambda text: _formatted(text, format), NO_TIME)
+        return _each(as_text(array), lambda text: formatted(text, format), NO_TIME)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _clock(array), np.zeros(len(array), np.bool_)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -276,7 +277,7 @@ def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Fla
         except pa.ArrowInvalid:
             continue
         return since_1970(read) if target == pa.int64() else (_clock(read), np.zeros(len(array), np.bool_))
-    return _each(texts, _moment, NO_TIME)
+    return _each(texts, moment_of, NO_TIME)
 
 
 def _clock(array: Any) -> NDArray[np.int64]:
@@ -298,20 +299,22 @@ def since_1970(array: Any) -> tuple[NDArray[np.int64], Flags]:
         real = np.nan_to_num(floats_of(array), nan=0.0, posinf=np.inf, neginf=-np.inf)
         size = np.abs(real)
         bad = ~(size < 9e21)
-        factor = np.select([size < limit for limit, _ in _UNITS], [unit for _, unit in _UNITS], 1e-3)
-        found = np.where(bad, 0.0, real * factor).astype(np.int64)
+        unit = np.select([size < limit for limit, _ in _UNITS], [factor for _, factor in _UNITS], 1e-3)
+        found = np.where(bad, 0.0, real * unit).astype(np.int64)
     missing = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     return np.where(missing, NO_TIME, found), bad
 
 
-def _moment(text: str) -> int:
+def moment_of(text: str) -> int:
+    """A text as a time in microseconds; ValueError if it is none."""
     try:
-        return microseconds(_number(text))
+        return microseconds(number_of(text))
     except ValueError as error:
         if isinstance(error, BadParameter):
             raise
         return microseconds(text)
 
 
-def _formatted(text: str, format: str) -> int:
+def formatted(text: str, format: str) -> int:
+    """A text in a format of strptime as a time in microseconds; ValueError if it is none."""
     return microseconds(datetime.strptime(text.strip(), format))

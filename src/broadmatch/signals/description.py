@@ -73,7 +73,9 @@ class Description:
     ) -> None:
         self._file, self._lines = file, dict(lines or {})
         self.signals, self.label, self.weight, self.query, self.id = tuple(signals), label, weight, query, id
-        self.slices, self.format, self.time, self.time_format = tuple(slices), format, None, None
+        self.slices, self.format = tuple(slices), format
+        self.time: str | None = None
+        self.time_format: str | None = None
         self._check_texts(time)
         self._check_signals()
 
@@ -98,7 +100,7 @@ class Description:
     @classmethod
     def from_dict(cls, told: Mapping[str, Any], *, file: str | None = None, text: str = "") -> "Description":
         """Make a description of what `to_dict` gave, or of a TOML file as it was parsed."""
-        paths = [(key,) for key in told]
+        paths: list[tuple[str, ...]] = [(key,) for key in told]
         signals = told.get("signals", {})
         paths += [("signals", name) for name in signals] if isinstance(signals, Mapping) else []
         lines = {path: line_of(text, path) for path in paths}
@@ -120,7 +122,13 @@ class Description:
     def to_dict(self) -> dict[str, Any]:
         """Everything, in what JSON and TOML have; `from_dict` makes the same description of it."""
         time = self.time if self.time_format is None else {"column": self.time, "format": self.time_format}
-        told = {"format": self.format, "label": self.label, "weight": self.weight, "time": time, "query": self.query}
+        told: dict[str, Any] = {
+            "format": self.format,
+            "label": self.label,
+            "weight": self.weight,
+            "time": time,
+            "query": self.query,
+        }
         told |= {"id": self.id, "slices": list(self.slices) or None}
         return {key: value for key, value in told.items() if value is not None} | {
             "signals": {signal.name: signal.to_dict() for signal in self.signals}
@@ -262,7 +270,9 @@ class Description:
     def _check_columns(self, columns: Sequence[str]) -> None:
         """Every column is in the log."""
         named = {signal.name: signal for signal in self.signals}
-        wanted = [((role,), column) for role, column in self._roles().items() if column is not None]
+        wanted: list[tuple[tuple[str, ...], str]] = [
+            ((role,), column) for role, column in self._roles().items() if column is not None
+        ]
         wanted += [(("signals", s.name), s.column) for s in self.signals if isinstance(s, Signal)]
         wanted += [(("slices",), name) for name in self.slices if not derives(named.get(name))]
         for path, column in wanted:

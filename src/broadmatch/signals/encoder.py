@@ -1,5 +1,6 @@
 """From the columns of a log to rows of features, by a description."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,6 @@ from broadmatch.data import Batch, Impressions, Rejects
 from broadmatch.kernels.hashing import feature_key, seed_of
 from broadmatch.kernels.signals import (
     lay_out,
-    log_buckets,
     put_cross,
     put_crosses,
     put_fields,
@@ -33,11 +33,12 @@ from broadmatch.signals.columns import (
 )
 from broadmatch.signals.description import Description, derives
 from broadmatch.signals.letters import letters
+from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
 from broadmatch.signals.reading import Place, Reader, Reading
 from broadmatch.signals.signal import CONSTANT, Categorical, Cross, Hour, Number, Signal, Text, Weekday
 
-_HOUR = 3_600_000_000
 _NO_SPANS = np.empty(0, np.int64)
+_NO_VALUES = np.empty(0, np.float32)
 
 
 @dataclass
@@ -92,6 +93,9 @@ class Encoder:
         self._tiled = np.empty(0, np.int16)
         self._constant = np.array([feature_key(self._seeds[CONSTANT], np.uint64(1))], np.uint64)
         self._parts = {c.name: np.array([self._place[p] for p in c.parts], np.int64) for c in plain}
+        seeds = [self._seeds[name] for name in fixed[: len(singles) + 1]]
+        self._one = Singles(singles, seeds, description.time, description.time_format)
+        self._one_row = np.array([0, len(fixed)], np.int64)
         self._has_values = any(isinstance(signal, Number) for signal in manifold)
 
     def encode(
@@ -106,21 +110,61 @@ class Encoder:
     ) -> Batch:
         """The features, label, weight and all else of every good row of an Arrow record batch.
 
-        Bad rows go to `rejects`, with `file` and the line: `line` is that of the first row, or one for each row; without
-        it, rows are counted from `first`. Without `rejects`, a bad row is an error. With `labelled=False` nothing is
+        Bad rows go to `rejects`, with `file` and the line: `line` is that of the first row, or one for each row;
+        without it, rows are counted from `first`. Without `rejects`, a bad row is an error. With `labelled=False` nothing is
         known of clicks, and the columns that no feature needs may be absent.
         """
         reading = self._reader.read(table, Place(file, first, line), rejects, labelled)
         description, have = self.description, set(reading.table.schema.names)
         impressions = self._impressions(reading)
         batch = Batch(impressions, slices={name: self._slice(name, reading, have) for name in description.slices})
-        if description.time in reading.times:
+        if description.time is not None and description.time in reading.times:
             batch.time = reading.times[description.time]
-        if description.query in have:
+        if description.query is not None and description.query in have:
             batch.query = self._hashes(reading.column(description.query), "query")
-        if description.id in have:
+        if description.id is not None and description.id in have:
             batch.id = self._hashes(reading.column(description.id), "id")
         return batch
+
+    def encode_one(self, row: Mapping[str, Any]) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+        """The keys of one row, given as a mapping of columns to values, and their values (empty: all are 1).
+
+        They are those of `encode`, in the same order. A column that is not in `row` is missing; a number or a time that
+        cannot be read is an error. May be called from several threads.
+
+        >>> from broadmatch.kernels.hashing import key_of
+        >>> from broadmatch.signals import Categorical, Description, Encoder
+        >>> keys, _ = Encoder(Description(signals=[Categorical("ad")])).encode_one({"ad": 7})
+        >>> keys[0] == key_of("ad", "7")
+        True
+        """
+        keys = np.empty(len(self._place), np.uint64)
+        self._one.keys(row, keys)
+        for cross in self._plain_crosses:
+            put_cross(self._parts[cross.name], self._seeds[cross.name], self._one_row, self._place[cross.name], keys)
+        return self._with_many(row, keys) if self._many else (keys, _NO_VALUES)
+
+    def _with_many(
+        self, row: Mapping[str, Any], fixed: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+        """The keys of one row with those of its texts, numbers and their crosses."""
+        parts: list[Words | NDArray[np.float32]] = []
+        for signal in self._many:
+            if isinstance(signal, Text):
+                value = row.get(signal.column)
+                text = "" if value is None else str(value)
+                parts.append(self._words_of(*_bytes_of(text), np.zeros(1, np.int32), self._seeds[signal.name]))
+            elif isinstance(signal, Signal):
+                parts.append(np.array([one_number(signal.column, row.get(signal.column))], np.float32))
+        counts = np.empty((len(self._many), 1), np.int32)
+        self._count(parts, counts)
+        at, indptr = np.empty(counts.shape, np.int64), np.empty(2, np.int64)
+        lay_out(counts, len(fixed), indptr, at)
+        keys = np.empty(int(indptr[1]), np.uint64)
+        keys[: len(fixed)] = fixed
+        values = np.ones(len(keys) if self._has_values else 0, np.float32)
+        self._put_many(parts, self._combined(counts, indptr, at), at, keys, values)
+        return keys, values
 
     def _impressions(self, reading: Reading) -> Impressions:
         n = reading.table.num_rows
@@ -147,8 +191,10 @@ class Encoder:
             time = reading.times[signal.column]
             missing = time == NO_TIME
             # The first of January 1970 was a Thursday.
-            number = time // _HOUR % 24 if isinstance(signal, Hour) else (time // (24 * _HOUR) + 3) % 7
+            number = time // HOUR % 24 if isinstance(signal, Hour) else (time // (24 * HOUR) + 3) % 7
             return Source(number, seed, missing if missing.any() else None)
+        if not isinstance(signal, Number):
+            raise TypeError(f"{signal!r} has not one feature a row.")
         numbers = reading.numbers[signal.column]
         missing = np.isnan(numbers)
         return Source(buckets_of(signal, numbers), seed, missing if missing.any() else None)
@@ -166,6 +212,11 @@ class Encoder:
         else:
             codes, texts = np.arange(len(array), dtype=np.int32), as_text(array)
         text, offsets = texts_of(pc.fill_null(texts, "") if texts.null_count else texts)
+        return self._words_of(text, offsets, codes, seed)
+
+    def _words_of(
+        self, text: NDArray[np.uint8], offsets: NDArray[np.int64], codes: NDArray[np.int32], seed: np.uint64
+    ) -> Words:
         indptr = np.empty(len(offsets) + 1, np.int64)  # one text more, without words: where it is missing
         keys = np.empty((int(offsets[-1] - offsets[0]) + len(offsets)) // 2 + 1, np.uint64)
         indptr[-1] = words_of_texts(text, offsets, letters(), seed, indptr, keys, _NO_SPANS)
@@ -249,10 +300,6 @@ class Encoder:
         return pa.DictionaryArray.from_arrays(coded.indices, as_text(coded.dictionary).cast(pa.string()))
 
 
-def buckets_of(signal: Signal, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The bucket of each number; anything where it is missing."""
-    if isinstance(signal, Number) and isinstance(signal.buckets, tuple):
-        return np.searchsorted(np.array(signal.buckets), numbers, side="right").astype(np.int64)
-    out = np.empty(len(numbers), np.int64)
-    log_buckets(numbers, out)
-    return out
+def _bytes_of(text: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    encoded = text.encode("utf-8", "surrogatepass")
+    return np.frombuffer(encoded or b"\0", np.uint8), np.array([0, len(encoded)])

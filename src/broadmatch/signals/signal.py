@@ -1,5 +1,6 @@
 """The kinds of signals: how a column becomes features."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def _edges(buckets: object) -> str | tuple[float, ...] | None:
         return None if buckets is None else "log"
     if isinstance(buckets, Sequence) and not isinstance(buckets, str) and len(buckets):
         numbers = [b for b in buckets if isinstance(b, int | float) and not isinstance(b, bool) and math.isfinite(b)]
-        if len(numbers) == len(buckets) and all(a < b for a, b in zip(numbers, numbers[1:], strict=False)):
+        if len(numbers) == len(buckets) and all(a < b for a, b in itertools.pairwise(numbers)):
             return tuple(float(b) for b in numbers)
     raise BadInput(f'buckets must be "log" or a list of rising numbers such as [0, 1, 5], but they are {buckets!r}.')
 

@@ -1,0 +1,107 @@
+"""One impression, given as a mapping, to its features: the way of a server, without Arrow."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data.events import microseconds
+from broadmatch.errors import BadInput, BadParameter
+from broadmatch.kernels.signals import keys_of_joined, keys_of_texts, log_buckets
+from broadmatch.signals.columns import formatted, moment_of, number_of, number_text
+from broadmatch.signals.signal import Categorical, Hour, Number, Signal, Weekday
+
+HOUR = 3_600_000_000
+"""Microseconds of an hour."""
+_PLAIN = frozenset((int, str))
+
+
+class Singles:
+    """The signals that give one feature to each row, for one row at a time: values to text, all texts to one kernel."""
+
+    def __init__(
+        self, signals: Sequence[Signal], seeds: Sequence[np.uint64], time: str | None, format: str | None
+    ) -> None:
+        self._columns = [signal.column for signal in signals]
+        self._signals = None if all(isinstance(signal, Categorical) for signal in signals) else list(signals)
+        self._seeds = np.array(seeds, np.uint64)
+        self._time, self._format = time, format
+
+    def keys(self, row: Mapping[str, Any], out: NDArray[np.uint64]) -> None:
+        """Write the keys of a row: those of the signals, and of 1 for the last seed, which is the constant's."""
+        values = [row.get(column) for column in self._columns]
+        if self._signals is not None:
+            values = [self._text(signal, value) for signal, value in zip(self._signals, values, strict=True)]
+        elif not _PLAIN.issuperset(map(type, values)):
+            values = [category_text(value) for value in values]
+        values.append("1")
+        joined = "\0".join(map(str, values)).encode("utf-8", "surrogatepass")
+        if keys_of_joined(np.frombuffer(joined, np.uint8), self._seeds, out) != len(values):
+            self._one_by_one(values, out)
+
+    def _one_by_one(self, values: list[Any], out: NDArray[np.uint64]) -> None:
+        """Where a value has the very byte that stands between two."""
+        for i, value in enumerate(values):
+            text = str(value).encode("utf-8", "surrogatepass")
+            keys_of_texts(
+                np.frombuffer(text or b"\0", np.uint8), np.array([0, len(text)]), self._seeds[i], out[i : i + 1]
+            )
+
+    def _text(self, signal: Signal, value: Any) -> str:
+        """What a column of texts would have to hold for the same feature; empty if it is missing."""
+        if isinstance(signal, Number):
+            x = one_number(signal.column, value)
+            return "" if math.isnan(x) else str(buckets_of(signal, np.array([x]))[0])
+        if isinstance(signal, Hour | Weekday):
+            time = self._moment(signal.column, value)
+            if time is None:
+                return ""
+            return str(time // HOUR % 24 if isinstance(signal, Hour) else (time // (24 * HOUR) + 3) % 7)
+        return category_text(value)
+
+    def _moment(self, column: str, value: Any) -> int | None:
+        try:
+            if value is None or value != value:
+                return None
+            if column == self._time and self._format is not None:
+                return formatted(str(value), self._format)
+            if isinstance(value, np.generic):
+                value = value.item()
+            return moment_of(value.strip()) if isinstance(value, str) else microseconds(value)
+        except (ValueError, OverflowError, BadParameter) as error:
+            raise BadInput(f"The time in {column} cannot be read: {value!r}; give ISO text or seconds.") from error
+
+
+def category_text(value: Any) -> str:
+    """A category of any type as text whose key is that of the value."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "1" if value else "0"
+    if isinstance(value, float | np.floating):
+        return number_text(value) or ""
+    return str(value)
+
+
+def one_number(column: str, value: Any) -> float:
+    """A number of one row, NaN if it is missing."""
+    try:
+        if isinstance(value, str):
+            value = number_of(value.strip() or "nan")
+        found = math.nan if value is None else float(value)
+    except (ValueError, TypeError, OverflowError):
+        found = math.inf
+    if math.isinf(found):
+        raise BadInput(f"{column} is no finite number: {value!r}; leave it out where it is not known.")
+    return found
+
+
+def buckets_of(signal: Number, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The bucket of each number; anything where it is missing."""
+    if isinstance(signal.buckets, tuple):
+        return np.searchsorted(np.array(signal.buckets), numbers, side="right").astype(np.int64)
+    out = np.empty(len(numbers), np.int64)
+    log_buckets(numbers, out)
+    return out
