@@ -30,7 +30,7 @@ class Bloom(Parameters):
     """Take a feature once it was seen more than n times, as counted in two rolling Bloom filters.
 
     When a filter has counted `span` keys, the older one is cleared and takes over: a feature that is not seen n times
-    within the last one or two spans begins anew. The filters take `8 · span` bytes in all.
+    within the last one or two spans begins anew. The filters take `8 · span` bytes in all, or the next power of two.
     """
 
     rules: ClassVar[Mapping[str, Rule]] = {"n": Whole(1, FULL - 1), "span": Whole(1024, 1 << 32)}

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.artifacts import State, save
+from broadmatch.ctr.checks import check_impressions
 from broadmatch.ctr.inclusion import Bloom, Inclusion, Poisson, empty_filters, facts_of, inclusion_from, kind_and_chance
 from broadmatch.ctr.serving import ServingModel, sigmoids
 from broadmatch.ctr.table import ENCODINGS, FeatureTable
 from broadmatch.data import Impressions
-from broadmatch.errors import BadArtifact, BadInput, BadParameter
+from broadmatch.errors import BadArtifact, BadParameter
 from broadmatch.kernels.click_learners import (
     BLOCK,
     COUNTS,
@@ -25,7 +26,7 @@ from broadmatch.kernels.click_learners import (
     score_rows,
     weights_and_rates,
 )
-from broadmatch.kernels.click_table import STEP, add_missing, find_all
+from broadmatch.kernels.click_table import STEP, USED, add_missing, find_all
 from broadmatch.params import Number, OneOf, Parameters, Rule, Whole
 
 RATES = {"gradients": GRADIENTS, "counts": COUNTS, "global": GLOBAL}
@@ -75,8 +76,9 @@ class ClickLearner(Parameters):
             raise BadParameter(f"inclusion must be None, Poisson(p) or Bloom(n), but it is {inclusion!r}.")
         self.table = FeatureTable(self.encoding, 3 if self.rates == "counts" else 2)
         self._filters, self._rolling = empty_filters(self.inclusion)
-        self._streams = np.array([self.seed, self.seed + (1 << 63)], np.uint64)
+        self._streams = np.array([int(self.seed), int(self.seed) + (1 << 63)], np.uint64)
         self._gate = _Gate()
+        self._counting = threading.Lock()
 
     @property
     def n_features(self) -> int:
@@ -99,7 +101,7 @@ class ClickLearner(Parameters):
 
     def learn_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """Learn from each impression in turn, and give its probability as it was before that (progressive)."""
-        _check(impressions, labelled=True)
+        check_impressions(impressions, labelled=True)
         out = np.empty(impressions.n_rows)
         row, table = np.int64(0), self.table
         kind, chance = kind_and_chance(self.inclusion)
@@ -141,7 +143,7 @@ class ClickLearner(Parameters):
 
         Updates that meet may be lost, so two runs do not give the same bits (Recht et al., Hogwild, 2011).
         """
-        _check(impressions, labelled=True)
+        check_impressions(impressions, labelled=True)
         out = np.empty(impressions.n_rows)
         for row in range(0, impressions.n_rows, _SHARED_BLOCK):
             stop = min(row + _SHARED_BLOCK, impressions.n_rows)
@@ -153,11 +155,12 @@ class ClickLearner(Parameters):
                     continue
             with self._gate.alone():
                 self.table.reserve(len(self.table) + b - a)
-                find_all(self.table.words, impressions.keys, a, b, slots)
+                words = self.table.words
+                find_all(words, impressions.keys, a, b, slots)
                 self._add(impressions, a, b, slots)
             with self._gate.passing():
-                # The table may have grown in between, and then every slot is another one.
-                find_all(self.table.words, impressions.keys, a, b, slots)
+                if self.table.words is not words:  # it has grown in between, and every slot is another one
+                    find_all(self.table.words, impressions.keys, a, b, slots)
                 self._learn_block(impressions, row, stop, slots, out)
         return out
 
@@ -184,7 +187,9 @@ class ClickLearner(Parameters):
         """What serving needs: the coefficients that are not 0 and, for the uncertainty, every feature's rate."""
         keys, weights, rates = self.weights()
         kept = np.ones(len(keys), bool) if uncertainty else weights != 0
-        return ServingModel.of(keys[kept], weights[kept], rates[kept], self.alpha / self.beta if self.beta else np.inf)
+        unseen, unseen_rate = np.empty(1), np.empty(1)
+        weights_and_rates(self.table.cells, self.table.first, np.full(1, -1), *self._shape(), unseen, unseen_rate)
+        return ServingModel.of(keys[kept], weights[kept], rates[kept], float(unseen_rate[0]))
 
     def to_state(self) -> State:
         """Everything that the learner knows; the same whatever batches it came in."""
@@ -192,10 +197,10 @@ class ClickLearner(Parameters):
         arrays = {
             "keys": keys,
             "numbers": self.table.cells[slots, self.table.first :],
-            "state": self.table.state,
-            "streams": self._streams,
-            "filters": self._filters,
-            "rolling": self._rolling,
+            "state": self.table.state.copy(),
+            "streams": self._streams.copy(),
+            "filters": self._filters.copy(),
+            "rolling": self._rolling.copy(),
         }
         params = {name: getattr(self, name) for name in self.rules}
         return State(self.kind, params, arrays, {"inclusion": facts_of(self.inclusion)})
@@ -204,10 +209,17 @@ class ClickLearner(Parameters):
     def from_state(cls, state: State) -> Self:
         """Restore a learner; it goes on as if it had never stopped."""
         learner = cls(**state.params, inclusion=inclusion_from(state.facts["inclusion"]))
+        fresh = learner.to_state().arrays
         keys, numbers = state.arrays["keys"], state.arrays["numbers"]
-        if numbers.shape != (len(keys), learner.table.cells.shape[1] - learner.table.first) or not np.all(
-            keys[:-1] < keys[1:]
-        ):
+        fits = (
+            all(state.arrays[name].dtype == fresh[name].dtype for name in fresh)
+            and all(state.arrays[name].shape == fresh[name].shape for name in fresh if name not in ("keys", "numbers"))
+            and numbers.shape == (len(keys), fresh["numbers"].shape[1])
+            and bool(np.all(keys[:-1] < keys[1:]))
+            and not (len(keys) and keys[0] == 0)
+            and int(state.arrays["state"][USED]) == len(keys)
+        )
+        if not fits:
             raise BadArtifact(f"The saved {cls.kind} is damaged: its keys and numbers do not fit; train it again.")
         learner.table.fill(keys, numbers)
         learner.table.state[:] = state.arrays["state"]
@@ -221,7 +233,7 @@ class ClickLearner(Parameters):
         save(self, path)
 
     def _scores(self, impressions: Impressions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        _check(impressions)
+        check_impressions(impressions)
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
         table = self.table
         score_rows(
@@ -243,14 +255,15 @@ class ClickLearner(Parameters):
         indptr, _, values, _, clicked, weight = impressions
         base = int(indptr[row])
         table = self.table
+        state = table.state.copy()  # each thread counts its own examples, for counts that meet may be lost
         # Each thread rounds with a stream of its own: one for all would be drawn from twice at once.
-        stream = np.array(
-            [self._streams[0] ^ np.uint64(table.state[STEP]) ^ np.uint64(threading.get_ident())], np.uint64
-        )
+        stream = np.array([self._streams[0] ^ np.uint64(state[STEP]) ^ np.uint64(threading.get_ident())], np.uint64)
         learn_block(
             table.cells, table.first, slots, base, indptr, values, clicked, weight, row, stop, out,
-            *self._update(), table.state, stream,
+            *self._update(), state, stream,
         )  # fmt: skip
+        with self._counting:
+            table.state[STEP] += stop - row
 
     def _add(self, impressions: Impressions, a: int, b: int, slots: NDArray[np.int64]) -> None:
         add_missing(
@@ -322,28 +335,6 @@ def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any) -> Impressions:
     given = np.empty(0, np.float32) if values is None else np.asarray(values, np.float32)
     indptr = np.array([0, len(keys)], np.int64)
     return Impressions(indptr, keys, given, np.empty(0, np.int16), np.empty(0, np.float32), np.empty(0, np.float32))
-
-
-def _check(impressions: Impressions, labelled: bool = False) -> None:
-    """Refuse what the kernels cannot take."""
-    n, indptr, keys = impressions.n_rows, impressions.indptr, impressions.keys
-    if indptr[0] != 0 or indptr[-1] != len(keys) or (indptr[1:] < indptr[:-1]).any():
-        raise BadInput("The indptr of the impressions must rise from 0 to the number of keys.")
-    if len(keys) and keys.min() == 0:
-        raise BadInput("0 is no key of a feature; make keys with broadmatch.signals.")
-    if len(impressions.values) not in (0, len(keys)):
-        raise BadInput(f"There are {len(keys)} keys but {len(impressions.values)} values; give one each, or none.")
-    if not np.isfinite(impressions.values).all():
-        raise BadInput("The value of a feature is not a finite number; leave such features out.")
-    if not labelled:
-        return
-    clicked, weight = impressions.clicked, impressions.weight
-    if len(clicked) != n or len(weight) != n:
-        raise BadInput(f"{n} impressions need as many labels and weights, not {len(clicked)} and {len(weight)}.")
-    if not ((clicked == 0) | (clicked == 1)).all():
-        raise BadInput("An impression to learn from must be clicked (1) or not (0); others can only be predicted.")
-    if not ((weight >= 0) & np.isfinite(weight)).all():
-        raise BadInput("The weight of an impression must be a finite number of at least 0.")
 
 
 def _most_features(indptr: NDArray[np.int64], row: int) -> int:

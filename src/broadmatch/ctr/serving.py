@@ -1,6 +1,5 @@
 """The model as it serves: coefficients and rates in 16 bytes a feature, opened from disk without reading it all."""
 
-import math
 import os
 from collections.abc import Sequence
 from typing import Any, Self
@@ -9,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.artifacts import State, save
+from broadmatch.ctr.checks import check_impressions
 from broadmatch.ctr.table import FeatureTable
 from broadmatch.data import Impressions
 from broadmatch.errors import BadArtifact, BadInput
-from broadmatch.kernels.click_table import serve_one, serve_rows
+from broadmatch.kernels.click_learners import sigmoid, sigmoid_all
+from broadmatch.kernels.click_table import serve_one, serve_rows, used_slots
 
 _PLAIN: NDArray[np.float32] = np.empty(0, np.float32)
 
@@ -49,20 +50,27 @@ class ServingModel:
 
     def predict_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """The click probability of each impression."""
-        return sigmoids(self._serve(impressions.indptr, impressions.keys, impressions.values)[0])
+        return sigmoids(self._serve(impressions)[0])
 
     def uncertainty_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """u(x) of each impression, in log-odds (§6)."""
-        return self._serve(impressions.indptr, impressions.keys, impressions.values)[1]
+        return self._serve(impressions)[1]
 
     def predict_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
         """The click probability of one impression, given the keys of its features."""
-        score, _ = self._one(keys, values)
-        return 1.0 / (1.0 + math.exp(-score)) if score > -700.0 else 0.0
+        return sigmoid(self._one(keys, values)[0])
 
     def uncertainty_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
         """u(x) of one impression."""
         return self._one(keys, values)[1]
+
+    def items(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
+        """Every feature's key, ascending, with its coefficient and its learning rate."""
+        keys, slots = np.empty(self.n_features, np.uint64), np.empty(self.n_features, np.int64)
+        used_slots(self.words, keys, slots)
+        order = np.argsort(keys)
+        cells = self.cells[slots[order], 2:].astype(np.float64)
+        return keys[order], cells[:, 0], cells[:, 1]
 
     def to_state(self) -> State:
         """The table as it lies in memory, so that it opens memory-mapped."""
@@ -75,7 +83,7 @@ class ServingModel:
         n = len(cells)
         if cells.dtype != np.float32 or cells.ndim != 2 or cells.shape[1] != 4 or n & (n - 1) or not n:
             raise BadArtifact("The saved serving model is damaged: its table has another shape; train it again.")
-        if state.facts["n_features"] >= n:  # a table without an empty slot would be searched for ever
+        if state.facts["n_features"] >= n or not _has_room(cells):
             raise BadArtifact("The saved serving model is damaged: its table is full; train it again.")
         return cls(cells, float(state.facts["unseen"]), int(state.facts["n_features"]))
 
@@ -90,14 +98,21 @@ class ServingModel:
             raise BadInput(f"There are {len(keys)} keys but {len(given)} values; give one each, or none.")
         return serve_one(self.words, self.cells, keys, given, 0, len(keys), self.unseen)
 
-    def _serve(
-        self, indptr: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        scores, spread = np.empty(len(indptr) - 1), np.empty(len(indptr) - 1)
+    def _serve(self, impressions: Impressions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        check_impressions(impressions)
+        indptr, keys, values = impressions[:3]
+        scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
         serve_rows(self.words, self.cells, indptr, keys, values, self.unseen, scores, spread)
         return scores, spread
 
 
 def sigmoids(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 / (1 + e^−score), without overflow."""
-    return 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
+    out = np.empty(len(scores))
+    sigmoid_all(scores, out)
+    return out
+
+
+def _has_room(cells: NDArray[np.float32]) -> bool:
+    """Whether a slot is empty; a table without one would be searched for ever. Reads no more than it must."""
+    return any(not cells[a : a + 1024, :2].view(np.uint32).any(axis=1).all() for a in range(0, len(cells), 1024))

@@ -27,6 +27,7 @@ class FeatureTable:
         dtype = np.dtype(ENCODINGS[encoding])
         self.encoding = encoding
         self.first = 8 // dtype.itemsize
+        n_values += n_values % max(1, 4 // dtype.itemsize)  # records are whole numbers of 32 bits
         self.state: NDArray[np.int64] = np.zeros(2, np.int64)
         self.cells: NDArray[np.generic] = np.zeros((capacity, self.first + n_values), dtype)
         self.words: NDArray[np.uint32] = self.cells.view(np.uint32)

@@ -34,7 +34,8 @@ BLOCK = 64
 @kernel
 def q213(value: float, chance: float) -> np.int64:
     """floor(2¹³ value + R), R uniform in [0, 1), clipped to [−4, 4) (equation 3); `chance` is R."""
-    return np.int64(min(32767.0, max(-32768.0, math.floor(8192.0 * value + chance))))
+    # Clipped before it is floored: the floor of a huge number does not fit into 64 bits.
+    return np.int64(math.floor(min(32767.0, max(-32768.0, 8192.0 * value)) + chance))
 
 
 @kernel
@@ -69,6 +70,12 @@ def variance(rates: int, counted: float, clicks: float) -> float:
 
 
 @kernel
+def learning_rate(root: float, alpha: float, beta: float) -> float:
+    """η = α / (β + √n), `root` = √n; 0 where β = 0 and nothing was seen yet from which a rate could come."""
+    return alpha / (beta + root) if beta + root > 0.0 else 0.0
+
+
+@kernel
 def coefficient(learner: int, kept: float, root: float, alpha: float, beta: float, l1: float, l2: float) -> float:
     """The weight w of a coordinate from what is kept of it, `root` = √n.
 
@@ -76,9 +83,10 @@ def coefficient(learner: int, kept: float, root: float, alpha: float, beta: floa
     """
     if learner >= FOBOS:
         return kept
-    if abs(kept) <= l1:
+    curvature = (beta + root) / alpha + l2
+    if abs(kept) <= l1 or curvature == 0.0:
         return 0.0
-    return -(kept - math.copysign(l1, kept)) / ((beta + root) / alpha + l2)
+    return -(kept - math.copysign(l1, kept)) / curvature
 
 
 @kernel
@@ -103,7 +111,7 @@ def updated(
         return kept + (g - (new_root - root) / alpha * w)
     if learner == RDA:
         return kept + g
-    rate = alpha / (beta + new_root)
+    rate = learning_rate(new_root, alpha, beta)
     if learner == OGD:
         return w - rate * (g + l2 * w)
     half = w - rate * g
@@ -114,6 +122,13 @@ def updated(
 def sigmoid(score: float) -> float:
     """1 / (1 + e^−score)."""
     return 1.0 / (1.0 + math.exp(-score))
+
+
+@kernel
+def sigmoid_all(scores: F64, out: F64) -> None:
+    """`sigmoid` of each score: the same function, so that one call and a batch agree bit for bit."""
+    for i in range(len(scores)):
+        out[i] = sigmoid(scores[i])
 
 
 @kernel
@@ -146,6 +161,7 @@ def learn_block(
     """
     # Only numbers, never arrays, go to the functions of the inner loops: an array costs two atomic operations a call.
     narrow = cells.itemsize == 2
+    most = 3e38 if cells.itemsize == 4 else math.inf  # what float32 still holds; beyond it ∞ − ∞ would come of it
     at = first + 1
     random = stream[0]
     longest = 0
@@ -215,6 +231,7 @@ def learn_block(
                     cells[slot, at + 1] = code
                     clicks = small_float(code)
             else:
+                n, clicks = min(n, most), min(clicks, most)
                 cells[slot, at] = n
                 if rates == COUNTS:
                     cells[slot, at + 1] = clicks
@@ -222,9 +239,11 @@ def learn_block(
             z = updated(learner, kept[j - a], weights[j - a], g, roots[j - a], new_root, alpha, beta, l1, l2)
             if narrow:
                 random += STRIDE
-                cells[slot, first] = q213(z * alpha / (beta + new_root) if learner <= RDA else z, unit(random))
+                if learner <= RDA:
+                    z *= learning_rate(new_root, alpha, beta)
+                cells[slot, first] = q213(z, unit(random))
             else:
-                cells[slot, first] = z
+                cells[slot, first] = min(most, max(-most, z))
     stream[0] = random
 
 
@@ -295,12 +314,16 @@ def weights_and_rates(
     weights: F64,
     spread: F64,
 ) -> None:
-    """The coefficient w and the learning rate η = α / (β + √n) of the features in `slots`; 0 and α / β where −1."""
+    """The coefficient w and the learning rate η = α / (β + √n) of the features in `slots`; w = n = 0 where −1.
+
+    With GLOBAL every feature has the rate α / (β + √t) of the examples so far.
+    """
     narrow = cells.itemsize == 2
+    shared = math.sqrt(step) if rates == GLOBAL else 0.0
     for i in range(len(slots)):
         slot = slots[i]
         if slot < 0:
-            weights[i], spread[i] = 0.0, alpha / beta if beta > 0.0 else math.inf
+            weights[i], spread[i] = 0.0, alpha / (beta + shared) if beta + shared > 0.0 else math.inf
             continue
         z, n, clicks = float(cells[slot, first]), float(cells[slot, first + 1]), 0.0
         if rates == COUNTS:
@@ -314,6 +337,8 @@ def weights_and_rates(
         if narrow:
             z *= 2.0**-13 * (beta + root) / alpha if learner <= RDA else 2.0**-13
         weights[i] = coefficient(learner, z, root, alpha, beta, l1, l2)
+        if rates == GLOBAL:
+            root = shared
         spread[i] = alpha / (beta + root) if beta + root > 0.0 else math.inf
 
 
