@@ -10,7 +10,7 @@ import broadmatch
 from broadmatch.ctr import SlicedCalibration
 from broadmatch.ctr.slice_table import SliceTable, bits_of_column
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.kernels.hashing import MISSING
+from broadmatch.kernels.hashing import MISSING, key_of
 from tests.reference import calibration as reference
 
 KINDS = pytest.mark.parametrize("kind", ["poisson", "isotonic"])
@@ -114,6 +114,26 @@ def test_a_shape_of_its_own_is_the_regression_on_the_parents_output_and_pseudo_c
         shift, k = reference.power(w + more, c + more * level * q, q)
         np.testing.assert_allclose(calibration._maps["exponent"][slot], k * whole.exponent, rtol=1e-4)
         np.testing.assert_allclose(calibration._maps["log_factor"][slot], shift + k * whole.log_factor, rtol=1e-4)
+
+
+def test_an_isotonic_slice_is_the_regression_on_its_bins_and_pseudo_clicks():
+    from sklearn.isotonic import IsotonicRegression
+
+    p, clicked, slices, _ = traffic()
+    calibration = fitted(p, clicked, {"country": slices["country"]}, kind="isotonic", strength=30, min_clicks=20)
+    grid = np.linspace(0, 1, 200)
+    for slot in range(1, 4):
+        w, c, wp = calibration._sums.values[slot][calibration._sums.values[slot][:, 0] > 0].T
+        q = calibration.whole.apply(wp / w)
+        level = reference.slice_factor(c.sum(), (w * q).sum(), 30)
+        more = w * 30 / (level * w * q).sum()
+        weight, clicks = w + more, c + more * level * q
+        expected = np.maximum(level * w * q, weight * 0.1 * clicks.sum() / weight.sum())
+        weight, clicks, predicted = np.array(reference.groups(weight, clicks, weight * wp / w, expected, 20)).T
+        peer = IsotonicRegression(out_of_bounds="clip").fit(predicted / weight, clicks / weight, sample_weight=weight)
+        name = next(c for c in ("C0", "C1", "C2") if calibration._slices.keys[slot] == key_of("country", c))
+        out = calibration.apply(grid, {"country": [name] * len(grid)})
+        np.testing.assert_allclose(out, peer.predict(grid), atol=1e-9)
 
 
 @KINDS
