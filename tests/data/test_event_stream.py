@@ -260,6 +260,26 @@ def test_a_position_about_other_files_is_refused(tmp_path):
         Position.from_json({"files": {"a": {}}})
 
 
+def test_a_packed_file_that_is_cut_off_gives_its_rows_and_then_an_error(tmp_path):
+    text = "n\n" + "".join(f"{i * 2654435761 % 10**9}\n" for i in range(300_000))
+    write(tmp_path / "a.csv.gz", gzip.compress(text.encode())[:-1000])
+    given = iter(EventStream(tmp_path / "a.csv.gz", batch_rows=1000))
+    assert len(next(given)) == 1000
+    with pytest.raises(BadInput, match=r"a\.csv\.gz is truncated or damaged gzip"):
+        list(given)
+
+
+def test_files_that_are_done_are_not_opened_again(tmp_path, monkeypatch):
+    write(tmp_path / "a.csv.gz", gzip.compress(LINES.encode()))
+    write(tmp_path / "b.csv", LINES)
+    parquet.write_table(pa.table({"user": ["dee"], "ad": ["9"], "clicked": ["0"]}), tmp_path / "c.parquet")
+    *_, last = EventStream(tmp_path)
+    stream = EventStream(tmp_path, start=last.end)
+    monkeypatch.setattr("broadmatch.data.event_text.TextLog.pieces", None)
+    monkeypatch.setattr("broadmatch.data.event_parquet.ParquetLog.pieces", None)
+    assert list(stream) == []
+
+
 # A folder that grows
 
 

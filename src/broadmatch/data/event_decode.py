@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.errors import BadInput
 from broadmatch.kernels.csv_records import BROKEN_QUOTES, FINE, NEVER, TOO_FEW, TOO_MANY
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def fields(
         ),
     )
     if table.num_rows != n:
-        raise BadInput(f"A block of {n:,} lines was read as {table.num_rows:,} rows; check quotes and line ends in it.")
+        raise ValueError(f"{n:,} records were read as {table.num_rows:,} rows")
     return pa.record_batch([_whole(column.dictionary_encode()) for column in table.columns], names=list(wanted))
 
 

@@ -25,6 +25,10 @@ class ParquetLog:
         self.columns: tuple[str, ...] = tuple(schema.names)
         self._texts = [f.name for f in schema if _is_text(f.type)]
 
+    def done(self, mark: Mark) -> bool:
+        """Whether there is nothing after `mark`."""
+        return bool(mark.rows == self.metadata.num_rows)
+
     def pieces(
         self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
     ) -> Iterator["ParquetPiece"]:

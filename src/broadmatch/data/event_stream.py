@@ -78,8 +78,11 @@ class EventStream:
         marks = dict(self._start.files)
         while True:
             for name, one in list(self._logs.items()):
+                start = marks.get(name, Mark())
+                if one.done(start):
+                    continue
                 before = {other: mark for other, mark in marks.items() if other != name}
-                for piece in one.pieces(marks.get(name, Mark()), before, self.wanted, self.batch_rows):
+                for piece in one.pieces(start, before, self.wanted, self.batch_rows):
                     yield piece
                     marks[name] = piece.mark
                     if self._stopped.is_set():

@@ -147,14 +147,18 @@ class TextLog:
             raise BadInput(f"{self.path} does not begin with JSON lines, one object a line.")
         return tuple(keys)
 
+    def done(self, mark: Mark) -> bool:
+        """Whether there is nothing after `mark`."""
+        if self._stream is not None:
+            return False
+        if not self.path.exists():
+            raise MissingFile(f"{self.path} is gone; bring it back.")
+        return mark.whole and (self._packed or self.path.stat().st_size == mark.offset)
+
     def pieces(
         self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
     ) -> Iterator["TextPiece"]:
         """The pieces that are not done yet; of a file that is followed, only whole lines."""
-        if self._stream is None and not self.path.exists():
-            raise MissingFile(f"{self.path} is gone; bring it back.")
-        if mark.whole and self._stream is None and (self._packed or self.path.stat().st_size == mark.offset):
-            return
         mark = mark if mark.offset else Mark(0, self.data_offset, self.data_line)
         with self._open(mark) as source:
             records = _Records(source, self, mark, final=not self.follow)
@@ -328,7 +332,11 @@ class TextPiece:
             table = decode.json_lines(text, starts, ends, codes, self.wanted)
         else:
             decode.mark_repeated(text, starts, ends, codes, self.log.header)
-            table = decode.fields(text, starts, ends, codes, self.log.columns, self.wanted, self.log.dialect[:2])
+            try:
+                table = decode.fields(text, starts, ends, codes, self.log.columns, self.wanted, self.log.dialect[:2])
+            except ValueError as error:
+                place = f"{self.file}, lines {int(lines[0]) + 1:,} to {mark.line:,}"
+                raise BadInput(f"{place}: these cannot be split into fields ({error}); check their quotes.") from error
         for i in np.flatnonzero(codes).tolist():
             if codes[i] != decode.BLANK:
                 row = text[starts[i] : ends[i]].decode("utf-8", "replace").rstrip("\r\n")
