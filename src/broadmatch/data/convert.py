@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data.csr import CSR
@@ -48,6 +47,8 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
 
 
 def _as_csr(given: Any, what: str) -> CSR:
+    import scipy.sparse as sp
+
     if isinstance(given, CSR):
         check_structure(given, what)
         if given.data.all():
@@ -117,6 +118,8 @@ def _as_numpy(given: Any, what: str) -> Any:
 
 def _label_lists(Y: Any) -> list[Sequence[Any]] | None:
     """The rows of Y as lists of names, if that is what Y is."""
+    import scipy.sparse as sp
+
     if sp.issparse(Y) or isinstance(Y, CSR):
         return None
     if hasattr(Y, "to_pylist") and not hasattr(Y, "column_names"):

@@ -1,12 +1,14 @@
 """The sparse rows that every kernel sees: int64 `indptr`, int32 sorted `indices`, float32 `data`, no stored zeros."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp  # at run time only where it is used: click models do without
 
 _MOST_COLUMNS = 2**31 - 1
 
@@ -48,13 +50,17 @@ class CSR(NamedTuple):
         where = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], lengths)
         return CSR(indptr, self.indices[where], self.data[where], self.n_cols)
 
-    def to_scipy(self) -> sp.csr_matrix:
+    def to_scipy(self) -> "sp.csr_matrix":
         """The same arrays as a scipy matrix (scipy may shorten `indptr` to 32 bits)."""
+        import scipy.sparse as sp
+
         return sp.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape)
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> "CSR":
         """Take a scipy matrix of any format; only what has to be copied is copied."""
+        import scipy.sparse as sp
+
         rows = sp.csr_matrix(matrix)
         if rows.shape[1] > _MOST_COLUMNS:
             raise BadInput(f"The matrix has {rows.shape[1]:,} columns; at most {_MOST_COLUMNS:,} are possible.")

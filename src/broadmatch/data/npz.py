@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
@@ -82,6 +81,8 @@ def read_label_names(path: Path, n_labels: int) -> Names | None:
 
 def write(X: CSR, Y: CSR, path: Path, labels_path: Path | None) -> None:
     """Write X as `X….npz` and Y as `Y….npz` beside it, or as `labels_path`."""
+    import scipy.sparse as sp
+
     for matrix, file in ((X, path), (Y, labels_path or partner(path))):
         with replacing_file(file) as out:
             sp.save_npz(out, matrix.to_scipy())
@@ -89,6 +90,8 @@ def write(X: CSR, Y: CSR, path: Path, labels_path: Path | None) -> None:
 
 def _load(path: Path) -> dict[str, Any]:
     """The arrays of a file by name; a scipy matrix is called `matrix`."""
+    import scipy.sparse as sp
+
     if not path.is_file():
         raise MissingFile(f"There is no file {path}.")
     try:

@@ -3,10 +3,12 @@
 import json
 import logging
 import os
+import threading
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from broadmatch.errors import CannotWrite, TooManyBadRows
 
@@ -18,7 +20,7 @@ class Rejects:
     """Where bad rows go: JSON lines of source, line, reason and the row itself.
 
     Without a `path` the rows are only counted. `max_bad_rows` stops the run as soon as there are more; None
-    stops it, in `finish`, when more rows are bad than good.
+    stops it, in `finish`, when more rows are bad than good. Several threads may add at once.
 
     >>> with Rejects() as rejects:
     ...     rejects.add("log.csv", 7, "the query is empty", ",page1,3")
@@ -33,19 +35,33 @@ class Rejects:
         self.reasons: Counter[str] = Counter()
         self._first = ""
         self._out: IO[str] | None = None
+        self._lock = threading.Lock()
 
     def add(self, source: str, line: int | None, reason: str, row: str = "", count: int = 1) -> None:
         """Take one bad row (or `count` alike), and raise `TooManyBadRows` past the limit."""
-        place = source if line is None else f"{source}, line {line}"
-        self._first = self._first or f"{place}: {reason}" + (f" ({row[:_SHOWN]!r})" if row else "")
-        self.count += count
-        self.reasons[reason] += count
-        if self.path is not None:
-            self._write(json.dumps({"source": source, "line": line, "reason": reason, "row": row}, ensure_ascii=False))
-        if self.max_bad_rows is not None and self.count > self.max_bad_rows:
-            raise TooManyBadRows(
-                f"More than {self.max_bad_rows:,} bad rows; the first is {self._first}. {self._advice()}"
-            )
+        with self._lock:
+            self._add(source, line, reason, row, count)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """What was counted, with the file safely on disk up to here: for `resume` after a crash."""
+        size = 0
+        if self._out is not None:
+            self._out.flush()
+            os.fsync(self._out.fileno())
+            size = self._out.tell()
+        return {"count": self.count, "reasons": dict(self.reasons), "first": self._first, "bytes": size}
+
+    def resume(self, checkpoint: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint: what the file got after it is cut off, for these rows will come again."""
+        self.count, self._first = int(checkpoint["count"]), str(checkpoint["first"])
+        self.reasons = Counter(checkpoint["reasons"])
+        if self.path is not None and self.path.exists():
+            try:
+                self._out = self.path.open("r+", encoding="utf-8", errors="surrogatepass")
+                self._out.truncate(int(checkpoint["bytes"]))
+                self._out.seek(0, os.SEEK_END)
+            except OSError as error:
+                raise CannotWrite(f"Cannot write the rejects file {self.path}: {error.strerror}.") from error
 
     def finish(self, good: int) -> None:
         """Report what was rejected beside `good` rows, and refuse a source that is mostly rubbish."""
@@ -58,6 +74,18 @@ class Rejects:
         reasons = "; ".join(f"{reason}: {n:,}" for reason, n in self.reasons.most_common(5))
         kept = "" if self.path is None else f", kept in {self.path}"
         log.warning("%s bad rows beside %s good ones (%s)%s.", f"{self.count:,}", f"{good:,}", reasons, kept)
+
+    def _add(self, source: str, line: int | None, reason: str, row: str, count: int) -> None:
+        place = source if line is None else f"{source}, line {line}"
+        self._first = self._first or f"{place}: {reason}" + (f" ({row[:_SHOWN]!r})" if row else "")
+        self.count += count
+        self.reasons[reason] += count
+        if self.path is not None:
+            self._write(json.dumps({"source": source, "line": line, "reason": reason, "row": row}, ensure_ascii=False))
+        if self.max_bad_rows is not None and self.count > self.max_bad_rows:
+            raise TooManyBadRows(
+                f"More than {self.max_bad_rows:,} bad rows; the first is {self._first}. {self._advice()}"
+            )
 
     def _advice(self) -> str:
         kept = "" if self.path is None else f" (the bad rows are in {self.path})"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data.csr import CSR
@@ -127,6 +126,8 @@ def nearest_float32(token: str) -> np.float32:
 
 def tidy(indptr: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float32], n_columns: int) -> CSR:
     """Sort the rows, add up values of the same column, and leave zeros out; nothing is copied if all is well."""
+    import scipy.sparse as sp
+
     return CSR.from_scipy(sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_columns)))
 
 
