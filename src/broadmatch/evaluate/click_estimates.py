@@ -52,7 +52,8 @@ def estimate(
 
 
 def _interval(value: F64, half: F64, relative: F64, relative_half: F64, least: float, most: float) -> Estimates:
-    """Normal intervals; no bound beyond what the metric can be."""
+    """Normal intervals; no bound beyond what the metric can be, and none at all where the spread is not known."""
+    relative_half = np.where(np.isfinite(relative_half), relative_half, np.nan)
     low, high = np.maximum(value - half, least), np.minimum(value + half, most)
     return Estimates(
         value,

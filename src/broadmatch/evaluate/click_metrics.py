@@ -27,7 +27,7 @@ def auc_loss(clicked: Any, probability: Any, weight: Any = None) -> float:
     >>> auc_loss([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.4])
     0.125
     """
-    y, p, w = _checked(clicked, probability, weight)
+    y, p, w = checked(clicked, probability, weight)
     if not (w[y].sum() > 0 and w[~y].sum() > 0):
         return float("nan")
     _, code = np.unique(p, return_inverse=True)
@@ -41,7 +41,7 @@ def log_loss(clicked: Any, probability: Any, weight: Any = None) -> float:
     >>> round(log_loss([0, 1], [0.5, 0.25]), 4)
     1.0397
     """
-    y, p, w = _checked(clicked, probability, weight)
+    y, p, w = checked(clicked, probability, weight)
     return float(np.average(log_losses(y, p), weights=w))
 
 
@@ -51,7 +51,7 @@ def squared_error(clicked: Any, probability: Any, weight: Any = None) -> float:
     >>> squared_error([0, 1], [0.5, 0.5])
     0.25
     """
-    y, p, w = _checked(clicked, probability, weight)
+    y, p, w = checked(clicked, probability, weight)
     return float(np.average((p - y) ** 2, weights=w))
 
 
@@ -65,7 +65,7 @@ def calibration_error(clicked: Any, probability: Any, weight: Any = None, *, n_b
     0.25
     """
     Whole(1).check("n_bins", n_bins)
-    y, p, w = _checked(clicked, probability, weight)
+    y, p, w = checked(clicked, probability, weight)
     _, code = np.unique(p, return_inverse=True)
     mass = np.bincount(code, weights=w)
     middle = np.cumsum(mass) - mass / 2
@@ -79,7 +79,7 @@ def calibration_bias(clicked: Any, probability: Any, weight: Any = None) -> floa
     >>> round(calibration_bias([0, 1], [0.5, 0.6]), 3)
     0.1
     """
-    y, p, w = _checked(clicked, probability, weight)
+    y, p, w = checked(clicked, probability, weight)
     return float(np.dot(w, p) / w[y].sum() - 1) if w[y].sum() > 0 else float("nan")
 
 
@@ -97,7 +97,8 @@ def ranked(score: NDArray[np.uint32]) -> NDArray[np.uint64]:
     return both
 
 
-def _checked(clicked: Any, probability: Any, weight: Any) -> tuple[Flags, F64, F64]:
+def checked(clicked: Any, probability: Any, weight: Any) -> tuple[Flags, F64, F64]:
+    """Give clicked, probability and weight as arrays of one length; `BadInput` names the first bad row."""
     y, p = _column(clicked, "clicked"), _column(probability, "probability")
     w = np.ones(len(y)) if weight is None else _column(weight, "weight")
     if not len(y) == len(p) == len(w):

@@ -16,7 +16,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 _HISTOGRAM_BYTES = 1 << 27
-_MOST_BITS = 10
+_MOST_BITS = 14
 _LEAST_EXPONENT = 24  # probabilities below 2^-24 share the first bin
 
 

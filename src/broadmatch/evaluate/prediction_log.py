@@ -179,7 +179,8 @@ class PredictionLog:
         temporary = part.with_name(f".{part.name}.tmp")
         try:
             # Probabilities hardly repeat: a dictionary of them costs time and saves nothing.
-            pq.write_table(table, temporary, compression="lz4", use_dictionary=["clicked", "weight", *self.slices])
+            repeated = ["clicked", "weight", *self.slices]
+            pq.write_table(table, temporary, compression="lz4", use_dictionary=repeated, write_page_checksum=True)
             with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
             temporary.rename(part)
@@ -211,7 +212,9 @@ def _strings(slices: "Mapping[str, pa.Array]", name: str, n: int) -> "pa.Array":
         column = column.combine_chunks()
     if len(column) != n:
         raise BadInput(f"slices: {name!r} has {len(column):,} rows, but there are {n:,} impressions.")
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    if pa.types.is_dictionary(column.type) and column.dictionary.null_count:  # Parquet has no null among the values
+        column = column.dictionary_decode()
+    coded = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
     return pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), coded.dictionary.cast(pa.string()))
 
 

@@ -100,6 +100,6 @@ def _open(file: Path) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(file)
+        return pq.ParquetFile(file, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise BadInput(f"{file} is not a whole Parquet file: {error}; write or copy it again.") from error

@@ -49,7 +49,9 @@ class ProgressiveReport:
 
         `slicing` "all" is the whole traffic; `bucket_start` and `bucket_end` are null where a row is about the whole
         period; a null `slice` stands for impressions without a value. `relative` and its bounds are percent of the
-        baseline's value. `auc_error` is the most AucLoss can be off by: 0 if exact, null for other metrics.
+        baseline's value; for Bias, of its mean prediction. What cannot be known is null: AucLoss of one class, Bias
+        without a click, the bounds from a single row, a change against 0. `auc_error` is the most AucLoss can be off
+        by: 0 if exact, null for other metrics.
         """
         return self.table
 
@@ -77,8 +79,9 @@ class ProgressiveReport:
     def __str__(self) -> str:
         rows = [["model", "metric", "value", "from", "to", "change", "from", "to"]]
         for r in self.summary():
-            values = [f"{r[name]:.5f}" for name in _NUMBERS[:3]]
-            rows.append([r["model"], r["metric"], *values, *(f"{r[name]:+.3f}" for name in _NUMBERS[3:])])
+            formats = [".5f"] * 3 + ["+.3f"] * 3
+            cells = ["–" if r[n] is None else format(r[n], f) for n, f in zip(_NUMBERS, formats, strict=True)]
+            rows.append([r["model"], r["metric"], *cells])
         widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
         lines = [
             "  ".join([*(row[c].ljust(widths[c]) for c in (0, 1)), *(row[c].rjust(widths[c]) for c in range(2, 8))])
@@ -184,6 +187,9 @@ def _table(measured: Measured, models: Sequence[str]) -> "pa.Table":
             pa.array(codes.astype(np.int32), mask=empty), pa.array([n or "" for n in names], pa.string())
         )
 
+    def known(numbers: NDArray[np.float64]) -> Any:
+        return pa.array(numbers.ravel(), mask=~np.isfinite(numbers.ravel()))
+
     def stamp(after: int) -> Any:
         start = (grouping.bucket_of[order] + after) * (grouping.width or 0)
         return pa.array(spread(start, 0), mask=np.full(errors.size, grouping.width is None)).cast(
@@ -198,11 +204,11 @@ def _table(measured: Measured, models: Sequence[str]) -> "pa.Table":
             "bucket_start": stamp(0),
             "bucket_end": stamp(1),
             "metric": named(spread(np.arange(len(METRICS)), 2), METRICS),
-            **{name: figures[name].ravel() for name in _NUMBERS},
+            **{name: known(figures[name]) for name in _NUMBERS},
             "impressions": spread(counts[order, N].astype(np.int64), 0),
             "clicks": spread(by_class[order, 1, N].astype(np.int64), 0),
             "weight": spread(counts[order, W], 0),
-            "auc_error": pa.array(errors.ravel(), mask=np.isnan(errors.ravel())),
+            "auc_error": known(errors),
         }
     )
 

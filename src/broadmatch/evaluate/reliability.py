@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from broadmatch.evaluate.click_metrics import _checked
+from broadmatch.evaluate.click_metrics import checked
 from broadmatch.evaluate.reliability_plot import plot_reliability
 from broadmatch.params import Whole
 
@@ -74,7 +74,7 @@ def reliability(
     ([0.25, 0.75], 0.0)
     """
     Whole(1).check("n_bins", n_bins)
-    y, p, w = _checked(clicked, probability, weight)
+    y, p, w = checked(clicked, probability, weight)
     distinct, code = np.unique(p, return_inverse=True)
     mass_of_each = np.bincount(code, weights=w)
     middle = np.cumsum(mass_of_each) - mass_of_each / 2
