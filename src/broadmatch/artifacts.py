@@ -33,11 +33,16 @@ _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 
 KINDS = {
     "dataset": "broadmatch.data:Dataset",
+    "feature_names": "broadmatch.signals:FeatureNames",
     "ftrl": "broadmatch.ctr:FTRL",
     "rda": "broadmatch.ctr:RDA",
     "fobos": "broadmatch.ctr:FOBOS",
     "ogd": "broadmatch.ctr:OGD",
     "click_serving": "broadmatch.ctr:ServingModel",
+    "many_models": "broadmatch.ctr:ManyModels",
+    "single_value": "broadmatch.ctr:SingleValue",
+    "click_model": "broadmatch.ctr:ClickModel",
+    "click_training": "broadmatch.ctr.training:ClickTraining",
     "page_vectorizer": "broadmatch.features:PageVectorizer",
     "mlrf": "broadmatch.labels:MLRF",
     "mlrf_tree": "broadmatch.labels.mlrf:Tree",

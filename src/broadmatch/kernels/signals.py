@@ -4,6 +4,8 @@ A row begins at `starts[r]`. Its first places hold one feature of each signal th
 `at[r]` on, belongs to the signals that have any number.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -204,7 +206,7 @@ def log_buckets(numbers: F64, out: I64) -> None:
     for i in range(len(numbers)):
         x = abs(numbers[i])
         if x == x:
-            mantissa, exponent = np.frexp(1.0 + x)  # 1 + |x| = mantissa · 2^exponent, ½ ≤ mantissa < 1
+            mantissa, exponent = math.frexp(1.0 + x)  # 1 + |x| = mantissa · 2^exponent, ½ ≤ mantissa < 1
             bucket = 2 * (np.int64(exponent) - 1) + (1 if 2.0 * mantissa >= _HALF else 0)
             out[i] = -bucket if numbers[i] < 0 else bucket
         else:

@@ -3,6 +3,18 @@
 from broadmatch.signals.description import Description
 from broadmatch.signals.encoder import Encoder
 from broadmatch.signals.example_text import ExampleText
+from broadmatch.signals.feature_names import FeatureNames
 from broadmatch.signals.signal import Categorical, Cross, Hour, Number, Text, Weekday
 
-__all__ = ["Categorical", "Cross", "Description", "Encoder", "ExampleText", "Hour", "Number", "Text", "Weekday"]
+__all__ = [
+    "Categorical",
+    "Cross",
+    "Description",
+    "Encoder",
+    "ExampleText",
+    "FeatureNames",
+    "Hour",
+    "Number",
+    "Text",
+    "Weekday",
+]

@@ -1,12 +1,10 @@
 """From the columns of a log to rows of features, by a description."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from broadmatch.data import Batch, Impressions, Rejects
@@ -19,47 +17,31 @@ from broadmatch.kernels.signals import (
     put_numbers,
     put_words,
 )
-from broadmatch.kernels.words import words_of_texts
 from broadmatch.signals.columns import (
     NO_TIME,
     Source,
     as_text,
     categories,
-    codes_of,
-    compact,
     keys_of,
     put_sources,
-    texts_of,
 )
 from broadmatch.signals.description import Description, derives
-from broadmatch.signals.letters import letters
+from broadmatch.signals.feature_names import FeatureNames
+from broadmatch.signals.naming import Naming
 from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
 from broadmatch.signals.reading import Place, Reader, Reading
 from broadmatch.signals.signal import CONSTANT, Categorical, Cross, Hour, Number, Signal, Text, Weekday
+from broadmatch.signals.words import Words
 
-_NO_SPANS = np.empty(0, np.int64)
 _NO_VALUES = np.empty(0, np.float32)
-
-
-@dataclass
-class Words:
-    """The words of each distinct text, and which text each row has."""
-
-    codes: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    keys: NDArray[np.uint64]
-
-    @property
-    def counts(self) -> NDArray[np.int32]:
-        """How many words each row has."""
-        return np.diff(self.indptr).astype(np.int32)[self.codes]
 
 
 class Encoder:
     """Makes `Batch`es of Arrow record batches, by a description without patterns (see `Description.resolve`).
 
     A row has one feature of each categorical, bucketed or time signal and of each cross of these, the constant, and
-    then the features of the numbers as they are, of the texts and of their crosses.
+    then the features of the numbers as they are, of the texts and of their crosses. `names` is a book that every new
+    feature is entered into.
 
     >>> import pyarrow as pa
     >>> from broadmatch.signals import Categorical, Description, Encoder, Text
@@ -70,8 +52,8 @@ class Encoder:
     ([0, 4, 7], [1.0, 0.0])
     """
 
-    def __init__(self, description: Description) -> None:
-        self.description = description
+    def __init__(self, description: Description, *, names: FeatureNames | None = None) -> None:
+        self.description, self.names = description, names
         self._reader = Reader(description)
         _ = description.columns_needed  # a pattern that is left is an error
         self.signal_names = (*(signal.name for signal in description.signals), CONSTANT)
@@ -111,8 +93,8 @@ class Encoder:
         """The features, label, weight and all else of every good row of an Arrow record batch.
 
         Bad rows go to `rejects`, with `file` and the line: `line` is that of the first row, or one for each row;
-        without it, rows are counted from `first`. Without `rejects`, a bad row is an error. With `labelled=False` nothing is
-        known of clicks, and the columns that no feature needs may be absent.
+        without it, rows are counted from `first`. Without `rejects`, a bad row is an error. With `labelled=False`
+        nothing is known of clicks, and the columns that no feature needs may be absent.
         """
         reading = self._reader.read(table, Place(file, first, line), rejects, labelled)
         description, have = self.description, set(reading.table.schema.names)
@@ -135,7 +117,7 @@ class Encoder:
         >>> from broadmatch.kernels.hashing import key_of
         >>> from broadmatch.signals import Categorical, Description, Encoder
         >>> keys, _ = Encoder(Description(signals=[Categorical("ad")])).encode_one({"ad": 7})
-        >>> keys[0] == key_of("ad", "7")
+        >>> bool(keys[0] == key_of("ad", "7"))
         True
         """
         keys = np.empty(len(self._place), np.uint64)
@@ -151,9 +133,7 @@ class Encoder:
         parts: list[Words | NDArray[np.float32]] = []
         for signal in self._many:
             if isinstance(signal, Text):
-                value = row.get(signal.column)
-                text = "" if value is None else str(value)
-                parts.append(self._words_of(*_bytes_of(text), np.zeros(1, np.int32), self._seeds[signal.name]))
+                parts.append(Words.of_one(row.get(signal.column), self._seeds[signal.name]))
             elif isinstance(signal, Signal):
                 parts.append(np.array([one_number(signal.column, row.get(signal.column))], np.float32))
         counts = np.empty((len(self._many), 1), np.int32)
@@ -180,6 +160,9 @@ class Encoder:
         combined = self._combined(counts, indptr, at)
         self._put_fixed(sources, indptr, keys)
         self._put_many(parts, combined, at, keys, values)
+        if self.names is not None:
+            fixed = [*self._singles, None, *self._plain_crosses]
+            Naming(fixed, sources, self._many, parts, indptr, at, counts, keys).enter(self.names)
         return Impressions(indptr, keys, values, self._fields(counts, indptr), reading.clicked, reading.weight)
 
     def _source(self, signal: Signal, reading: Reading) -> Source:
@@ -202,25 +185,9 @@ class Encoder:
     def _part(self, signal: Signal, reading: Reading) -> Words | NDArray[np.float32]:
         """The column of a signal with any number of features a row."""
         if isinstance(signal, Text):
-            return self._words(reading.column(signal.column), self._seeds[signal.name])
+            kept = self.names is not None
+            return Words.of_column(reading.column(signal.column), self._seeds[signal.name], kept)
         return reading.numbers[signal.column].astype(np.float32)
-
-    def _words(self, array: Any, seed: np.uint64) -> Words:
-        array = compact(array)
-        if pa.types.is_dictionary(array.type):
-            codes, texts = codes_of(array), as_text(array.dictionary)
-        else:
-            codes, texts = np.arange(len(array), dtype=np.int32), as_text(array)
-        text, offsets = texts_of(pc.fill_null(texts, "") if texts.null_count else texts)
-        return self._words_of(text, offsets, codes, seed)
-
-    def _words_of(
-        self, text: NDArray[np.uint8], offsets: NDArray[np.int64], codes: NDArray[np.int32], seed: np.uint64
-    ) -> Words:
-        indptr = np.empty(len(offsets) + 1, np.int64)  # one text more, without words: where it is missing
-        keys = np.empty((int(offsets[-1] - offsets[0]) + len(offsets)) // 2 + 1, np.uint64)
-        indptr[-1] = words_of_texts(text, offsets, letters(), seed, indptr, keys, _NO_SPANS)
-        return Words(codes, indptr, keys)
 
     def _count(self, parts: list[Words | NDArray[np.float32]], counts: NDArray[np.int32]) -> None:
         """How many features each row has of each signal with any number."""
@@ -298,8 +265,3 @@ class Encoder:
         array = reading.column(name)
         coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         return pa.DictionaryArray.from_arrays(coded.indices, as_text(coded.dictionary).cast(pa.string()))
-
-
-def _bytes_of(text: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    encoded = text.encode("utf-8", "surrogatepass")
-    return np.frombuffer(encoded or b"\0", np.uint8), np.array([0, len(encoded)])

@@ -1,0 +1,76 @@
+"""What each feature of an encoded batch is called."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.signals.columns import Source
+from broadmatch.signals.feature_names import AS_IS_VALUE, MISSING_VALUE, FeatureNames
+from broadmatch.signals.signal import CONSTANT, Cross, Number, Signal
+from broadmatch.signals.words import Words
+
+
+@dataclass
+class Naming:
+    """A batch as it was laid out: `fixed` signals with one feature a row, then `many` with counts[v, r] in row r."""
+
+    fixed: Sequence[Signal | Cross | None]
+    sources: Sequence[Source]
+    many: Sequence[Signal | Cross]
+    parts: Sequence[Words | NDArray[np.float32]]
+    indptr: NDArray[np.int64]
+    at: NDArray[np.int64]
+    counts: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+
+    def enter(self, names: FeatureNames) -> None:
+        """Enter all features into the book."""
+        self._names = names
+        self._place = {signal.name: i for i, signal in enumerate(self.fixed) if signal is not None}
+        self._number = {signal.name: v for v, signal in enumerate(self.many)}
+        names.enter(self.keys, self._name)
+
+    def _name(self, at: int) -> tuple[str, str]:
+        row = int(np.searchsorted(self.indptr, at, side="right")) - 1
+        place = at - int(self.indptr[row])
+        if place >= len(self.fixed):
+            return self._name_of_many(at, row)
+        signal = self.fixed[place]
+        if signal is None:
+            return CONSTANT, "1"
+        if isinstance(signal, Cross):
+            start = int(self.indptr[row])
+            return signal.name, self._names.named(int(self.keys[start + self._place[part]]) for part in signal.parts)
+        value = self.sources[place].value(row)
+        if value is None:
+            return signal.name, MISSING_VALUE
+        return signal.name, signal.bucket_name(int(str(value))) if isinstance(signal, Number) else text_of(value)
+
+    def _name_of_many(self, at: int, row: int) -> tuple[str, str]:
+        v = int(np.searchsorted(self.at[:, row] + self.counts[:, row], at, side="right"))
+        signal, place = self.many[v], at - int(self.at[v, row])
+        if isinstance(signal, Cross):
+            return signal.name, self._names.named(self._combination(signal, row, place))
+        part = self.parts[v]
+        return signal.name, part.word(row, place) if isinstance(part, Words) else AS_IS_VALUE
+
+    def _combination(self, cross: Cross, row: int, place: int) -> list[int]:
+        """The keys of the parts of combination `place`, of which the last changes fastest."""
+        found = []
+        for part in reversed(cross.parts):
+            v = self._number.get(part)
+            if v is None:
+                found.append(int(self.keys[self.indptr[row] + self._place[part]]))
+            else:
+                place, digit = divmod(place, int(self.counts[v, row]))
+                found.append(int(self.keys[self.at[v, row] + digit]))
+        return found[::-1]
+
+
+def text_of(value: object) -> str:
+    """A value as people read it."""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

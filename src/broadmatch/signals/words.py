@@ -1,0 +1,69 @@
+"""The words of a column of texts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from broadmatch.kernels.words import words_of_texts
+from broadmatch.signals.columns import as_text, codes_of, compact, texts_of
+from broadmatch.signals.letters import letters
+
+
+@dataclass
+class Words:
+    """The words of each distinct text, and which text each row has; `spans` says where they stand in `text`."""
+
+    codes: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    text: NDArray[np.uint8]
+    spans: NDArray[np.int64]
+
+    @classmethod
+    def of_column(cls, array: Any, seed: np.uint64, spans: bool = False) -> "Words":
+        """The words of an Arrow column."""
+        array = compact(array)
+        if pa.types.is_dictionary(array.type):
+            codes, texts = codes_of(array), as_text(array.dictionary)
+        else:
+            codes, texts = np.arange(len(array), dtype=np.int32), as_text(array)
+        text, offsets = texts_of(pc.fill_null(texts, "") if texts.null_count else texts)
+        return cls.of_texts(text, offsets, codes, seed, spans)
+
+    @classmethod
+    def of_one(cls, value: object, seed: np.uint64) -> "Words":
+        """The words of one value."""
+        encoded = b"" if value is None else str(value).encode("utf-8", "surrogatepass")
+        text, offsets = np.frombuffer(encoded or b"\0", np.uint8), np.array([0, len(encoded)])
+        return cls.of_texts(text, offsets, np.zeros(1, np.int32), seed)
+
+    @classmethod
+    def of_texts(
+        cls,
+        text: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        codes: NDArray[np.int32],
+        seed: np.uint64,
+        spans: bool = False,
+    ) -> "Words":
+        """The words of texts that lie one after the other."""
+        most = (int(offsets[-1] - offsets[0]) + len(offsets)) // 2 + 1
+        indptr = np.empty(len(offsets) + 1, np.int64)  # one text more, without words: where it is missing
+        keys, found = np.empty(most, np.uint64), np.empty(2 * most if spans else 0, np.int64)
+        indptr[-1] = words_of_texts(text, offsets, letters(), seed, indptr, keys, found)
+        return cls(codes, indptr, keys, text, found)
+
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """How many words each row has."""
+        return np.diff(self.indptr).astype(np.int32)[self.codes]
+
+    def word(self, row: int, place: int) -> str:
+        """The word at a place of a row, if the spans were kept."""
+        j = int(self.indptr[self.codes[row]]) + place
+        piece = self.text[self.spans[2 * j] : self.spans[2 * j + 1]].tobytes()
+        return "".join(letter.lower() for letter in piece.decode("utf-8", "replace")).replace("ς", "σ")
