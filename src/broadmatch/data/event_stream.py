@@ -4,7 +4,7 @@ import difflib
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from broadmatch.data.event_rows import Bin, Log, Mark, Piece, Position, Rows
@@ -36,9 +36,9 @@ class EventStream:
 
     `source` is a file, a folder, a pattern, a list of these, or "-" for standard input (text). `format` is "parquet",
     "csv", "tsv", "jsonl", "criteo" or "avazu", told from the suffixes if not given; `names` are the columns of CSV or
-    TSV files without a header line. `columns` are the ones to read, all if not given. Bad rows go to `rejects`. `start`
-    is the position to go on from, as some `rows.end` gave it; with `follow`, the stream does not end but waits for
-    more.
+    TSV files without a header line. `columns` are the ones to read, all if not given; a function may choose among those
+    that are there. Bad rows go to `rejects`. `start` is the position to go on from, as some `rows.end` gave it; with
+    `follow`, the stream does not end but waits for more.
 
     >>> from pathlib import Path
     >>> _ = Path("clicks.csv").write_text("user,ad,clicked\\nann,7,1\\nbob,7,0\\n")
@@ -52,7 +52,7 @@ class EventStream:
         source: Source,
         *,
         format: str | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Callable[[tuple[str, ...]], Sequence[str]] | None = None,
         names: Sequence[str] | None = None,
         rejects: Rejects | None = None,
         batch_rows: int = 65_536,
@@ -62,8 +62,6 @@ class EventStream:
         OneOf((None, *FORMATS)).check("format", format)
         Whole(1).check("batch_rows", batch_rows)
         Flag().check("follow", follow)
-        if columns is not None and (isinstance(columns, str) or not columns or len(set(columns)) < len(columns)):
-            raise BadParameter(f"columns must be a list of distinct names, at least one, but it is {columns!r}.")
         self.source, self.format, self.names = source, format, names
         self.batch_rows, self.follow = batch_rows, follow
         self.rejects = Rejects() if rejects is None else rejects
@@ -100,7 +98,7 @@ class EventStream:
         """End a stream that follows, from any thread: after the rows at hand there are no more."""
         self._stopped.set()
 
-    def _look(self, wanted: Sequence[str] | None) -> None:
+    def _look(self, wanted: Sequence[str] | Callable[[tuple[str, ...]], Sequence[str]] | None) -> None:
         """Open all files, and check that they have the wanted columns."""
         found = self._files()
         logs = self._open_new(found)
@@ -111,7 +109,10 @@ class EventStream:
         if first.open_columns:
             keys = (key for one in logs.values() if one.open_columns for key in one.columns)
             self.columns = tuple(dict.fromkeys((*first.columns, *keys)))
-        self.wanted = tuple(self.columns if wanted is None else wanted)
+        chosen = wanted(self.columns) if callable(wanted) else self.columns if wanted is None else wanted
+        if isinstance(chosen, str) or not chosen or len(set(chosen)) < len(chosen):
+            raise BadParameter(f"columns must be a list of distinct names, at least one, but it is {chosen!r}.")
+        self.wanted = tuple(chosen)
         _check_columns(name, self.columns, self.wanted)
         self._take(logs)
 

@@ -1,0 +1,131 @@
+"""Impressions from files of any format: columns by a description, or lines that are features already."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broadmatch.data import Batch, EventStream, Position, Rejects
+from broadmatch.data.files import Source
+from broadmatch.errors import BadParameter
+from broadmatch.signals import Description, Encoder, ExampleText, Hour, Weekday
+from broadmatch.signals.description import derives
+from broadmatch.signals.example_text import ExamplePiece, TextPosition
+
+if TYPE_CHECKING:
+    from broadmatch.signals import FeatureNames
+
+LINES = ("vw", "svmlight")
+"""Formats whose lines are features already, so that they need no description."""
+
+
+class Piece(NamedTuple):
+    """Rows that any thread may read: `batches()` gives each batch with the position after it."""
+
+    batches: Callable[[], Iterator[tuple[Batch, Position]]]
+
+
+class BatchStream:
+    """The impressions of `source` in batches, each with the position after it.
+
+    `description` says what the columns are; "vw" or "svmlight" instead of it reads such text. `start` is a position to
+    go on from, as its `to_json` gave it. Without `labelled`, the rows need no label: clicks come from elsewhere, or
+    the rows are only predicted.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        description: Description | str,
+        *,
+        rejects: Rejects | None = None,
+        start: Mapping[str, Any] | None = None,
+        follow: bool = False,
+        labelled: bool = True,
+        names: "FeatureNames | None" = None,
+    ) -> None:
+        self.rejects = Rejects() if rejects is None else rejects
+        self.description = description
+        self._labelled = labelled
+        if isinstance(description, str):
+            self._open_lines(source, description, start, follow)
+        else:
+            self._open_columns(source, description, start, follow, names)
+
+    def _open_lines(self, source: Source, format: str, start: Mapping[str, Any] | None, follow: bool) -> None:
+        if format not in LINES:
+            raise BadParameter(f"description must be a Description, 'vw' or 'svmlight', but it is {format!r}.")
+        if follow:
+            raise BadParameter("follow must be False for vw and svmlight text, but it is True.")
+        position = None if start is None else TextPosition.from_json(start)
+        self._lines = ExampleText(source, format=format, rejects=self.rejects, start=position)
+        self.signal_names: tuple[str, ...] | None = None
+
+    def _open_columns(
+        self,
+        source: Source,
+        description: Description,
+        start: Mapping[str, Any] | None,
+        follow: bool,
+        names: "FeatureNames | None",
+    ) -> None:
+        def needed(there: tuple[str, ...]) -> list[str]:
+            told = description if self._labelled else _unlabelled(description, there)
+            self.description = resolved = told.resolve(there)
+            self.encoder = Encoder(resolved, names=names)
+            return list(resolved.columns_needed)
+
+        position = None if start is None else Position.from_json(start)
+        self._events = EventStream(
+            source, format=description.format, columns=needed, rejects=self.rejects, start=position, follow=follow
+        )
+        self.signal_names = self.encoder.signal_names
+
+    def pieces(self) -> Iterator[Piece]:
+        """What can be read and encoded by itself, in order; to be asked for by one thread at a time."""
+        if isinstance(self.description, str):
+            for lines in self._lines.pieces():
+                yield Piece(partial(_parsed, lines))
+        else:
+            for rows in self._events.pieces():
+                yield Piece(partial(self._encoded, rows))
+
+    def __iter__(self) -> Iterator[tuple[Batch, Position]]:
+        for piece in self.pieces():
+            yield from piece.batches()
+
+    def stop(self) -> None:
+        """End a stream that follows a growing folder."""
+        if not isinstance(self.description, str):
+            self._events.stop()
+
+    def _encoded(self, piece: Any) -> Iterator[tuple[Batch, Position]]:
+        for rows in piece.read():
+            batch = self.encoder.encode(
+                rows.table,
+                file=rows.file,
+                first=rows.first,
+                line=rows.lines,
+                rejects=self.rejects,
+                labelled=self._labelled,
+            )
+            yield batch, rows.end
+
+
+def _unlabelled(description: Description, there: Sequence[str]) -> Description:
+    """The description without label and weight, and without what the log does not have and no signal needs."""
+    told = description.to_dict()
+    for role in ("label", "weight"):
+        told.pop(role, None)
+    for role in ("query", "id"):
+        if told.get(role) not in there:
+            told.pop(role, None)
+    derived = {signal.name for signal in description.signals if derives(signal)}
+    told["slices"] = [name for name in description.slices if name in there or name in derived]
+    if description.time not in there and not any(isinstance(s, Hour | Weekday) for s in description.signals):
+        told.pop("time", None)
+    return Description.from_dict(told)
+
+
+def _parsed(piece: ExamplePiece) -> Iterator[tuple[Batch, Position]]:
+    for examples in piece.read():
+        yield examples.batch, examples.end

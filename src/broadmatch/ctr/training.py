@@ -1,0 +1,324 @@
+"""A training run: impressions in, progressive predictions and a model out, and a crash costs nothing.
+
+One pass over the stream: read, encode, join with clicks, subsample, predict and learn, calibrate, log the prediction.
+Everything that the run knows goes into its checkpoints, with the positions in its files: a run that goes on from one
+ends with the same bits as a run that was never interrupted, and no impression is lost or learned twice.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch import progress
+from broadmatch.artifacts import State, restore
+from broadmatch.ctr.batches import BatchStream
+from broadmatch.ctr.checkpoints import Checkpoints
+from broadmatch.ctr.join import ClickJoin, joined
+from broadmatch.ctr.learner import ClickLearner
+from broadmatch.ctr.many import ManyModels
+from broadmatch.ctr.model import MODEL, ClickModel
+from broadmatch.ctr.sliced_calibration import SlicedCalibration
+from broadmatch.ctr.subsample import Subsampler
+from broadmatch.data import Batch, Rejects
+from broadmatch.data.files import Source
+from broadmatch.errors import BadInput, BadParameter, CannotWrite
+from broadmatch.evaluate.prediction_log import PredictionLog
+from broadmatch.parallel import map_threads, n_workers
+from broadmatch.params import Number
+from broadmatch.signals import Categorical, Description, FeatureNames
+
+CALIBRATED = "calibrated"
+"""The name of the calibrated predictions of the first model in the log."""
+_PIECES_A_ROUND = 32
+"""Pieces that threads take between two moments at which a checkpoint can be written."""
+
+
+@dataclass
+class ClickTraining:
+    """One run over a stream of impressions; set it up, `run()` it, take its `model()`.
+
+    `learner` is a click learner, or `ManyModels` to train several in the same pass. `clicks` are files of clicks to be
+    joined within `window` seconds, where the impressions do not say themselves whether they were clicked.
+    `subsample` keeps only a share of the queries without clicks (§4.6). `calibration` learns from the predictions as
+    they are made, and is refreshed every `refresh` impressions. `predictions` is a folder for the progressive
+    predictions, which `progressive_report` reads. `names` keeps the names of the features. `checkpoints` is a folder;
+    `every` seconds one is written, and with `resume` the run goes on from the last one. With `n_jobs` above 1, threads
+    learn side by side without locks: faster, but not the same bits every time.
+    """
+
+    source: Source
+    description: Description | str
+    learner: ClickLearner | ManyModels
+    clicks: Source | None = None
+    window: float | None = None
+    subsample: float | None = None
+    calibration: SlicedCalibration | None = None
+    refresh: int = 100_000
+    predictions: str | os.PathLike[str] | None = None
+    names: bool = False
+    checkpoints: str | os.PathLike[str] | None = None
+    every: float = 60.0
+    resume: bool = False
+    n_jobs: int = 1
+    rejects: Rejects | None = None
+    follow: bool = False
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._rejects = Rejects() if self.rejects is None else self.rejects
+        self._kept = None if self.checkpoints is None else Checkpoints(self.checkpoints)
+        self._join = None if self.window is None else ClickJoin(window=self.window)
+        self._sampler = None if self.subsample is None else Subsampler(rate=self.subsample)
+        self._names = FeatureNames() if self.names else None
+        self._positions: dict[str, Any] = {}
+        self._finished = False
+        self._refreshed = 0
+        token = self._take_up()
+        self._stream = BatchStream(
+            self.source,
+            self.description,
+            rejects=self._rejects,
+            start=self._positions.get("impressions"),
+            follow=self.follow,
+            labelled=self.clicks is None,
+            names=self._names,
+        )
+        self._check_signals()
+        self._log = None if self.predictions is None else self._open_log(token)
+        self._written = time.monotonic()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that are trained."""
+        return self.learner.names if isinstance(self.learner, ManyModels) else (MODEL,)
+
+    @property
+    def n_learned(self) -> int:
+        """Impressions learned so far, in this run and those that it goes on from."""
+        return self.learner.n_learned
+
+    def run(self) -> None:
+        """Learn from everything there is (or, with `follow`, until `stop()` is called), and write a last checkpoint."""
+        before = self.n_learned
+        with progress.task("Learning", unit="impressions") as task:
+            for learned in self._steps() if n_workers(self.n_jobs) == 1 else self._rounds():
+                task.advance(learned)
+                if self._kept is not None and time.monotonic() - self._written >= self.every:
+                    self._write()
+        if self._sampler is not None:
+            self._learn(self._sampler.finish())
+        if self.calibration is not None:
+            self.calibration.refresh()
+        if self.n_learned == before == 0:
+            raise BadInput("There was no impression to learn from: the files hold no good rows.")
+        self._rejects.finish(self.n_learned)
+        if self._log is not None:
+            self._log.flush()
+        if self._kept is not None:
+            self._write()
+
+    def stop(self) -> None:
+        """End a run that follows a growing folder, from any thread: what was read is learned and kept."""
+        self._stream.stop()
+
+    def model(self) -> ClickModel:
+        """The model as it stands now, ready to serve."""
+        if isinstance(self.learner, ManyModels):
+            served = {name: self.learner.variant(name) for name in self.learner.names}
+        else:
+            served = {MODEL: self.learner.to_serving()}
+        return ClickModel(self._stream.description, served, calibration=self.calibration, names=self._names)
+
+    def counts(self) -> dict[str, int]:
+        """What happened to the impressions: learned, rejected and, with a join, late, doubled and so on."""
+        joined_counts = {} if self._join is None else self._join.counts
+        return {"learned": self.n_learned, "rejected": self._rejects.count, **joined_counts}
+
+    def _steps(self) -> Iterator[int]:
+        """Learn batch by batch; after each step everything stands at the same place."""
+        for batch, positions in self._labelled():
+            sampled = batch if self._sampler is None else self._sampler.take(batch)
+            self._learn(sampled)
+            self._positions = positions
+            yield len(batch)
+
+    def _labelled(self) -> Iterator[tuple[Batch, dict[str, Any]]]:
+        """Impressions that say whether they were clicked, and where the files stand after them."""
+        if self._join is None or self.clicks is None:
+            for batch, end in self._stream:
+                yield batch, {"impressions": end.to_json()}
+            return
+        start = self._positions
+        for batch, shown, clicked in joined(self._stream, self._clicks(start.get("clicks")), self._join):
+            here = start.get("impressions") if shown is None else shown.to_json()
+            there = start.get("clicks") if clicked is None else clicked.to_json()
+            yield batch, {"impressions": here, "clicks": there}
+
+    def _clicks(self, start: Mapping[str, Any] | None) -> Iterator[tuple[tuple[Any, Any], Any]]:
+        """The id and time of each click, from columns that are called as those of the impressions."""
+        shown = self._stream.description
+        if isinstance(shown, str) or shown.id is None or self.clicks is None:
+            return
+        told = Description(signals=[Categorical(shown.id)], id=shown.id, time=shown.to_dict()["time"])
+        for batch, end in BatchStream(self.clicks, told, rejects=self._rejects, start=start, labelled=False):
+            yield (batch.id, batch.time), end
+
+    def _rounds(self) -> Iterator[int]:
+        """Learn with several threads, a few pieces at a time; between rounds everything stands at the same place."""
+        learner = self.learner
+        if not isinstance(learner, ClickLearner):
+            raise BadParameter("n_jobs must be 1 for many models, whose updates are not made for several threads.")
+
+        def learned(piece: Any) -> list[tuple[Batch, NDArray[np.float64], Any]]:
+            return [(batch, learner.learn_shared(batch.impressions), end) for batch, end in piece.batches()]
+
+        pieces = self._stream.pieces()
+        while True:
+            round_of = islice(pieces, _PIECES_A_ROUND)
+            done = 0
+            for batches in map_threads(learned, round_of, self.n_jobs):
+                for batch, probabilities, end in batches:
+                    self._tell(batch, probabilities)
+                    self._positions = {"impressions": end.to_json()}
+                    done += len(batch)
+            if not done:
+                return
+            yield done
+
+    def _learn(self, batch: Batch) -> None:
+        if len(batch):
+            self._tell(batch, self.learner.learn_many(batch.impressions))
+
+    def _tell(self, batch: Batch, probabilities: NDArray[np.float64]) -> None:
+        """Give the predictions to the calibration and to the log."""
+        clicked, weight = batch.impressions.clicked, batch.impressions.weight
+        columns = probabilities.reshape(len(batch), -1)
+        if self.calibration is not None:
+            calibrated = self.calibration.apply(columns[:, 0], batch.slices)
+            self.calibration.learn_many(columns[:, 0], clicked, batch.slices, weight)
+            self._refreshed += len(batch)
+            if self._refreshed >= self.refresh:
+                self._refreshed = 0
+                self.calibration.refresh()
+            columns = np.column_stack([columns, calibrated])
+        if self._log is not None:
+            self._log.append(clicked, weight, batch.time, batch.slices, columns)
+
+    def _check(self) -> None:
+        Number(0, above=True).check("every", self.every)
+        if (self.clicks is None) != (self.window is None):
+            raise BadParameter("clicks and window must be given together: the files of clicks, and how long to wait.")
+        if isinstance(self.description, str):
+            if self.calibration is not None or self.names or self.clicks is not None:
+                raise BadParameter("vw and svmlight text has no columns: no calibration by slice, names or clicks.")
+        else:
+            if self.clicks is not None and not (self.description.id and self.description.time):
+                raise BadParameter("Joining clicks needs the description to say which columns are `id` and `time`.")
+            missing = [c for c in (self.calibration.by if self.calibration else ()) if c not in self.description.slices]
+            if missing:
+                raise BadParameter(f"The calibration is by {missing[0]!r}: name it in the description's slices.")
+        if self.resume and self.checkpoints is None:
+            raise BadParameter("resume needs the folder of the checkpoints to go on from.")
+        if n_workers(self.n_jobs) > 1 and (self.clicks is not None or self.subsample is not None or self.names):
+            raise BadParameter("n_jobs must be 1 with clicks, subsample or names, which go through the rows in order.")
+
+    def _check_signals(self) -> None:
+        if not isinstance(self.learner, ManyModels) or self._stream.signal_names is not None:
+            return
+        if any(variant.fields is not None for variant in self.learner.variants.values()):
+            raise BadParameter("Variants by signal need a description: vw and svmlight text does not name its signals.")
+
+    def _run_facts(self) -> dict[str, Any]:
+        """What must be the same when a run is taken up again."""
+        described = self.description if isinstance(self.description, str) else self.description.to_dict()
+        return {
+            "description": described,
+            "learner": type(self.learner).__name__,
+            "parameters": _parameters(self.learner),
+            "window": self.window,
+            "subsample": self.subsample,
+            "calibration": None
+            if self.calibration is None
+            else {name: repr(getattr(self.calibration, name)) for name in self.calibration.rules},
+            "names": self.names,
+            "predictions": self.predictions is not None,
+        }
+
+    def _take_up(self) -> int | None:
+        """Go on from the last checkpoint, if there is one and that is wanted; gives the token of the predictions."""
+        last = None if self._kept is None else self._kept.last()
+        if last is None:
+            return 0 if self.resume else None
+        if not self.resume:
+            raise CannotWrite(f"{self.checkpoints} is left from an earlier run: resume it, or remove the folder.")
+        _compare(last.facts["run"], self._run_facts())
+        self.learner = restore(last.parts["learner"])
+        if self._join is not None:
+            self._join = ClickJoin.from_state(last.parts["join"])
+        if self._sampler is not None:
+            self._sampler = Subsampler.from_state(last.parts["sampler"])
+        if self.calibration is not None:
+            self.calibration = SlicedCalibration.from_state(last.parts["calibration"])
+        if self._names is not None:
+            self._names = FeatureNames.from_state(last.parts["names"])
+        self._positions, self._refreshed = dict(last.facts["positions"]), int(last.facts["refreshed"])
+        self._rejects.resume(last.facts["rejects"])
+        token = last.facts["predictions"]
+        return None if token is None else int(token)
+
+    def _open_log(self, token: int | None) -> PredictionLog:
+        models = (*self.models, *((CALIBRATED,) if self.calibration is not None else ()))
+        slices = () if isinstance(self.description, str) else self.description.slices
+        folder = self.predictions if self.predictions is not None else ""
+        return PredictionLog(folder, models=models, slices=slices, resume_after=token)
+
+    def _write(self) -> None:
+        """Write a checkpoint; first the predictions, which it counts."""
+        if self._kept is None:
+            return
+        facts = {
+            "run": self._run_facts(),
+            "positions": self._positions,
+            "predictions": None if self._log is None else self._log.flush(),
+            "rejects": self._rejects.checkpoint(),
+            "refreshed": self._refreshed,
+        }
+        held = {
+            "learner": self.learner,
+            "join": self._join,
+            "sampler": self._sampler,
+            "calibration": self.calibration,
+            "names": self._names,
+        }
+        parts = {name: thing.to_state() for name, thing in held.items() if thing is not None}
+        self._kept.write(State("click_training", {}, {}, facts, parts))
+        self._written = time.monotonic()
+
+
+def _parameters(learner: ClickLearner | ManyModels) -> dict[str, str]:
+    """Every parameter by name, as text."""
+    if isinstance(learner, ClickLearner):
+        return {name: repr(value) for name, value in learner.get_params().items()}
+    return {name: repr(getattr(learner, name)) for name in ("variants", "encoding", "inclusion", "seed")}
+
+
+def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to go on with other settings than before."""
+    for name, value in now.items():
+        before = then.get(name)
+        if isinstance(value, dict) and isinstance(before, dict) and before != value:
+            for inner in {**before, **value}:
+                if before.get(inner) != value.get(inner):
+                    name, before, value = f"{name}: {inner}", before.get(inner), value.get(inner)
+                    break
+        if before != value:
+            raise BadInput(
+                f"The checkpoint is of a run with other settings: {name} was {before!r} and is {value!r}; "
+                "resume with the same, or remove the checkpoints to start anew."
+            )
