@@ -393,6 +393,29 @@ def test_names_are_kept_when_there_are_more_than_fit_at_first_and_from_several_t
     assert again.lookup(keys) == [("n", "0"), ("n", "99999"), ("n", "169999")]
 
 
+def test_a_label_is_needed_to_learn():
+    with pytest.raises(BadInput, match="The description has no label"):
+        Encoder(Description(signals=[Categorical("x")])).encode(pa.record_batch({"x": [1]}))
+
+
+def test_threads_may_share_an_encoder():
+    encoder = Encoder(Description(signals=[Categorical("x")]))
+    tables = [pa.record_batch({"x": np.arange(n)}) for n in (70_000, 10, 30_000, 1)] * 5
+    found = [None] * len(tables)
+
+    def work(i):
+        found[i] = encoder.encode(tables[i], labelled=False).impressions
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(tables))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for table, impressions in zip(tables, found, strict=True):
+        assert len(impressions.fields) == len(impressions.keys) == 2 * table.num_rows
+        assert impressions.fields.tolist()[:2] == [0, 1]
+
+
 def test_a_column_that_can_be_no_signal():
     encoder = Encoder(Description(signals=[Categorical("x")]))
     with pytest.raises(BadInput, match="cannot be a signal"):

@@ -244,9 +244,10 @@ class Encoder:
             fields = np.empty(int(indptr[-1]), np.int16)
             put_fields(self._fixed_fields, counts, self._many_fields, indptr, fields)
             return fields
-        if len(self._tiled) < indptr[-1]:
-            self._tiled = np.tile(self._fixed_fields, len(indptr) - 1)
-        return self._tiled[: int(indptr[-1])]
+        tiled = self._tiled  # another thread may replace it meanwhile
+        if len(tiled) < indptr[-1]:
+            self._tiled = tiled = np.tile(self._fixed_fields, len(indptr) - 1)
+        return tiled[: int(indptr[-1])]
 
     def _hashes(self, column: Any, seed: str) -> NDArray[np.uint64]:
         return keys_of(categories(column, self._seeds[seed]))

@@ -13,7 +13,7 @@ from broadmatch.data import Rejects
 from broadmatch.errors import BadInput
 from broadmatch.signals.columns import NO_TIME, flags, numbers, times
 from broadmatch.signals.description import Description
-from broadmatch.signals.signal import Hour, Number, Weekday
+from broadmatch.signals.signal import Hour, Number, Signal, Weekday
 
 _COMPARE = {
     ">=": operator.ge,
@@ -38,7 +38,7 @@ class Place:
         """The line of a row; in a file without lines its number, from 1."""
         if self.line is None:
             return self.first + row + 1
-        return int(self.line) + row if isinstance(self.line, int) else int(self.line[row])
+        return int(self.line[row]) if isinstance(self.line, np.ndarray) else int(self.line) + row
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Reader:
         have = set(table.schema.names)
         self._check_columns(have, place, labelled)
         clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
-        if labelled and self.rule is not None:
+        if labelled:
             clicked = self._label(table, faults)
         if self.description.weight in have:
             given, bad = numbers(table.column(self.description.weight))
@@ -97,8 +97,10 @@ class Reader:
 
     def _label(self, table: Any, faults: "_Faults") -> NDArray[np.float32]:
         rule = self.rule
-        if rule is None:  # pragma: no cover - the caller asks only where there is a rule
-            raise BadInput("The description has no label.")
+        if rule is None:
+            raise BadInput(
+                'The description has no label: add label = "..." to learn, or encode with labelled=False to predict.'
+            )
         column = table.column(rule.column)
         if not rule.comparison:
             found, bad = flags(column)
@@ -122,7 +124,7 @@ class Reader:
         optional = set() if labelled else {known.weight, known.time, known.query, known.id, *known.slices}
         if not labelled and self.rule is not None:
             optional.add(self.rule.column)
-        features = {signal.column for signal in known.signals if hasattr(signal, "column")}
+        features = {signal.column for signal in known.signals if isinstance(signal, Signal)}
         for column in known.columns_needed:
             if column not in have and (column not in optional or column in features):
                 there = ", ".join(map(repr, sorted(have)))
