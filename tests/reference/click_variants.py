@@ -1,0 +1,103 @@
+"""Many variants in one pass (§4.3 to 4.5 of McMahan et al., KDD 2013) over dictionaries, one row after the other.
+
+A row is (features, clicked, weight), its features are {key: (field, value)}. A variant is an object with `learner`,
+`alpha`, `beta`, `l1`, `l2` and `fields` (None: all).
+"""
+
+import math
+from collections import defaultdict
+
+
+def uses(variant, field):
+    return variant.fields is None or field in variant.fields
+
+
+def root(counts):
+    """√n, with Σ g² ≈ P·N / (N + P) (§4.5)."""
+    unclicked, clicked = counts
+    return math.sqrt(unclicked * clicked / (unclicked + clicked)) if unclicked + clicked > 0 else 0.0
+
+
+def coefficient(variant, kept, counts):
+    """Algorithm 1; OGD and FOBOS keep the coefficient itself."""
+    if variant.learner in ("ogd", "fobos"):
+        return kept
+    if abs(kept) <= variant.l1:
+        return 0.0
+    sign = 1.0 if kept > 0 else -1.0
+    return -(kept - sign * variant.l1) / ((variant.beta + root(counts)) / variant.alpha + variant.l2)
+
+
+def desired(variant, kept, g, counts, new_counts):
+    """What the variant would keep of the feature after the gradient g."""
+    w = coefficient(variant, kept, counts)
+    if variant.learner == "ftrl":
+        sigma = (root(new_counts) - root(counts)) / variant.alpha
+        return kept + g - sigma * w
+    if variant.learner == "rda":
+        return kept + g
+    rate = variant.alpha / (variant.beta + root(new_counts))
+    if variant.learner == "ogd":
+        return w - rate * (g + variant.l2 * w)
+    half = w - rate * g
+    shrunk = max(0.0, abs(half) - rate * variant.l1) / (1 + rate * variant.l2)
+    return math.copysign(shrunk, half)
+
+
+def counted(counts, clicked, weight):
+    unclicked, clicks = counts
+    return (unclicked, clicks + weight) if clicked else (unclicked + weight, clicks)
+
+
+def sigmoid(score):
+    return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
+
+
+def many(rows, variants):
+    """Probabilities before each update, a list a row, and the coefficients of each variant: {key: w}."""
+    counts = defaultdict(lambda: (0.0, 0.0))
+    kept = [defaultdict(float) for _ in variants]
+    out = []
+    for features, clicked, weight in rows:
+        used = [{k: x for k, (field, x) in features.items() if uses(v, field)} for v in variants]
+        p = [
+            sigmoid(sum(coefficient(v, z[k], counts[k]) * x for k, x in of.items()))
+            for v, z, of in zip(variants, kept, used, strict=True)
+        ]
+        out.append(p)
+        if weight == 0:
+            continue
+        new = {k: counted(counts[k], clicked, weight) for k in features}
+        for v, z, of, probability in zip(variants, kept, used, p, strict=True):
+            for k, x in of.items():
+                z[k] = desired(v, z[k], (probability - clicked) * weight * x, counts[k], new[k])
+        counts.update(new)
+    return out, [{k: coefficient(v, z[k], counts[k]) for k in z} for v, z in zip(variants, kept, strict=True)]
+
+
+def single_value(rows, variants):
+    """Probabilities before each update, a list a row, and the one coefficient of each feature: {key: w} (§4.4)."""
+    counts = defaultdict(lambda: (0.0, 0.0))
+    value = defaultdict(float)
+    out = []
+    for features, clicked, weight in rows:
+        p = [
+            sigmoid(
+                sum(coefficient(v, value[k], counts[k]) * x for k, (field, x) in features.items() if uses(v, field))
+            )
+            for v in variants
+        ]
+        out.append(p)
+        if weight == 0:
+            continue
+        for k, (field, x) in features.items():
+            new = counted(counts[k], clicked, weight)
+            wanted = [
+                desired(v, value[k], (probability - clicked) * weight * x, counts[k], new)
+                for v, probability in zip(variants, p, strict=True)
+                if uses(v, field)
+            ]
+            if wanted:
+                value[k] = sum(wanted) / len(wanted)
+                counts[k] = new
+    return out, {k: coefficient(variants[0], z, counts[k]) for k, z in value.items()}
