@@ -18,7 +18,6 @@ from broadmatch.kernels.signals import (
     put_words,
 )
 from broadmatch.signals.columns import (
-    NO_TIME,
     Source,
     as_text,
     categories,
@@ -29,6 +28,7 @@ from broadmatch.signals.description import Description, derives
 from broadmatch.signals.feature_names import FeatureNames
 from broadmatch.signals.naming import Naming
 from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
+from broadmatch.signals.parsing import NO_TIME
 from broadmatch.signals.reading import Place, Reader, Reading
 from broadmatch.signals.signal import CONSTANT, Categorical, Cross, Hour, Number, Signal, Text, Weekday
 from broadmatch.signals.words import Words

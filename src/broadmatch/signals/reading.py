@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from broadmatch.data import Rejects
 from broadmatch.errors import BadInput
-from broadmatch.signals.columns import NO_TIME, flags, numbers, times
 from broadmatch.signals.description import Description
+from broadmatch.signals.parsing import NO_TIME, flags, numbers, times
 from broadmatch.signals.signal import Hour, Number, Signal, Weekday
 
 _COMPARE = {
