@@ -35,7 +35,7 @@ BLOCK = 64
 def q213(value: float, chance: float) -> np.int64:
     """floor(2¹³ value + R), R uniform in [0, 1), clipped to [−4, 4) (equation 3); `chance` is R."""
     # Clipped before it is floored: the floor of a huge number does not fit into 64 bits.
-    return np.int64(math.floor(min(32767.0, max(-32768.0, 8192.0 * value)) + chance))
+    return np.int64(math.floor(min(32767.0, max(-32768.0, 8192.0 * value + chance))))
 
 
 @kernel
@@ -182,12 +182,11 @@ def learn_block(
                 clicks = float(cells[slot, at + 1])
             if narrow:
                 n, clicks = small_float(np.int64(n)), small_float(np.int64(clicks))
-            n = variance(rates, n, clicks)
-            if learner == RDA and rates == GLOBAL:
-                n = step - 1.0
-            root = math.sqrt(max(n, 0.0))
+            root = math.sqrt(max(variance(rates, n, clicks), 0.0))
             if narrow:
                 z *= 2.0**-13 * (beta + root) / alpha if learner <= RDA else 2.0**-13
+            if learner == RDA and rates == GLOBAL:  # its coefficients shrink with time, seen or not
+                root = math.sqrt(step - 1.0)
             w = coefficient(learner, z, root, alpha, beta, l1, l2)
             kept[j - a], weights[j - a], roots[j - a] = z, w, root
             score += w * float(values[j]) if len(values) else w
@@ -330,12 +329,11 @@ def weights_and_rates(
             clicks = float(cells[slot, first + 2])
         if narrow:
             n, clicks = small_float(np.int64(n)), small_float(np.int64(clicks))
-        n = variance(rates, n, clicks)
-        if rates == GLOBAL and learner == RDA:
-            n = step
-        root = math.sqrt(max(n, 0.0))
+        root = math.sqrt(max(variance(rates, n, clicks), 0.0))
         if narrow:
             z *= 2.0**-13 * (beta + root) / alpha if learner <= RDA else 2.0**-13
+        if learner == RDA and rates == GLOBAL:
+            root = shared
         weights[i] = coefficient(learner, z, root, alpha, beta, l1, l2)
         if rates == GLOBAL:
             root = shared
