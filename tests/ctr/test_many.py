@@ -146,10 +146,9 @@ def test_rows_one_by_one_and_a_saved_folder(kind, encoding, tmp_path):
     assert restored.n_learned == 300
 
 
-@pytest.mark.parametrize("kind", [ManyModels, SingleValue])
-def test_a_variant_serves(kind):
+def test_a_variant_serves():
     stream = clicks()
-    models = kind({"all": Variant(), "some": Variant(fields=[0, 2])})
+    models = ManyModels({"all": Variant(), "some": Variant(fields=[0, 2])})
     models.learn_many(stream)
     state = models.to_state()
     p = models.predict_many(stream)
@@ -203,7 +202,7 @@ def test_wrong_variants_are_refused(kind):
     with pytest.raises(BadParameter, match="inclusion must be None"):
         kind({"a": one}, inclusion=0.1)
     with pytest.raises(BadParameter, match="There is no variant 'b'; there are 'a'"):
-        kind({"a": one}).variant("b")
+        kind({"a": one}).weights("b")
 
 
 def test_wrong_parameters_of_a_variant_are_refused():

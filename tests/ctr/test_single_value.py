@@ -15,9 +15,10 @@ from tests.reference import click_variants as reference
 def test_it_is_what_the_paper_says(rows, fields, learner, plain, data):
     l1 = data.draw(st.sampled_from([0.0, 0.3])) if learner == "ftrl" else 0.0
     variants = {f"v{i}": Variant(learner=learner, alpha=0.3, l1=l1, l2=0.1, fields=f) for i, f in enumerate(fields)}
-    models = SingleValue(variants)
+    intercepts = data.draw(st.booleans())
+    models = SingleValue(variants, intercepts=intercepts)
     p = models.learn_many(impressions_of(rows, plain=plain))
-    expected, value = reference.single_value(reference_rows(rows, plain=plain), list(variants.values()))
+    expected, value = reference.single_value(reference_rows(rows, plain=plain), list(variants.values()), intercepts)
     np.testing.assert_allclose(p, np.reshape(expected, p.shape), rtol=1e-9, atol=1e-12)
     for name in variants:
         keys, weights, _ = models.weights(name)
@@ -41,7 +42,7 @@ def test_it_ranks_32_variants_as_they_are_in_a_fraction_of_the_memory(learner):
     exact, single = ManyModels(variants), SingleValue(variants)
     losses = [log_loss(models.learn_many(stream), stream.clicked) for models in (exact, single)]
     ranks = [np.argsort(np.argsort(loss)) for loss in losses]
-    assert np.corrcoef(*ranks)[0, 1] > 0.97
+    assert np.corrcoef(*ranks)[0, 1] > 0.97  # equal but for neighbours that are as good as each other
     assert exact.n_features == single.n_features
     assert exact.nbytes >= 5 * single.nbytes
 

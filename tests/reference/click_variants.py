@@ -75,29 +75,38 @@ def many(rows, variants):
     return out, [{k: coefficient(v, z[k], counts[k]) for k in z} for v, z in zip(variants, kept, strict=True)]
 
 
-def single_value(rows, variants):
-    """Probabilities before each update, a list a row, and the one coefficient of each feature: {key: w} (§4.4)."""
+def single_value(rows, variants, intercepts):
+    """Probabilities before each update, a list a row, and the one coefficient of each feature: {key: w} (§4.4).
+
+    With `intercepts`, which the paper does not have, each variant adds a number of its own to its score; its gradient
+    is the error of the variant less the mean error of all.
+    """
     counts = defaultdict(lambda: (0.0, 0.0))
     value = defaultdict(float)
+    intercept, seen = [0.0 for _ in variants], (0.0, 0.0)
     out = []
     for features, clicked, weight in rows:
-        p = [
-            sigmoid(
-                sum(coefficient(v, value[k], counts[k]) * x for k, (field, x) in features.items() if uses(v, field))
-            )
-            for v in variants
-        ]
+        p = []
+        for v, own in zip(variants, intercept, strict=True):
+            used = {k: x for k, (field, x) in features.items() if uses(v, field)}
+            p.append(sigmoid(own + sum(coefficient(v, value[k], counts[k]) * x for k, x in used.items())))
         out.append(p)
         if weight == 0:
             continue
+        errors = [(probability - clicked) * weight for probability in p]
         for k, (field, x) in features.items():
             new = counted(counts[k], clicked, weight)
             wanted = [
-                desired(v, value[k], (probability - clicked) * weight * x, counts[k], new)
-                for v, probability in zip(variants, p, strict=True)
+                desired(v, value[k], error * x, counts[k], new)
+                for v, error in zip(variants, errors, strict=True)
                 if uses(v, field)
             ]
             if wanted:
                 value[k] = sum(wanted) / len(wanted)
                 counts[k] = new
+        if intercepts:
+            seen = counted(seen, clicked, weight)
+            rate = variants[0].alpha / (variants[0].beta + root(seen))
+            common = sum(errors) / len(errors)
+            intercept = [own - rate * (error - common) for own, error in zip(intercept, errors, strict=True)]
     return out, {k: coefficient(variants[0], z, counts[k]) for k, z in value.items()}

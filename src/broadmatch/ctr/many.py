@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+
+from broadmatch.ctr.serving import ServingModel
 from broadmatch.ctr.variants import VariantModels
 from broadmatch.kernels import click_variants
 
@@ -27,6 +30,15 @@ class ManyModels(VariantModels):
     kind = "many_models"
     single = False
     learning = staticmethod(click_variants.learn_many)
+
+    def variant(self, name: str, *, uncertainty: bool = True) -> ServingModel:
+        """One variant as it serves, with what it needs to tell its uncertainty."""
+        keys, weights, rates = self.weights(name)
+        kept = np.ones(len(keys), bool) if uncertainty else weights != 0
+        chosen = self.variants[name]
+        return ServingModel.of(
+            keys[kept], weights[kept], rates[kept], chosen.alpha / chosen.beta if chosen.beta else np.inf
+        )
 
     def _update(self) -> tuple[Any, ...]:
         return self._learners, self._settings, self._places

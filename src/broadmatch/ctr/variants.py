@@ -12,7 +12,7 @@ from broadmatch.artifacts import State, save
 from broadmatch.ctr.checks import check_impressions
 from broadmatch.ctr.inclusion import Bloom, Inclusion, Poisson, empty_filters, facts_of, inclusion_from, kind_and_chance
 from broadmatch.ctr.learner import _most_features
-from broadmatch.ctr.serving import ServingModel, sigmoids
+from broadmatch.ctr.serving import sigmoids
 from broadmatch.ctr.table import ENCODINGS, FeatureTable
 from broadmatch.data import Impressions
 from broadmatch.errors import BadArtifact, BadInput, BadParameter
@@ -112,6 +112,7 @@ class VariantModels(Parameters):
         bits = -(-4 * self._halves // size)
         self.table = FeatureTable(encoding, bits + 2 + (1 if self.single else len(columns)))
         self._first = self.table.first + bits
+        self._levels = np.zeros(2 + len(columns))  # N, P and an intercept for each variant, if they have one
         self._filters, self._rolling = empty_filters(inclusion)
         self._streams = np.array([int(seed), int(seed) + (1 << 63)], np.uint64)
 
@@ -164,6 +165,7 @@ class VariantModels(Parameters):
             self._settings,
             self._places,
             self.single,
+            self._levels,
             scores,
         )
         return sigmoids(scores.reshape(-1)).reshape(scores.shape)
@@ -186,21 +188,13 @@ class VariantModels(Parameters):
         weights_and_rates(numbers, 0, rows, learner, COUNTS, alpha, beta, l1, l2, 0.0, weights, rates)
         return keys, weights, rates
 
-    def variant(self, name: str, *, uncertainty: bool = True) -> ServingModel:
-        """One variant as it serves, with what it needs to tell its uncertainty."""
-        keys, weights, rates = self.weights(name)
-        kept = np.ones(len(keys), bool) if uncertainty else weights != 0
-        chosen = self.variants[name]
-        return ServingModel.of(
-            keys[kept], weights[kept], rates[kept], chosen.alpha / chosen.beta if chosen.beta else np.inf
-        )
-
     def to_state(self) -> State:
         """Everything that is known; the same whatever batches it came in."""
         keys, slots = self.table.sorted()
         arrays: dict[str, NDArray[Any]] = {
             "keys": keys,
             "records": self.table.words[slots, 2:],  # as whole numbers, for bit fields are no floats
+            "levels": self._levels.copy(),
             "state": self.table.state.copy(),
             "streams": self._streams.copy(),
             "filters": self._filters.copy(),
@@ -229,6 +223,7 @@ class VariantModels(Parameters):
             raise BadArtifact(f"The saved {cls.kind} is damaged: its keys and records do not fit; train it again.")
         table.fill(keys, np.ascontiguousarray(records).view(table.cells.dtype))
         table.state[:] = state.arrays["state"]
+        models._levels[:] = state.arrays["levels"]
         models._streams[:] = state.arrays["streams"]
         models._filters[:] = state.arrays["filters"]
         models._rolling[:] = state.arrays["rolling"]

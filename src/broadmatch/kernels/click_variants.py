@@ -292,6 +292,8 @@ def learn_single_block(
     beta: float,
     l1: float,
     l2: float,
+    intercepts: bool,
+    levels: F64,
     state: I64,
     stream: U64,
 ) -> None:
@@ -300,6 +302,9 @@ def learn_single_block(
     Variant v predicts p_v = σ(Σ w_i x_i) over the features i that it includes, whence its gradient (p_v − y) x_i. What
     each of the variants of a feature wants to keep (OGD: w − η (g + λ₂ w); FTRL: z + g − σ w) is linear in its gradient
     and otherwise alike, so the mean of what they want is what the mean of their gradients leads to.
+
+    `levels` are N and P of all rows and the intercept of each variant, which is added to its score. With `intercepts`,
+    it learns what the error of the variant has beyond the mean error of all, by OGD: what the single values cannot fit.
     """
     if first < 0:
         return
@@ -318,7 +323,7 @@ def learn_single_block(
     for r in range(start, stop):
         a, b = indptr[r], indptr[r + 1]
         state[STEP] += 1
-        scores[:] = 0.0
+        scores[:] = levels[2:]
         for j in range(a, b):
             slot = slots[j - base]
             if slot < 0:
@@ -353,6 +358,14 @@ def learn_single_block(
             errors[v] = (p - y) * importance
         if importance == 0.0:
             continue
+        if intercepts:
+            levels[1 if y > 0.5 else 0] += importance
+            rate = learning_rate(math.sqrt(variance(COUNTS, levels[0], levels[1])), alpha, beta)
+            total = 0.0
+            for v in range(n_variants):
+                total += errors[v]
+            for v in range(n_variants):
+                levels[2 + v] -= rate * (errors[v] - total / n_variants)
         mean_of = np.int64(-1)
         for j in range(a, b):
             slot = slots[j - base]
@@ -425,6 +438,8 @@ def learn_single(
     beta: float,
     l1: float,
     l2: float,
+    intercepts: bool,
+    levels: F64,
     inclusion: int,
     chance: float,
     filters: Bytes,
@@ -448,7 +463,7 @@ def learn_single(
         )
         learn_single_block(
             words, cells, first, halves, slots, a, indptr, values, clicked, weight, row, stop, out,
-            learner, alpha, beta, l1, l2, state, rounding,
+            learner, alpha, beta, l1, l2, intercepts, levels, state, rounding,
         )  # fmt: skip
         row = stop
     return np.int64(row)
@@ -467,18 +482,18 @@ def score_variants(
     settings: F64,
     places: I64,
     single: bool,
+    levels: F64,
     scores: F64,
 ) -> None:
     """Of each row the score x·w of every variant, to `scores[:, places[v]]`; the table is not changed.
 
-    With `single`, all variants that include a feature read its one coefficient.
+    With `single`, all variants that include a feature read its one coefficient. `levels[2:]` are the intercepts.
     """
     narrow = cells.itemsize == 2
     n_variants = settings.shape[1]
     slots = np.empty(0, np.int64)
     everyone = np.uint64(0xFFFFFFFFFFFFFFFF)
     n = len(indptr) - 1
-    scores[:] = 0.0
     for row in range(0, n, BLOCK):
         stop = min(row + BLOCK, n)
         base = indptr[row]
@@ -486,6 +501,7 @@ def score_variants(
             slots = np.empty(indptr[stop] - base, np.int64)
         find_all(words, keys, base, indptr[stop], slots)
         for r in range(row, stop):
+            scores[r, :] = levels[2:]
             for j in range(indptr[r], indptr[r + 1]):
                 slot = slots[j - base]
                 if slot < 0:
