@@ -4,7 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from broadmatch.data import Batch, EventStream, Position, Rejects
+from broadmatch.data.event_rows import Rows
 from broadmatch.data.files import Source
 from broadmatch.errors import BadParameter
 from broadmatch.signals import Description, Encoder, ExampleText, Hour, Weekday
@@ -12,6 +16,8 @@ from broadmatch.signals.description import derives
 from broadmatch.signals.example_text import ExamplePiece, TextPosition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from broadmatch.signals import FeatureNames
 
 LINES = ("vw", "svmlight")
@@ -28,8 +34,8 @@ class BatchStream:
     """The impressions of `source` in batches, each with the position after it.
 
     `description` says what the columns are; "vw" or "svmlight" instead of it reads such text. `start` is a position to
-    go on from, as its `to_json` gave it. Without `labelled`, the rows need no label: clicks come from elsewhere, or
-    the rows are only predicted.
+    go on from, as its `to_json` gave it. Without `labelled`, the rows need no label, for they are only predicted; with
+    `joins` clicks come from elsewhere, and a row without an id is bad.
     """
 
     def __init__(
@@ -41,11 +47,12 @@ class BatchStream:
         start: Mapping[str, Any] | None = None,
         follow: bool = False,
         labelled: bool = True,
+        joins: bool = False,
         names: "FeatureNames | None" = None,
     ) -> None:
         self.rejects = Rejects() if rejects is None else rejects
         self.description = description
-        self._labelled = labelled
+        self._labelled, self._joins = labelled and not joins, joins
         if isinstance(description, str):
             self._open_lines(source, description, start, follow)
         else:
@@ -57,7 +64,7 @@ class BatchStream:
         if follow:
             raise BadParameter("follow must be False for vw and svmlight text, but it is True.")
         position = None if start is None else TextPosition.from_json(start)
-        self._lines = ExampleText(source, format=format, rejects=self.rejects, start=position)
+        self._lines = ExampleText(source, format=format, labelled=self._labelled, rejects=self.rejects, start=position)
         self.signal_names: tuple[str, ...] | None = None
 
     def _open_columns(
@@ -69,9 +76,13 @@ class BatchStream:
         names: "FeatureNames | None",
     ) -> None:
         def needed(there: tuple[str, ...]) -> list[str]:
-            told = description if self._labelled else _unlabelled(description, there)
+            told = description
+            if self._joins:
+                told = Description.from_dict({**description.to_dict(), "label": None})
+            elif not self._labelled:
+                told = _unlabelled(description, there)
             self.description = resolved = told.resolve(there)
-            self.encoder = Encoder(resolved, names=names)
+            self.encoder = Encoder(resolved, names=names, joins=self._joins)
             return list(resolved.columns_needed)
 
         position = None if start is None else Position.from_json(start)
@@ -93,6 +104,28 @@ class BatchStream:
         for piece in self.pieces():
             yield from piece.batches()
 
+    def numbered(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
+        """Each batch with the number of each of its rows, from 0, in all files, bad rows counted; and the ids, if any.
+
+        `rejected` grows with the file and line of each bad row, as the rejects of this stream are told of them.
+        """
+        if isinstance(self.description, str):
+            yield from self._numbered_lines(rejected)
+            return
+        good: dict[str, int] = {}
+        for piece in self._events.pieces():
+            for rows in piece.read():
+                lines = np.arange(rows.first, rows.first + len(rows)) + 1 if rows.lines is None else rows.lines
+                bad = np.array(sorted(line for file, line in rejected if file == rows.file), np.int64)
+                # What the encoder rejects was read well: it must not be counted among `bad` here and in `good`.
+                known = len(rejected)
+                batch = self._encode(rows)
+                kept = ~np.isin(lines, [line for _, line in rejected[known:]])
+                before = sum(mark.rows for mark in rows.before.values())
+                number = before + good.get(rows.file, 0) + np.arange(len(rows)) + np.searchsorted(bad, lines)
+                good[rows.file] = good.get(rows.file, 0) + int(kept.sum())
+                yield batch, number[kept], self._ids(rows.table, kept)
+
     def stop(self) -> None:
         """End a stream that follows a growing folder."""
         if not isinstance(self.description, str):
@@ -100,15 +133,37 @@ class BatchStream:
 
     def _encoded(self, piece: Any) -> Iterator[tuple[Batch, Position]]:
         for rows in piece.read():
-            batch = self.encoder.encode(
-                rows.table,
-                file=rows.file,
-                first=rows.first,
-                line=rows.lines,
-                rejects=self.rejects,
-                labelled=self._labelled,
-            )
-            yield batch, rows.end
+            yield self._encode(rows), rows.end
+
+    def _encode(self, rows: Rows) -> Batch:
+        return self.encoder.encode(
+            rows.table,
+            file=rows.file,
+            first=rows.first,
+            line=rows.lines,
+            rejects=self.rejects,
+            labelled=self._labelled,
+        )
+
+    def _ids(self, table: "pa.RecordBatch", kept: NDArray[np.bool_]) -> Any:
+        """The ids as they stand in the log; None if there are none."""
+        description = self.encoder.description
+        if description.id is None or description.id not in table.schema.names:
+            return None
+        import pyarrow as pa
+
+        return table.column(description.id).filter(pa.array(kept))
+
+    def _numbered_lines(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
+        """Like `numbered`, for lines that are features already; empty lines do not count."""
+        done = 0
+        for piece in self._lines.pieces():
+            filled = piece.filled()
+            known = len(rejected)
+            for examples in piece.read():
+                bad = [line for _, line in rejected[known:]]
+                yield examples.batch, done + np.flatnonzero(~np.isin(filled, bad)), None
+            done += len(filled)
 
 
 def _unlabelled(description: Description, there: Sequence[str]) -> Description:

@@ -3,7 +3,10 @@
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from broadmatch.artifacts import State, load_state, save
 from broadmatch.errors import BadArtifact, CannotWrite
@@ -25,12 +28,12 @@ class Checkpoints:
         self.folder = Path(folder)
 
     def last(self) -> State | None:
-        """The newest checkpoint, checked; None if there is none. Remains of an interrupted one are cleared away."""
+        """The newest checkpoint, checked and in memory; None if there is none. Remains of an interrupted one go."""
         numbers = self._numbers()
         for entry in self.folder.iterdir() if self.folder.is_dir() else ():
             if entry.name.startswith(".") and entry.name.endswith((".tmp", ".old")):
                 shutil.rmtree(entry, ignore_errors=True)
-        return load_state(self.folder / f"{numbers[-1]:08d}") if numbers else None
+        return _in_memory(load_state(self.folder / f"{numbers[-1]:08d}")) if numbers else None
 
     def write(self, state: State) -> None:
         """Keep `state` as the newest checkpoint, and drop the older ones."""
@@ -41,11 +44,6 @@ class Checkpoints:
         for number in numbers:
             shutil.rmtree(self.folder / f"{number:08d}", ignore_errors=True)
 
-    def clear(self) -> None:
-        """Forget the run."""
-        for number in self._numbers():
-            shutil.rmtree(self.folder / f"{number:08d}", ignore_errors=True)
-
     def _numbers(self) -> list[int]:
         if not self.folder.is_dir():
             return []
@@ -53,3 +51,9 @@ class Checkpoints:
         if strange := [name for name in names if not _NUMBER.fullmatch(name) and not name.startswith(".")]:
             raise BadArtifact(f"{self.folder} is no folder of checkpoints: it holds {strange[0]}; choose another name.")
         return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+
+
+def _in_memory(state: State) -> State:
+    """The same without the files, which go when the next checkpoint is written."""
+    arrays = {name: np.array(array) for name, array in state.arrays.items()}
+    return replace(state, arrays=arrays, parts={name: _in_memory(part) for name, part in state.parts.items()})

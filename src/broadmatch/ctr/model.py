@@ -9,15 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.artifacts import State, restore, save
+from broadmatch.ctr.isotonic_calibration import IsotonicCalibration
+from broadmatch.ctr.poisson_calibration import PoissonCalibration
 from broadmatch.ctr.serving import ServingModel
 from broadmatch.ctr.sliced_calibration import SlicedCalibration
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.signals import Description, Encoder, FeatureNames
+from broadmatch.signals.description import derives
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+AnyCalibration = SlicedCalibration | PoissonCalibration | IsotonicCalibration
 MODEL = "model"
 """The name of the only model."""
 
@@ -36,6 +40,7 @@ class ClickModel:
     """What `ClickTraining.model` gives and `broadmatch clicks train` saves: from the columns of a log to probabilities.
 
     `models` are serving models by name; the first is the one that is calibrated, and used unless another is named.
+    `training` says how it was made.
     """
 
     def __init__(
@@ -43,10 +48,12 @@ class ClickModel:
         description: Description | str,
         models: Mapping[str, ServingModel],
         *,
-        calibration: SlicedCalibration | None = None,
+        calibration: AnyCalibration | None = None,
         names: FeatureNames | None = None,
+        training: Mapping[str, Any] | None = None,
     ) -> None:
         self.description, self.models, self.calibration, self.names = description, dict(models), calibration, names
+        self.training = dict(training or {})
         self._encoder = None if isinstance(description, str) else Encoder(description)
 
     def serving(self, name: str | None = None) -> ServingModel:
@@ -58,11 +65,15 @@ class ClickModel:
 
     def predict_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
         """The click probability of each row of a record batch or an encoded batch, calibrated if that was learned."""
-        batch = rows if isinstance(rows, Batch) else self._encode(rows)
-        p = self.serving(model).predict_many(batch.impressions)
-        if self.calibration is None or model not in (None, next(iter(self.models))):
-            return p
-        return self.calibration.apply(p, batch.slices)
+        serving, calibration = self.serving(model), self.calibration
+        if model not in (None, next(iter(self.models))):
+            calibration = None
+        by = calibration.by if isinstance(calibration, SlicedCalibration) else ()
+        batch = rows if isinstance(rows, Batch) else self._encode(rows, by)
+        p = serving.predict_many(batch.impressions)
+        if isinstance(calibration, SlicedCalibration):
+            return calibration.apply(p, batch.slices)
+        return p if calibration is None else calibration.apply(p)
 
     def uncertainty_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
         """u(x) of each row, in log-odds: how far one more example could move the prediction (§6)."""
@@ -71,12 +82,11 @@ class ClickModel:
 
     def predict_one(self, row: Mapping[str, Any]) -> float:
         """The click probability of one impression, given as column → value."""
-        score = self.serving()
-        keys, values = self._known_encoder().encode_one(row)
-        p = score.predict_one(keys, values)
-        if self.calibration is None:
-            return p
-        return self.calibration.apply_one(p, {name: row.get(name) for name in self.calibration.by})
+        encoder = self._known_encoder()
+        p = self.serving().predict_one(*encoder.encode_one(row))
+        if isinstance(self.calibration, SlicedCalibration):
+            return float(self.calibration.apply([p], encoder.slices_one(row, self.calibration.by))[0])
+        return p if self.calibration is None else self.calibration.apply_one(p)
 
     def uncertainty_one(self, row: Mapping[str, Any]) -> float:
         """u(x) of one impression, given as column → value."""
@@ -108,7 +118,8 @@ class ClickModel:
             parts["calibration"] = self.calibration.to_state()
         if self.names is not None:
             parts["names"] = self.names.to_state()
-        return State("click_model", {}, {}, {"description": described, "models": list(self.models)}, parts)
+        facts = {"description": described, "models": list(self.models), "training": self.training}
+        return State("click_model", {}, {}, facts, parts)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -117,14 +128,20 @@ class ClickModel:
         description = told if isinstance(told, str) else Description.from_dict(told)
         models = {name: restore(state.parts[f"model_{i}"]) for i, name in enumerate(names)}
         others = {name: restore(state.parts[name]) for name in ("calibration", "names") if name in state.parts}
-        return cls(description, models, **others)
+        return cls(description, models, training=state.facts["training"], **others)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a folder."""
         save(self, path)
 
-    def _encode(self, rows: "pa.RecordBatch") -> Batch:
-        return self._known_encoder().encode(rows, labelled=False)
+    def _encode(self, rows: "pa.RecordBatch", slices: Sequence[str] = ()) -> Batch:
+        encoder = self._known_encoder()
+        batch = encoder.encode(rows, labelled=False)
+        named = {signal.name: signal for signal in encoder.description.signals}
+        for name in slices:
+            if name not in rows.schema.names and not derives(named.get(name)):
+                raise BadInput(f"The rows have no column {name!r}, by which the model is calibrated; add it.")
+        return batch
 
     def _known_encoder(self) -> Encoder:
         if self._encoder is None:

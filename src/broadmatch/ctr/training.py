@@ -2,12 +2,15 @@
 
 One pass over the stream: read, encode, join with clicks, subsample, predict and learn, calibrate, log the prediction.
 Everything that the run knows goes into its checkpoints, with the positions in its files: a run that goes on from one
-ends with the same bits as a run that was never interrupted, and no impression is lost or learned twice.
+ends with the same bits as a run that was never interrupted, and no impression is lost or learned twice. The last
+checkpoint stands before the first of the streams ends, where nothing is closed yet that later files could still change.
 """
 
+import json
+import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -25,18 +28,22 @@ from broadmatch.ctr.many import ManyModels
 from broadmatch.ctr.model import MODEL, ClickModel
 from broadmatch.ctr.sliced_calibration import SlicedCalibration
 from broadmatch.ctr.subsample import Subsampler
-from broadmatch.data import Batch, Rejects
+from broadmatch.data import Batch, Position, Rejects
 from broadmatch.data.files import Source
-from broadmatch.errors import BadInput, BadParameter, CannotWrite
+from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite
 from broadmatch.evaluate.prediction_log import PredictionLog
 from broadmatch.parallel import map_threads, n_workers
-from broadmatch.params import Number
+from broadmatch.params import Flag, Number, Whole
 from broadmatch.signals import Categorical, Description, FeatureNames
+
+log = logging.getLogger("broadmatch")
 
 CALIBRATED = "calibrated"
 """The name of the calibrated predictions of the first model in the log."""
 _PIECES_A_ROUND = 32
 """Pieces that threads take between two moments at which a checkpoint can be written."""
+_ONE_THREAD = "n_jobs must be 1 for many models, whose updates are not made for several threads."
+_NO_TIME = int(np.iinfo(np.int64).min)
 
 
 @dataclass
@@ -48,8 +55,9 @@ class ClickTraining:
     `subsample` keeps only a share of the queries without clicks (§4.6). `calibration` learns from the predictions as
     they are made, and is refreshed every `refresh` impressions. `predictions` is a folder for the progressive
     predictions, which `progressive_report` reads. `names` keeps the names of the features. `checkpoints` is a folder;
-    `every` seconds one is written, and with `resume` the run goes on from the last one. With `n_jobs` above 1, threads
-    learn side by side without locks: faster, but not the same bits every time.
+    `every` seconds one is written, and with `resume` the run goes on from the last one, also with files that came
+    since. With `n_jobs` above 1, threads learn side by side without locks: faster, but not the same bits every time.
+    `follow` waits for more files, until `stop()`.
     """
 
     source: Source
@@ -77,18 +85,12 @@ class ClickTraining:
         self._sampler = None if self.subsample is None else Subsampler(rate=self.subsample)
         self._names = FeatureNames() if self.names else None
         self._positions: dict[str, Any] = {}
-        self._finished = False
-        self._refreshed = 0
+        self._n_read, self._refreshed = 0, 0
+        self._latest, self._backwards = _NO_TIME, 0
+        self._ending = False
         token = self._take_up()
-        self._stream = BatchStream(
-            self.source,
-            self.description,
-            rejects=self._rejects,
-            start=self._positions.get("impressions"),
-            follow=self.follow,
-            labelled=self.clicks is None,
-            names=self._names,
-        )
+        self._stream = self._open(self.source, self.description, "impressions", names=self._names)
+        self._click_stream = None if self.clicks is None else self._open(self.clicks, self._of_clicks(), "clicks")
         self._check_signals()
         self._log = None if self.predictions is None else self._open_log(token)
         self._written = time.monotonic()
@@ -104,28 +106,29 @@ class ClickTraining:
         return self.learner.n_learned
 
     def run(self) -> None:
-        """Learn from everything there is (or, with `follow`, until `stop()` is called), and write a last checkpoint."""
-        before = self.n_learned
+        """Learn from everything there is (or, with `follow`, until `stop()` is called)."""
         with progress.task("Learning", unit="impressions") as task:
             for learned in self._steps() if n_workers(self.n_jobs) == 1 else self._rounds():
                 task.advance(learned)
-                if self._kept is not None and time.monotonic() - self._written >= self.every:
+                if time.monotonic() - self._written >= self.every:
                     self._write()
         if self._sampler is not None:
             self._learn(self._sampler.finish())
-        if self.calibration is not None:
-            self.calibration.refresh()
-        if self.n_learned == before == 0:
-            raise BadInput("There was no impression to learn from: the files hold no good rows.")
-        self._rejects.finish(self.n_learned)
         if self._log is not None:
             self._log.flush()
-        if self._kept is not None:
-            self._write()
+        self._rejects.finish(self._n_read)
+        if not self._n_read:
+            raise BadInput("There was no impression to learn from: the files hold no rows.")
+        if self.calibration is not None:
+            self.calibration.refresh()
+        if self._backwards:
+            log.warning("%s impressions come before an earlier one in time.", f"{self._backwards:,}")
 
     def stop(self) -> None:
         """End a run that follows a growing folder, from any thread: what was read is learned and kept."""
-        self._stream.stop()
+        for stream in (self._stream, self._click_stream):
+            if stream is not None:
+                stream.stop()
 
     def model(self) -> ClickModel:
         """The model as it stands now, ready to serve."""
@@ -133,63 +136,101 @@ class ClickTraining:
             served = {name: self.learner.variant(name) for name in self.learner.names}
         else:
             served = {MODEL: self.learner.to_serving()}
-        return ClickModel(self._stream.description, served, calibration=self.calibration, names=self._names)
+        return ClickModel(
+            self._stream.description, served, calibration=self.calibration, names=self._names, training=self._told()
+        )
 
     def counts(self) -> dict[str, int]:
-        """What happened to the impressions: learned, rejected and, with a join, late, doubled and so on."""
+        """What happened to the impressions: learned, rejected, out of order; with a join, late, doubled and so on."""
         joined_counts = {} if self._join is None else self._join.counts
-        return {"learned": self.n_learned, "rejected": self._rejects.count, **joined_counts}
+        told = {"learned": self.n_learned, "rejected": self._rejects.count, "out_of_order": self._backwards}
+        return told | joined_counts
+
+    def _told(self) -> dict[str, Any]:
+        """How the model was made, to be kept beside it."""
+        facts = self._run_facts()
+        told = {name: facts[name] for name in ("learner", "parameters", "window", "subsample")}
+        return {"impressions": self.n_learned, **{name: value for name, value in told.items() if value is not None}}
 
     def _steps(self) -> Iterator[int]:
         """Learn batch by batch; after each step everything stands at the same place."""
-        for batch, positions in self._labelled():
-            sampled = batch if self._sampler is None else self._sampler.take(batch)
-            self._learn(sampled)
-            self._positions = positions
+        for batch in self._labelled():
+            self._learn(batch if self._sampler is None else self._sampler.take(batch))
             yield len(batch)
 
-    def _labelled(self) -> Iterator[tuple[Batch, dict[str, Any]]]:
-        """Impressions that say whether they were clicked, and where the files stand after them."""
-        if self._join is None or self.clicks is None:
-            for batch, end in self._stream:
-                yield batch, {"impressions": end.to_json()}
+    def _labelled(self) -> Iterator[Batch]:
+        """Impressions that say whether they were clicked."""
+        shown = self._reading(self._stream, "impressions")
+        if self._join is None or self._click_stream is None:
+            for batch, _ in shown:
+                self._notice(batch)
+                yield batch
             return
-        start = self._positions
-        for batch, shown, clicked in joined(self._stream, self._clicks(start.get("clicks")), self._join):
-            here = start.get("impressions") if shown is None else shown.to_json()
-            there = start.get("clicks") if clicked is None else clicked.to_json()
-            yield batch, {"impressions": here, "clicks": there}
+        clicks = (((batch.id, batch.time), end) for batch, end in self._reading(self._click_stream, "clicks"))
+        for batch, _, _ in joined(shown, clicks, self._join):
+            yield batch
 
-    def _clicks(self, start: Mapping[str, Any] | None) -> Iterator[tuple[tuple[Any, Any], Any]]:
-        """The id and time of each click, from columns that are called as those of the impressions."""
-        shown = self._stream.description
-        if isinstance(shown, str) or shown.id is None or self.clicks is None:
-            return
-        told = Description(signals=[Categorical(shown.id)], id=shown.id, time=shown.to_dict()["time"])
-        for batch, end in BatchStream(self.clicks, told, rejects=self._rejects, start=start, labelled=False):
-            yield (batch.id, batch.time), end
+    def _reading(self, stream: Iterable[tuple[Batch, Position]], what: str) -> Iterator[tuple[Batch, Position]]:
+        """The batches of a stream; what was given before the next one is asked for has been taken in."""
+        for batch, end in stream:
+            self._positions[what] = end
+            self._n_read += len(batch)
+            yield batch, end
+        self._come_to_end()
+
+    def _come_to_end(self) -> None:
+        """A stream has ended: from here on impressions are closed and queries decided that more files might change."""
+        self._write()
+        self._ending = True
+
+    def _of_clicks(self) -> Description:
+        """Clicks have columns for the id and the time that are called as those of the impressions."""
+        shown = self.description
+        if isinstance(shown, str) or shown.id is None:
+            raise BadParameter("Joining clicks needs the description to say which columns are `id` and `time`.")
+        return Description(signals=[Categorical(shown.id)], id=shown.id, time=shown.to_dict()["time"])
+
+    def _open(
+        self, source: Source, description: Description | str, what: str, *, names: FeatureNames | None = None
+    ) -> BatchStream:
+        return BatchStream(
+            source,
+            description,
+            rejects=self._rejects,
+            start=self._positions.get(what),
+            follow=self.follow,
+            joins=self.clicks is not None,
+            names=names,
+        )
 
     def _rounds(self) -> Iterator[int]:
         """Learn with several threads, a few pieces at a time; between rounds everything stands at the same place."""
         learner = self.learner
         if not isinstance(learner, ClickLearner):
-            raise BadParameter("n_jobs must be 1 for many models, whose updates are not made for several threads.")
+            raise BadParameter(_ONE_THREAD)
 
         def learned(piece: Any) -> list[tuple[Batch, NDArray[np.float64], Any]]:
             return [(batch, learner.learn_shared(batch.impressions), end) for batch, end in piece.batches()]
 
         pieces = self._stream.pieces()
-        while True:
-            round_of = islice(pieces, _PIECES_A_ROUND)
+        while round_of := list(islice(pieces, _PIECES_A_ROUND)):
             done = 0
             for batches in map_threads(learned, round_of, self.n_jobs):
                 for batch, probabilities, end in batches:
+                    self._notice(batch)
                     self._tell(batch, probabilities)
-                    self._positions = {"impressions": end.to_json()}
+                    self._positions["impressions"] = end
                     done += len(batch)
-            if not done:
-                return
+            self._n_read += done
             yield done
+        self._come_to_end()
+
+    def _notice(self, batch: Batch) -> None:
+        """Count the impressions that come before an earlier one in time."""
+        if len(batch.time):
+            highest = np.maximum.accumulate(np.append(self._latest, batch.time))
+            self._backwards += int(np.count_nonzero(batch.time < highest[:-1]))
+            self._latest = int(highest[-1])
 
     def _learn(self, batch: Batch) -> None:
         if len(batch):
@@ -212,6 +253,9 @@ class ClickTraining:
 
     def _check(self) -> None:
         Number(0, above=True).check("every", self.every)
+        Whole(1).check("refresh", self.refresh)
+        for name in ("names", "resume", "follow"):
+            Flag().check(name, getattr(self, name))
         if (self.clicks is None) != (self.window is None):
             raise BadParameter("clicks and window must be given together: the files of clicks, and how long to wait.")
         if isinstance(self.description, str):
@@ -225,8 +269,11 @@ class ClickTraining:
                 raise BadParameter(f"The calibration is by {missing[0]!r}: name it in the description's slices.")
         if self.resume and self.checkpoints is None:
             raise BadParameter("resume needs the folder of the checkpoints to go on from.")
-        if n_workers(self.n_jobs) > 1 and (self.clicks is not None or self.subsample is not None or self.names):
-            raise BadParameter("n_jobs must be 1 with clicks, subsample or names, which go through the rows in order.")
+        if n_workers(self.n_jobs) > 1:
+            if self.clicks is not None or self.subsample is not None or self.follow:
+                raise BadParameter("n_jobs must be 1 with clicks, subsample or follow, which take the rows in order.")
+            if not isinstance(self.learner, ClickLearner):
+                raise BadParameter(_ONE_THREAD)
 
     def _check_signals(self) -> None:
         if not isinstance(self.learner, ManyModels) or self._stream.signal_names is not None:
@@ -237,18 +284,18 @@ class ClickTraining:
     def _run_facts(self) -> dict[str, Any]:
         """What must be the same when a run is taken up again."""
         described = self.description if isinstance(self.description, str) else self.description.to_dict()
-        return {
+        facts = {
             "description": described,
             "learner": type(self.learner).__name__,
             "parameters": _parameters(self.learner),
             "window": self.window,
             "subsample": self.subsample,
-            "calibration": None
-            if self.calibration is None
-            else {name: repr(getattr(self.calibration, name)) for name in self.calibration.rules},
+            "calibration": None if self.calibration is None else _parameters(self.calibration),
+            "refresh": self.refresh,
             "names": self.names,
             "predictions": self.predictions is not None,
         }
+        return dict(json.loads(json.dumps(facts)))  # as a checkpoint has them
 
     def _take_up(self) -> int | None:
         """Go on from the last checkpoint, if there is one and that is wanted; gives the token of the predictions."""
@@ -257,7 +304,16 @@ class ClickTraining:
             return 0 if self.resume else None
         if not self.resume:
             raise CannotWrite(f"{self.checkpoints} is left from an earlier run: resume it, or remove the folder.")
-        _compare(last.facts["run"], self._run_facts())
+        try:
+            return self._restore(last)
+        except KeyError as error:
+            raise BadArtifact(
+                f"{self.checkpoints} is no folder of checkpoints of a training run: it has no {error}; choose another."
+            ) from error
+
+    def _restore(self, last: State) -> int | None:
+        facts = last.facts
+        _compare(facts["run"], self._run_facts())
         self.learner = restore(last.parts["learner"])
         if self._join is not None:
             self._join = ClickJoin.from_state(last.parts["join"])
@@ -267,9 +323,11 @@ class ClickTraining:
             self.calibration = SlicedCalibration.from_state(last.parts["calibration"])
         if self._names is not None:
             self._names = FeatureNames.from_state(last.parts["names"])
-        self._positions, self._refreshed = dict(last.facts["positions"]), int(last.facts["refreshed"])
-        self._rejects.resume(last.facts["rejects"])
-        token = last.facts["predictions"]
+        self._positions = dict(facts["positions"])
+        self._n_read, self._refreshed = int(facts["read"]), int(facts["refreshed"])
+        self._latest, self._backwards = int(facts["latest"]), int(facts["backwards"])
+        self._rejects.resume(facts["rejects"])
+        token = facts["predictions"]
         return None if token is None else int(token)
 
     def _open_log(self, token: int | None) -> PredictionLog:
@@ -280,14 +338,18 @@ class ClickTraining:
 
     def _write(self) -> None:
         """Write a checkpoint; first the predictions, which it counts."""
-        if self._kept is None:
+        if self._kept is None or self._ending:
             return
+        at = {what: end.to_json() if isinstance(end, Position) else end for what, end in self._positions.items()}
         facts = {
             "run": self._run_facts(),
-            "positions": self._positions,
+            "positions": at,
             "predictions": None if self._log is None else self._log.flush(),
             "rejects": self._rejects.checkpoint(),
+            "read": self._n_read,
             "refreshed": self._refreshed,
+            "latest": self._latest,
+            "backwards": self._backwards,
         }
         held = {
             "learner": self.learner,
@@ -301,11 +363,10 @@ class ClickTraining:
         self._written = time.monotonic()
 
 
-def _parameters(learner: ClickLearner | ManyModels) -> dict[str, str]:
+def _parameters(of: ClickLearner | ManyModels | SlicedCalibration) -> dict[str, str]:
     """Every parameter by name, as text."""
-    if isinstance(learner, ClickLearner):
-        return {name: repr(value) for name, value in learner.get_params().items()}
-    return {name: repr(getattr(learner, name)) for name in ("variants", "encoding", "inclusion", "seed")}
+    names = [*of.rules, *(name for name in ("variants", "inclusion") if hasattr(of, name))]
+    return {name: repr(getattr(of, name)) for name in names}
 
 
 def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """What an event stream gives: rows of a file, and the position after them."""
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data.rejects import Rejects
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
@@ -124,16 +122,3 @@ class Log(Protocol):
     def pieces(
         self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
     ) -> Iterator[Piece]: ...
-
-
-class Bin:
-    """Rejects that several threads may add to."""
-
-    def __init__(self, rejects: Rejects) -> None:
-        self.rejects = rejects
-        self._lock = threading.Lock()
-
-    def add(self, source: str, line: int, reason: str, row: str) -> None:
-        """Take one bad row."""
-        with self._lock:
-            self.rejects.add(source, line, reason, row)

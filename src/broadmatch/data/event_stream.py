@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from broadmatch.data.event_rows import Bin, Log, Mark, Piece, Position, Rows
+from broadmatch.data.event_rows import Log, Mark, Piece, Position, Rows
 from broadmatch.data.files import PACKED, Source, base_name, expand
 from broadmatch.data.rejects import Rejects
 from broadmatch.errors import BadInput, BadParameter, MissingFile
@@ -65,7 +65,6 @@ class EventStream:
         self.source, self.format, self.names = source, format, names
         self.batch_rows, self.follow = batch_rows, follow
         self.rejects = Rejects() if rejects is None else rejects
-        self._bin = Bin(self.rejects)
         self._start = Position() if start is None else start
         self._stopped = threading.Event()
         self._logs: dict[str, Log] = {}
@@ -151,14 +150,14 @@ class EventStream:
             if self.format not in TEXTS:
                 texts = ", ".join(map(repr, TEXTS))
                 raise BadParameter(f"format must be one of {texts} for standard input, but it is {self.format!r}.")
-            return TextLog(path, self.format, self.names, self._bin, stream=sys.stdin.buffer)
+            return TextLog(path, self.format, self.names, self.rejects, stream=sys.stdin.buffer)
         format = self.format or SUFFIXES.get(Path(base_name(path)).suffix)
         if format is None:
             raise BadInput(f"{path} has no suffix of a log ({', '.join(SUFFIXES)}); rename it or give the format.")
         if path.stat().st_size == 0:
             return None
         if format != "parquet":
-            return TextLog(path, format, self.names, self._bin, follow=self.follow)
+            return TextLog(path, format, self.names, self.rejects, follow=self.follow)
         return ParquetLog(path)
 
     def _check_empty(self, found: Sequence[Path], empty: int) -> None:

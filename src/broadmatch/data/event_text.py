@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import event_decode as decode
-from broadmatch.data.event_rows import Bin, Mark, Rows
+from broadmatch.data.event_rows import Mark, Rows
 from broadmatch.data.files import open_binary
+from broadmatch.data.rejects import Rejects
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.kernels import csv_records as kernels
 
@@ -68,7 +69,7 @@ class TextLog:
         path: Path,
         format: str,
         names: Sequence[str] | None,
-        rejects: Bin,
+        rejects: Rejects,
         *,
         follow: bool = False,
         stream: IO[bytes] | None = None,

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from broadmatch.errors import CannotWrite, TooManyBadRows
+from broadmatch.errors import CannotWrite, MissingFile, TooManyBadRows
 
 log = logging.getLogger("broadmatch")
 _SHOWN = 200
@@ -46,22 +46,32 @@ class Rejects:
         """What was counted, with the file safely on disk up to here: for `resume` after a crash."""
         size = 0
         if self._out is not None:
-            self._out.flush()
-            os.fsync(self._out.fileno())
-            size = self._out.tell()
+            try:
+                self._out.flush()
+                os.fsync(self._out.fileno())
+                size = self._out.tell()
+            except OSError as error:
+                raise self._unwritable(error) from error
         return {"count": self.count, "reasons": dict(self.reasons), "first": self._first, "bytes": size}
 
     def resume(self, checkpoint: Mapping[str, Any]) -> None:
         """Go on from a checkpoint: what the file got after it is cut off, for these rows will come again."""
         self.count, self._first = int(checkpoint["count"]), str(checkpoint["first"])
         self.reasons = Counter(checkpoint["reasons"])
-        if self.path is not None and self.path.exists():
+        size = int(checkpoint["bytes"])
+        if self.path is None:
+            return
+        if (self.path.stat().st_size if self.path.exists() else 0) < size:
+            raise MissingFile(
+                f"{self.path} lacks rows that stood in it at the checkpoint; bring it back, or start the run over."
+            )
+        if self.path.exists():
             try:
                 self._out = self.path.open("r+", encoding="utf-8", errors="surrogatepass")
-                self._out.truncate(int(checkpoint["bytes"]))
+                self._out.truncate(size)
                 self._out.seek(0, os.SEEK_END)
             except OSError as error:
-                raise CannotWrite(f"Cannot write the rejects file {self.path}: {error.strerror}.") from error
+                raise self._unwritable(error) from error
 
     def finish(self, good: int) -> None:
         """Report what was rejected beside `good` rows, and refuse a source that is mostly rubbish."""
@@ -99,7 +109,10 @@ class Rejects:
             if self._out is not None:
                 self._out.write(line + "\n")
         except OSError as error:
-            raise CannotWrite(f"Cannot write the rejects file {self.path}: {error.strerror}.") from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> CannotWrite:
+        return CannotWrite(f"Cannot write the rejects file {self.path}: {error.strerror}.")
 
     def __enter__(self) -> Self:
         return self
@@ -112,4 +125,4 @@ class Rejects:
             try:
                 out.close()
             except OSError as problem:  # what was still in the buffer did not fit
-                raise CannotWrite(f"Cannot write the rejects file {self.path}: {problem.strerror}.") from problem
+                raise self._unwritable(problem) from problem

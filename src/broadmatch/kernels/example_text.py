@@ -13,7 +13,7 @@ from broadmatch.kernels.text_matrix import parse_number
 
 # What is wrong with a line.
 FINE, TOO_LONG, NO_BAR, BAD_LABEL, BAD_WEIGHT, BAD_BASE, TOO_MANY_WORDS = 0, 1, 2, 3, 4, 5, 6
-BAD_VALUE, OUT_OF_RANGE, NO_NAME, BAD_INDEX, NO_VALUE, BAD_QUERY = 7, 8, 9, 10, 11, 12
+BAD_VALUE, OUT_OF_RANGE, NO_NAME, BAD_INDEX, NO_VALUE, BAD_QUERY, NO_LABEL = 7, 8, 9, 10, 11, 12, 13
 
 MOST_FIELDS = 1 << 15
 """Namespaces that get a number of their own, as many as an int16 tells apart; any more share the last number."""
@@ -88,15 +88,16 @@ def find_namespaces(
 
 @kernel
 def parse_block(
-    text: Any, n_lines: int, vw: bool, longest: int, constant: np.uint64, no_name: np.uint64, name_seed: np.uint64,
-    powers: Any, seeds: Any, numbers: Any, marks: Any, separators: Any, ends: Any, indptr: Any, keys: Any, values: Any,
-    fields: Any, clicked: Any, weight: Any, names: Any, bad: Any,
+    text: Any, n_lines: int, vw: bool, labelled: bool, longest: int, constant: np.uint64, no_name: np.uint64,
+    name_seed: np.uint64, powers: Any, seeds: Any, numbers: Any, marks: Any, separators: Any, ends: Any, indptr: Any,
+    keys: Any, values: Any, fields: Any, clicked: Any, weight: Any, names: Any, bad: Any,
 ) -> tuple[int, int, bool, bool]:  # fmt: skip
     """Read whole lines: (rows, bad lines, whether all values are 1, whether any row has a name).
 
     The name of a row is the key of its tag (Vowpal Wabbit) or of its qid (svmlight), of MISSING without one. `bad` gets
-    line number, code, begin and end of each line that is rejected; empty lines are passed over. Scratch: `marks` is
-    zeros, a power of two of at least eight times as many as a row has features; the others see `_separators`.
+    line number, code, begin and end of each line that is rejected, also for having no label if `labelled`; empty lines
+    are passed over. Scratch: `marks` is zeros, a power of two of at least eight times as many as a row has features;
+    the others see `_separators`.
     """
     _separators(text, len(text), separators, ends)
     begin, end, row, n_bad, plain, named, next_separator = 0, -1, 0, 0, True, False, 0
@@ -122,6 +123,8 @@ def parse_block(
             code, n, ones = _svmlight_line(
                 text, first, end, row, n + 1, no_name, powers, keys, values, fields, clicked, names
             )
+        if code == FINE and labelled and np.isnan(clicked[row]):
+            code = NO_LABEL
         if code == FINE:
             code, n, ones = _settle(keys, values, fields, indptr[row], n, ones, marks, line)
         if code == FINE:

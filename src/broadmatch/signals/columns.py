@@ -64,6 +64,12 @@ def keys_of(source: Source) -> Keys:
     return out
 
 
+def no_value(array: Any) -> Flags:
+    """Which rows of a column of categories have none: null, empty, NaN."""
+    seed = np.uint64(1)
+    return np.asarray(keys_of(categories(array, seed)) == feature_key(seed, MISSING))
+
+
 def categories(array: Any, seed: np.uint64) -> Source:
     """A column of categories of any type, whose keys depend on the values and not on the type."""
     array = compact(array)

@@ -1,6 +1,6 @@
 """From the columns of a log to rows of features, by a description."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Encoder:
 
     A row has one feature of each categorical, bucketed or time signal and of each cross of these, the constant, and
     then the features of the numbers as they are, of the texts and of their crosses. `names` is a book that every new
-    feature is entered into.
+    feature is entered into. What `joins` by its id needs one: rows without are bad.
 
     >>> import pyarrow as pa
     >>> from broadmatch.signals import Categorical, Description, Encoder, Text
@@ -52,9 +52,9 @@ class Encoder:
     ([0, 4, 7], [1.0, 0.0])
     """
 
-    def __init__(self, description: Description, *, names: FeatureNames | None = None) -> None:
+    def __init__(self, description: Description, *, names: FeatureNames | None = None, joins: bool = False) -> None:
         self.description, self.names = description, names
-        self._reader = Reader(description)
+        self._reader = Reader(description, joins=joins)
         _ = description.columns_needed  # a pattern that is left is an error
         self.signal_names = (*(signal.name for signal in description.signals), CONSTANT)
         """The names of the signals; `fields` of impressions are places in this."""
@@ -125,6 +125,20 @@ class Encoder:
         for cross in self._plain_crosses:
             put_cross(self._parts[cross.name], self._seeds[cross.name], self._one_row, self._place[cross.name], keys)
         return self._with_many(row, keys) if self._many else (keys, _NO_VALUES)
+
+    def slices_one(self, row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """The slices of one row, each as an array of one text, the same that `encode` gives."""
+        slices = {}
+        for name in names:
+            signal = self._named.get(name)
+            if isinstance(signal, Signal) and derives(signal):
+                text = self._one.text(signal, row.get(signal.column))
+                if text and isinstance(signal, Number):
+                    text = signal.bucket_name(int(text))
+                slices[name] = pa.array([text or None], pa.large_string())
+            else:
+                slices[name] = as_text(pa.array([row.get(name)]))
+        return slices
 
     def _with_many(
         self, row: Mapping[str, Any], fixed: NDArray[np.uint64]

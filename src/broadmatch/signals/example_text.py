@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data.event_rows import Bin, Mark, Position
+from broadmatch.data.event_rows import Mark, Position
 from broadmatch.data.files import Source, expand
 from broadmatch.data.impressions import Batch, Impressions
 from broadmatch.data.rejects import Rejects
@@ -20,7 +20,7 @@ from broadmatch.errors import BadInput
 from broadmatch.kernels import example_text as kernels
 from broadmatch.kernels.hashing import key_of, seed_of, signal_seed
 from broadmatch.kernels.text_matrix import POWERS_OF_TEN
-from broadmatch.params import OneOf, Parameters, Rule, Whole
+from broadmatch.params import Flag, OneOf, Parameters, Rule, Whole
 from broadmatch.signals.signal import CONSTANT
 from broadmatch.signals.text_blocks import LONGEST_LINE, STANDARD_INPUT, Block, blocks, open_at
 
@@ -40,6 +40,7 @@ REASONS = {
     kernels.BAD_INDEX: "an index is not a whole number of at most 18 digits",
     kernels.NO_VALUE: "a feature has no value",
     kernels.BAD_QUERY: "the qid is not a whole number of at most 18 digits",
+    kernels.NO_LABEL: "the line has no label",
 }
 """Why a line is rejected, by the code of the kernel."""
 _SHOWN = 2000
@@ -83,7 +84,8 @@ class ExamplePiece:
     _vw: bool
     _block: Block
     _signals: "_Signals"
-    _bin: Bin
+    _rejects: Rejects
+    _labelled: bool
 
     @property
     def mark(self) -> Mark:
@@ -102,7 +104,7 @@ class ExamplePiece:
         marks = np.zeros(1 << (8 * n).bit_length(), np.int64)
         separators, ends = np.empty(block.separators + 1, np.int64), np.empty(lines + 1, np.int64)
         rows, n_bad, plain, named = kernels.parse_block(
-            block.text, lines, self._vw, LONGEST_LINE, signals.constant, signals.no_namespace,
+            block.text, lines, self._vw, self._labelled, LONGEST_LINE, signals.constant, signals.no_namespace,
             signals.tag if self._vw else signals.query, POWERS_OF_TEN, signals.seeds, signals.numbers, marks,
             separators, ends, indptr, keys, values, fields, clicked, weight, names, bad,
         )  # fmt: skip
@@ -120,9 +122,16 @@ class ExamplePiece:
             batch.query = names[:rows]
         yield Examples(batch, self.file, block.first, self.end)
 
+    def filled(self) -> NDArray[np.int64]:
+        """The numbers in the file, from 1, of the lines that are not empty."""
+        text = self._block.text
+        ends = np.flatnonzero(text == ord("\n"))
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
+        return self._block.first + 1 + np.flatnonzero(np.add.reduceat(text > ord(" "), starts, dtype=np.int64) > 0)
+
     def _reject(self, line: int, code: int, begin: int, end: int) -> None:
         text = self._block.text[begin : min(end, begin + _SHOWN)].tobytes().decode("utf-8", "replace")
-        self._bin.add(self.file, self._block.first + line, REASONS[code], text.rstrip("\r"))
+        self._rejects.add(self.file, self._block.first + line, REASONS[code], text.rstrip("\r"))
 
 
 class ExampleText(Parameters):
@@ -134,11 +143,11 @@ class ExampleText(Parameters):
     reading goes on after it, with the same batches as without the break. Files that it does not know are read from
     their beginning.
 
-    Labels: 1 is a click, 0 and -1 are none, also within one file; a line without a label has NaN. The key of a feature
-    is that of the signal with the name of the namespace ("feature" without one, and in svmlight); every row begins with
-    the feature of the signal "constant". Values of a feature that stands twice in a line are added up, zeros are left
-    out. The tag is the `id` of the row, the qid its `query`. `fields` numbers the namespaces as they first appear, from
-    1 (0 is the constant); `end.signals` has their names.
+    Labels: 1 is a click, 0 and -1 are none, also within one file; a line without a label has NaN, and is rejected if
+    `labelled`. The key of a feature is that of the signal with the name of the namespace ("feature" without one, and in
+    svmlight); every row begins with the feature of the signal "constant". Values of a feature that stands twice in a
+    line are added up, zeros are left out. The tag is the `id` of the row, the qid its `query`. `fields` numbers the
+    namespaces as they first appear, from 1 (0 is the constant); `end.signals` has their names.
 
     >>> from pathlib import Path
     >>> _ = Path("log.vw").write_text("1 2.0 'first|ad pizza cheap:0.5\\n-1 |ad pizza |user 7\\nclick me\\n")
@@ -151,18 +160,23 @@ class ExampleText(Parameters):
     (('constant', 'ad', 'user'), {'the line has no |': 1})
     """
 
-    rules: ClassVar[Mapping[str, Rule]] = {"format": OneOf(("vw", "svmlight")), "batch_rows": Whole(1, 1 << 24)}
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "format": OneOf(("vw", "svmlight")),
+        "labelled": Flag(),
+        "batch_rows": Whole(1, 1 << 24),
+    }
 
     def __init__(
         self,
         source: Source,
         *,
         format: str = "vw",
+        labelled: bool = False,
         rejects: Rejects | None = None,
         batch_rows: int = 65_536,
         start: Position | Mapping[str, Any] | None = None,
     ) -> None:
-        self.format, self.batch_rows = format, batch_rows
+        self.format, self.labelled, self.batch_rows = format, labelled, batch_rows
         self.check_params()
         self.rejects = Rejects() if rejects is None else rejects
         self.files = _files(source)
@@ -180,7 +194,7 @@ class ExampleText(Parameters):
     def pieces(self) -> Iterator[ExamplePiece]:
         """The same, not parsed yet, for threads to `read`; to be asked for by one thread at a time."""
         signals, marks = _Signals(self._start.signals), dict(self._start.files)
-        vw, put_aside = self.format == "vw", Bin(self.rejects)
+        vw = self.format == "vw"
         for file in self.files:
             stream = open_at(file, marks.get(file, Mark()).offset)
             try:
@@ -188,7 +202,7 @@ class ExampleText(Parameters):
                     signals.add(block, vw)
                     marks[file] = block.mark
                     end = TextPosition(dict(marks), tuple(signals.names))
-                    yield ExamplePiece(file, end, vw, block, signals, put_aside)
+                    yield ExamplePiece(file, end, vw, block, signals, self.rejects, self.labelled)
             finally:
                 if file != STANDARD_INPUT:
                     stream.close()

@@ -34,7 +34,7 @@ class Singles:
         """Write the keys of a row: those of the signals, and of 1 for the last seed, which is the constant's."""
         values = [row.get(column) for column in self._columns]
         if self._signals is not None:
-            values = [self._text(signal, value) for signal, value in zip(self._signals, values, strict=True)]
+            values = [self.text(signal, value) for signal, value in zip(self._signals, values, strict=True)]
         elif not _PLAIN.issuperset(map(type, values)):
             values = [category_text(value) for value in values]
         values.append("1")
@@ -50,7 +50,7 @@ class Singles:
                 np.frombuffer(text or b"\0", np.uint8), np.array([0, len(text)]), self._seeds[i], out[i : i + 1]
             )
 
-    def _text(self, signal: Signal, value: Any) -> str:
+    def text(self, signal: Signal, value: Any) -> str:
         """What a column of texts would have to hold for the same feature; empty if it is missing."""
         if isinstance(signal, Number):
             x = one_number(signal.column, value)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from broadmatch.data import Rejects
 from broadmatch.errors import BadInput
+from broadmatch.signals.columns import no_value
 from broadmatch.signals.description import Description
 from broadmatch.signals.parsing import NO_TIME, flags, numbers, times
 from broadmatch.signals.signal import Hour, Number, Signal, Weekday
@@ -59,8 +60,8 @@ class Reading:
 class Reader:
     """Reads what a description says of labels, weights, times and numbers."""
 
-    def __init__(self, description: Description) -> None:
-        self.description = description
+    def __init__(self, description: Description, *, joins: bool = False) -> None:
+        self.description, self.joins = description, joins
         self.rule = description.label_rule
         timed = {signal.column for signal in description.signals if isinstance(signal, Hour | Weekday)}
         self.time_columns = tuple(dict.fromkeys([*filter(None, [description.time]), *sorted(timed)]))
@@ -81,6 +82,8 @@ class Reader:
             given, bad = numbers(table.column(self.description.weight))
             faults.add(bad | ~((given >= 0) & (given <= _LARGEST)), "the weight is no number of at least 0")
             weight = np.where(bad, 0, given).astype(np.float32)
+        if self.joins and self.description.id in have:
+            faults.add(no_value(table.column(self.description.id)), "the id is missing")
         found = Reading(table, clicked, weight)
         for column in self.time_columns:
             if column in have:
