@@ -6,6 +6,9 @@ from pathlib import Path
 import typer.main
 
 from broadmatch.cli import app, reference
+from broadmatch.ctr import FTRL, ClickModel, ClickTraining, Variant
+from broadmatch.ctr.recalibration import recalibrate
+from broadmatch.evaluate import progressive_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import harvest
 from broadmatch.labels import MLRF
@@ -20,7 +23,11 @@ def test_the_reference_is_up_to_date():
 
 
 def defaults_of(command):
-    return {p.name: p.default for p in typer.main.get_command(app).commands[command].params}
+    return {p.name: p.default for p in commands()[command].params}
+
+
+def commands():
+    return dict(reference.commands(typer.main.get_command(app)))
 
 
 def assert_same_defaults(command, function):
@@ -37,8 +44,15 @@ def test_the_defaults_are_the_librarys():
     assert assert_same_defaults("simulate-matrix", planted_dataset) == set()
     assert assert_same_defaults("harvest", harvest) == {"normalise", "temp_directory"}
     assert defaults_of("harvest")["min_pages"] == PageVectorizer().min_pages
+    of_training = assert_same_defaults("clicks train", ClickTraining)
+    assert of_training == {"calibration", "checkpoints", "refresh"}
+    for learner in (FTRL, Variant):
+        assert assert_same_defaults("clicks train", learner) <= {"inclusion", "fields"}
+    assert assert_same_defaults("clicks validate", progressive_report) == {"slices", "level", "max_rows"}
+    assert assert_same_defaults("clicks calibrate", recalibrate) == {"by"}
+    assert assert_same_defaults("clicks show", ClickModel.show) == {"signals", "model"}
 
 
 def test_every_command_shows_an_example():
-    for name, command in typer.main.get_command(app).commands.items():
+    for name, command in commands().items():
         assert f"broadmatch {name} " in command.help + " ", name

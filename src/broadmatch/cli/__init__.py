@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from broadmatch.cli.clicks import app as clicks_app
 from broadmatch.cli.demo import command as demo_command
 from broadmatch.cli.evaluate import command as evaluate_command
 from broadmatch.cli.explain import command as explain_command
@@ -34,6 +35,7 @@ app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
 app.command("recommend")(recommend_command)
 app.command("explain")(explain_command)
+app.add_typer(clicks_app, name="clicks")
 
 
 def _version(wanted: bool) -> None:
@@ -53,6 +55,7 @@ def _top(
     """Bid phrases for landing pages, learned from click logs.
 
     Start with `broadmatch demo`. With your own data: harvest, train, evaluate, recommend, explain.
+    Click prediction: clicks train, predict, validate, calibrate, show.
     """
 
 

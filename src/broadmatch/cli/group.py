@@ -12,14 +12,24 @@ from broadmatch.errors import BroadmatchError
 
 _MAPPING = re.compile(r"columns=\{'(\w+)': ?[^}]*\}")
 _OF_PAGES = ("name", "html")
+_CALLED = "broadmatch.cli.called"
 
 
-class Commands(TyperGroup):
+class Subcommands(TyperGroup):
+    """A group within the group: it leaves word of which command was called."""
+
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        found = super().resolve_command(ctx, args)
+        ctx.meta[_CALLED] = found[1]  # all contexts of a call share it, and the innermost command comes last
+        return found
+
+
+class Commands(Subcommands):
     """The group of commands; errors that broadmatch raises on purpose become one sentence on standard error."""
 
     def invoke(self, ctx: Any) -> Any:
         def in_options(text: str) -> str:
-            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            command = ctx.meta.get(_CALLED)
             return with_option_names(text, {p.name or "": p.opts[0] for p in (command.params if command else [])})
 
         with talk.speaking(in_options):

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -29,6 +29,28 @@ LabelsFile = Annotated[
 RejectsFile = Annotated[
     Path | None, typer.Option("--rejects", metavar="FILE", help="Write what was rejected here, with the reason.")
 ]
+Format = Annotated[
+    Literal["parquet", "csv", "tsv", "jsonl", "criteo", "avazu", "vw", "svmlight"] | None,
+    typer.Option(
+        "--format", help="Of DATA; if not given: as described, or told by the suffix. Standard input is JSON lines."
+    ),
+]
+ModelName = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="One of several models; if not given, the first.")
+]
+Slicings = Annotated[
+    list[str] | None,
+    typer.Option("--by", metavar="SLICE,...", help="Slices, as the description names them; may be repeated."),
+]
+
+
+def parse_names(given: list[str] | None) -> list[str] | None:
+    """Names that were given one by one, or with commas between.
+
+    >>> parse_names(["country,device", "hour"])
+    ['country', 'device', 'hour']
+    """
+    return None if given is None else [name.strip() for one in given for name in one.split(",") if name.strip()]
 
 
 def parse_columns(given: str | None, option: str) -> dict[str, str] | None:

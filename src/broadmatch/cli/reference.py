@@ -5,6 +5,7 @@ Run `python -m broadmatch.cli.reference docs/cli.md` after a change of options o
 
 import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,16 @@ BEGIN = "<!-- Below: made by `python -m broadmatch.cli.reference docs/cli.md`. -
 
 def reference() -> str:
     """Every command with its help, arguments and options, as Markdown."""
-    group: Any = typer.main.get_command(app)
-    return "\n".join(_section(name, command) for name, command in group.commands.items())
+    return "\n".join(_section(name, command) for name, command in commands(typer.main.get_command(app)))
+
+
+def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command with its name, such as "train" or "clicks train"."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def updated(page: str) -> str:

@@ -112,7 +112,11 @@ class ClickModel:
 
     def to_state(self) -> State:
         """Everything, to be saved; tables open memory-mapped."""
-        described = self.description if isinstance(self.description, str) else self.description.to_dict()
+        described: Any = self.description
+        if isinstance(self.description, Description):
+            described = self.description.to_dict()
+            # The order of the signals is that of the features of a row, and a mapping in a manifest has none.
+            described["signals"] = list(described["signals"].items())
         parts = {f"model_{i}": model.to_state() for i, model in enumerate(self.models.values())}
         if self.calibration is not None:
             parts["calibration"] = self.calibration.to_state()
@@ -125,7 +129,9 @@ class ClickModel:
     def from_state(cls, state: State) -> Self:
         """Open a saved model."""
         told, names = state.facts["description"], state.facts["models"]
-        description = told if isinstance(told, str) else Description.from_dict(told)
+        description = (
+            told if isinstance(told, str) else Description.from_dict(told | {"signals": dict(told["signals"])})
+        )
         models = {name: restore(state.parts[f"model_{i}"]) for i, name in enumerate(names)}
         others = {name: restore(state.parts[name]) for name in ("calibration", "names") if name in state.parts}
         return cls(description, models, training=state.facts["training"], **others)
