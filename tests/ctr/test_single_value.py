@@ -59,3 +59,15 @@ def test_variants_must_differ_in_their_fields_only():
         SingleValue({"a": Variant(), "b": Variant(learner="ogd")})
     with pytest.raises(BadParameter, match="'ftrl' or 'ogd' only"):
         SingleValue({"a": Variant(learner="fobos")})
+
+
+def test_intercepts_keep_variants_right_on_average():
+    rng = np.random.default_rng(0)
+    stream = clicks(20_000)._replace(clicked=(rng.random(20_000) < 0.05).astype(np.float32))
+    variants = {"all": Variant(), "half": Variant(fields=range(5)), "one": Variant(fields=[0])}
+    off = {
+        own: np.abs(SingleValue(variants, intercepts=own).learn_many(stream)[10_000:].mean(axis=0) / 0.05 - 1).max()
+        for own in (True, False)
+    }
+    assert off[False] > 1  # the mean prediction is more than twice the click rate
+    assert off[True] < off[False] / 5
