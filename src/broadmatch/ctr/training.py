@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -150,6 +150,9 @@ class ClickTraining:
         """How the model was made, to be kept beside it."""
         facts = self._run_facts()
         told = {name: facts[name] for name in ("learner", "parameters", "window", "subsample")}
+        if isinstance(self.learner, ManyModels):
+            told["parameters"] = {k: v for k, v in told["parameters"].items() if k != "variants"}
+            told["variants"] = {name: asdict(variant) for name, variant in self.learner.variants.items()}
         return {"impressions": self.n_learned, **{name: value for name, value in told.items() if value is not None}}
 
     def _steps(self) -> Iterator[int]:
@@ -366,7 +369,8 @@ class ClickTraining:
 def _parameters(of: ClickLearner | ManyModels | SlicedCalibration) -> dict[str, str]:
     """Every parameter by name, as text."""
     names = [*of.rules, *(name for name in ("variants", "inclusion") if hasattr(of, name))]
-    return {name: repr(getattr(of, name)) for name in names}
+    values = {name: getattr(of, name) for name in names}
+    return {name: repr(list(value) if isinstance(value, tuple) else value) for name, value in values.items()}
 
 
 def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
