@@ -241,6 +241,8 @@ class ClickTraining:
 
     def _tell(self, batch: Batch, probabilities: NDArray[np.float64]) -> None:
         """Give the predictions to the calibration and to the log."""
+        if not len(batch):
+            return
         clicked, weight = batch.impressions.clicked, batch.impressions.weight
         columns = probabilities.reshape(len(batch), -1)
         if self.calibration is not None:
