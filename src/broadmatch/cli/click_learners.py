@@ -73,7 +73,7 @@ def _variant(text: str, base: Mapping[str, Any], signals: Callable[[], Sequence[
                 f"--variant {text!r}: {word!r} must be one of {', '.join(_SETTINGS)} with = and a value."
             )
         settings[key] = _number(text, word, value) if key in _NUMBERS else value
-    if not name.strip():
+    if not name.strip() or "=" in name:
         raise BadParameter(f'--variant {text!r} must begin with its name, as in "small: alpha=0.05".')
     without = settings.pop("without", None)
     if without is not None:

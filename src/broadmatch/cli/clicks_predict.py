@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A click model.")],
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A click model.")],
     data: Annotated[
         list[str], typer.Argument(metavar="DATA...", help="Files, folders, patterns, or - for standard input.")
     ],
@@ -28,7 +28,7 @@ def command(
     uncertainty: Annotated[
         bool, typer.Option("--uncertainty", help="Also how far one more example could move the log-odds.")
     ] = False,
-    name: options.ModelName = None,
+    model: options.ModelName = None,
     format: options.Format = None,
     rejects: options.RejectsFile = None,
     max_bad_rows: options.MaxBadRows = None,
@@ -49,10 +49,10 @@ def command(
     from broadmatch.ctr.predicting import NotedRejects, predict_files
 
     chosen = "jsonl" if json else _told_by_name(out)
-    found = open_model(model)
+    found = open_model(path)
     told = _format(found, format, data)
     with NotedRejects(rejects, max_bad_rows=max_bad_rows) as own:
-        predicted = predict_files(found, source_of(data), name=name, uncertainty=uncertainty, format=told, rejects=own)
+        predicted = predict_files(found, source_of(data), name=model, uncertainty=uncertainty, format=told, rejects=own)
         if out == STANDARD_INPUT and STANDARD_INPUT in data and not json:
             _print_numbers(predicted, uncertainty)
             return

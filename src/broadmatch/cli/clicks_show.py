@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A click model.")],
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A click model.")],
     signal: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME,...", help="Only the features of these signals; if not given, of all."),
     ] = None,
     top: Annotated[int, typer.Option(help="Features of each signal, those with the largest coefficients.")] = 10,
-    name: options.ModelName = None,
+    model: options.ModelName = None,
     json: options.Json = False,
 ) -> None:
     """Show what is in a model: how it was made, top weights.
@@ -38,15 +38,15 @@ def command(
     from broadmatch.params import Whole
 
     Whole(1).check("--top", top)
-    found = open_model(model)
+    found = open_model(path)
     chosen = options.parse_names(signal)
-    found.serving(name)
+    found.serving(model)
     if chosen is not None and found.names is not None:
-        there = sorted({f.signal for f in found.show(top=1, model=name)})
+        there = sorted({f.signal for f in found.show(top=1, model=model)})
         if strange := [one for one in chosen if one not in there]:
             raise BadParameter(f"--signal must be one of {', '.join(there)}, but it is {strange[0]!r}.")
-    features = found.show(top=top, signals=chosen, model=name) if found.names is not None or chosen else []
-    facts = _facts(found, model)
+    features = found.show(top=top, signals=chosen, model=model) if found.names is not None or chosen else []
+    facts = _facts(found, path)
     if json:
         talk.emit({**facts, "features": [vars(feature) for feature in features]})
         return
@@ -104,8 +104,19 @@ def _print_facts(facts: dict[str, Any]) -> None:
         lines.append(f"calibration   {facts['calibration']['kind']}{f' by {by}' if by else ''}")
     for name, one in facts["models"].items():
         told = f"{one['features']:,} features, {one['non_zero']:,} not 0, {_size(one['bytes'])} in memory"
-        lines.append(f"{name:<13} {told}")
+        variant = training.get("variants", {}).get(name)
+        lines.append(f"{name:<13} {told}{'' if variant is None else f'; {_variant(variant, described)}'}")
     typer.echo("\n".join(lines))
+
+
+def _variant(settings: dict[str, Any], described: Any) -> str:
+    """The settings of a variant, and what it leaves out."""
+    numbers = (f"{name}={value}" for name, value in settings.items() if name not in ("learner", "fields"))
+    told = f"{settings['learner']}: {', '.join(numbers)}"
+    if settings["fields"] is None or isinstance(described, str):
+        return told
+    left_out = [name for i, name in enumerate(described["signals"]) if i not in settings["fields"]]
+    return f"{told}, without {', '.join(left_out)}"
 
 
 def _plain(value: Any) -> str:
