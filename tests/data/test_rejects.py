@@ -2,12 +2,13 @@
 
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from broadmatch.data import Rejects
-from broadmatch.errors import CannotWrite, TooManyBadRows
+from broadmatch.errors import CannotWrite, MissingFile, TooManyBadRows
 
 
 def test_rows_are_kept_with_source_line_and_reason(tmp_path):
@@ -83,3 +84,67 @@ def test_a_rejects_file_that_cannot_be_written(tmp_path):
 def test_a_full_disk_while_the_last_rows_are_written():
     with pytest.raises(CannotWrite, match="/dev/full: No space left on device"), Rejects("/dev/full") as rejects:
         rejects.add("log.csv", 1, "x")
+
+
+def test_going_on_from_a_checkpoint_cuts_off_what_came_later(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Rejects(path) as rejects:
+        rejects.add("log.csv", 1, "x", "ü\udce9")
+        at = json.loads(json.dumps(rejects.checkpoint()))
+        kept = path.read_bytes()
+        rejects.add("log.csv", 2, "y")
+    with Rejects(path) as again:
+        again.resume(at)
+        assert (again.count, dict(again.reasons)) == (1, {"x": 1})
+        assert path.read_bytes() == kept
+        again.add("log.csv", 2, "y")
+        assert again.checkpoint()["bytes"] == path.stat().st_size
+    assert [json.loads(line)["line"] for line in path.read_text("utf-8", "surrogatepass").splitlines()] == [1, 2]
+    with pytest.raises(TooManyBadRows, match=r"2 of 3 rows are bad; the first is log\.csv, line 1: x"):
+        again.finish(1)
+
+
+def test_a_checkpoint_before_the_first_bad_row(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Rejects(path) as rejects:
+        at = rejects.checkpoint()
+        rejects.add("log.csv", 2, "y")
+    with Rejects(path) as again:
+        again.resume(at)
+    assert path.read_bytes() == b""
+    path.unlink()
+    with Rejects(path) as again:
+        again.resume(at)
+        again.add("log.csv", 2, "y")
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_a_rejects_file_that_lost_rows_since_the_checkpoint(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Rejects(path) as rejects:
+        rejects.add("log.csv", 2, "y")
+        at = rejects.checkpoint()
+    path.write_text("")
+    with pytest.raises(MissingFile, match=r"r\.jsonl lacks rows that stood in it at the checkpoint; bring it back"):
+        Rejects(path).resume(at)
+    path.unlink()
+    with pytest.raises(MissingFile, match="lacks rows"):
+        Rejects(path).resume(at)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_at_a_checkpoint():
+    rejects = Rejects("/dev/full")
+    rejects.add("log.csv", 1, "x")
+    with pytest.raises(CannotWrite, match="/dev/full: No space left on device"):
+        rejects.checkpoint()
+    with pytest.raises(CannotWrite):
+        rejects.__exit__(None, None, None)
+
+
+def test_threads_may_add_at_once(tmp_path):
+    with Rejects(tmp_path / "r.jsonl") as rejects, ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: rejects.add("log.csv", i, f"reason {i % 3}"), range(2000)))
+    assert rejects.count == sum(rejects.reasons.values()) == 2000
+    lines = [json.loads(line)["line"] for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert sorted(lines) == list(range(2000))
