@@ -123,6 +123,9 @@ def test_calibrate_by_slice_and_for_all(place, tmp_path):
     expected = whole.calibration.apply(plain.predict_many(rows))
     assert np.array_equal(whole.predict_many(rows), expected)
     assert whole.predict_one(rows.to_pylist()[0]) == pytest.approx(expected[0])
+    worked("clicks", "calibrate", model, "--kind", "none")
+    assert np.array_equal(broadmatch.load(model).predict_many(rows), plain.predict_many(rows))
+    assert "Name the folder" in failed("clicks", "calibrate", model)
 
 
 def test_training_on_keeps_the_calibration(place, train, tmp_path):

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A click model; it is given the calibration.")],
     predictions: Annotated[
-        Path, typer.Argument(metavar="PREDICTIONS", help="Folder that train --predictions wrote for it.")
-    ],
+        Path | None, typer.Argument(metavar="PREDICTIONS", help="Folder that train --predictions wrote for it.")
+    ] = None,
     slicings: Annotated[
         list[str] | None,
         typer.Option("--by", metavar="SLICE,...", help="A map for each slice, the widest first; if not given, one."),
     ] = None,
     kind: Annotated[
-        Literal["poisson", "isotonic"], typer.Option(help="A power of p, or any curve that rises.")
+        Literal["poisson", "isotonic", "none"],
+        typer.Option(help="A power of p, or any curve that rises; none takes a calibration away."),
     ] = "poisson",
     share: Annotated[
         float, typer.Option(help="Fit to this share of the predictions, the first ones, to measure on the rest.")
@@ -49,6 +50,13 @@ def command(
     from broadmatch.evaluate import plot_reliability
 
     found = open_model(model)
+    if kind == "none":
+        found.calibration = None
+        found.save(model)
+        talk.log.info("%s has no calibration now.", model)
+        return
+    if predictions is None:
+        raise BadInput("Name the folder of PREDICTIONS that `broadmatch clicks train --predictions` wrote.")
     slices = options.parse_names(slicings) or []
     _check_slices(found, slices, model)
     first = next(iter(found.models))
@@ -63,6 +71,10 @@ def command(
     else:
         _print(result, slices)
         talk.log.info("%s now has the calibration%s.", model, "" if plot is None else f"; the plot is {plot}")
+    if result.after.log_loss > result.before.log_loss:
+        talk.log.warning(
+            "On later traffic LogLoss is higher with the calibration than without; --kind none takes it away again."
+        )
 
 
 def _check_slices(model: "ClickModel", slices: list[str], path: Path) -> None:
@@ -95,7 +107,7 @@ def _print(result: "Recalibration", slices: list[str]) -> None:
             f"error of the worst tenth by {slices[-1]}", f"{before.worst_slices:.5f}", f"{after.worst_slices:.5f}"
         )
     table.add_row("LogLoss", f"{before.log_loss:.5f}", f"{after.log_loss:.5f}")
-    table.add_row("bias", f"{before.reliability.bias:+.1%}", f"{after.reliability.bias:+.1%}")
+    table.add_row("bias", *(f"{100 * one.reliability.bias:+.2f} %" for one in (before, after)))
     console = talk.console()
     console.print(table)
     console.print(

@@ -162,7 +162,7 @@ def _print_groups(report: "ProgressiveReport", rows: list[Row], name: str) -> No
 def _number(value: float | None, plain: bool) -> str:
     if value is None:
         return "–"
-    return f"{value:.5f}" if plain else f"{value:+.1%}"
+    return f"{value:.5f}" if plain else f"{100 * value:+.2f} %"
 
 
 def _interval(low: float | None, high: float | None, plain: bool) -> str:
