@@ -32,6 +32,7 @@ class FeatureNames:
 
     def __init__(self) -> None:
         self._signals: list[str] = []
+        self._signal_numbers: dict[str, int] = {}
         self._signal = array("h")
         self._keys = array("Q")
         self._text = bytearray()
@@ -48,16 +49,20 @@ class FeatureNames:
         with self._lock:
             return self._lookup(np.ascontiguousarray(keys, np.uint64))
 
-    def enter(self, keys: NDArray[np.uint64], name: Callable[[int], tuple[str, str]]) -> None:
-        """Enter the keys that are new; `name` is asked for the signal and value of a key at a place in `keys`."""
+    def enter(self, keys: NDArray[np.uint64], name: Callable[[NDArray[np.int64]], Iterable[tuple[str, str]]]) -> None:
+        """Enter the keys that are new; `name` gives the signal and value of each, from their places in `keys`.
+
+        One name is entered before the next is asked for, which may be made of it.
+        """
         with self._lock:
             new = np.empty(_CHUNK, np.int64)
             for start in range(0, len(keys), _CHUNK):
                 piece = keys[start : start + _CHUNK]
                 self._make_room(len(piece))
                 n = enter(piece, self._slots, self._numbers, len(self), new)
-                for place in new[:n].tolist():
-                    self._append(int(piece[place]), *name(start + place))
+                if n:
+                    for key, (signal, value) in zip(piece[new[:n]].tolist(), name(new[:n] + start), strict=True):
+                        self._append(key, signal, value)
 
     def named(self, keys: Iterable[int]) -> str:
         """The values of several keys as the value of their cross; only while `enter` asks for a name."""
@@ -79,6 +84,7 @@ class FeatureNames:
         """The names that `to_state` gave."""
         names = cls()
         names._signals = list(state.facts["signals"])
+        names._signal_numbers = {signal: number for number, signal in enumerate(names._signals)}
         names._signal = array("h", np.asarray(state.arrays["signal"], np.int16).tobytes())
         names._text = bytearray(np.asarray(state.arrays["text"], np.uint8).tobytes())
         names._offsets = array("q", np.asarray(state.arrays["offsets"], np.int64).tobytes())
@@ -100,9 +106,11 @@ class FeatureNames:
         return self._signals[self._signal[number]], value.decode("utf-8", "replace")
 
     def _append(self, key: int, signal: str, value: str) -> None:
-        if signal not in self._signals:
+        number = self._signal_numbers.get(signal)
+        if number is None:
+            number = self._signal_numbers[signal] = len(self._signals)
             self._signals.append(signal)
-        self._signal.append(self._signals.index(signal))
+        self._signal.append(number)
         self._keys.append(key)
         self._text += value.encode("utf-8", "surrogatepass")
         self._offsets.append(len(self._text))

@@ -1,6 +1,6 @@
 """What each feature of an encoded batch is called."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,13 +30,21 @@ class Naming:
         self._names = names
         self._place = {signal.name: i for i, signal in enumerate(self.fixed) if signal is not None}
         self._number = {signal.name: v for v, signal in enumerate(self.many)}
-        names.enter(self.keys, self._name)
+        names.enter(self.keys, self._named)
 
-    def _name(self, at: int) -> tuple[str, str]:
-        row = int(np.searchsorted(self.indptr, at, side="right")) - 1
-        place = at - int(self.indptr[row])
-        if place >= len(self.fixed):
-            return self._name_of_many(at, row)
+    def _named(self, at: NDArray[np.int64]) -> Iterator[tuple[str, str]]:
+        """The names of the features at some places of `keys`."""
+        rows = np.searchsorted(self.indptr, at, side="right") - 1
+        places = at - self.indptr[rows]
+        number, among = np.zeros_like(rows), np.zeros_like(rows)
+        if len(self.many):
+            number = np.minimum((self.at[:, rows] + self.counts[:, rows] <= at).sum(0), len(self.many) - 1)
+            among = at - self.at[number, rows]
+        n_fixed = len(self.fixed)
+        for row, place, v, i in zip(*(a.tolist() for a in (rows, places, number, among)), strict=True):
+            yield self._name(row, place) if place < n_fixed else self._name_of_many(row, v, i)
+
+    def _name(self, row: int, place: int) -> tuple[str, str]:
         signal = self.fixed[place]
         if signal is None:
             return CONSTANT, "1"
@@ -48,9 +56,8 @@ class Naming:
             return signal.name, MISSING_VALUE
         return signal.name, signal.bucket_name(int(str(value))) if isinstance(signal, Number) else text_of(value)
 
-    def _name_of_many(self, at: int, row: int) -> tuple[str, str]:
-        v = int(np.searchsorted(self.at[:, row] + self.counts[:, row], at, side="right"))
-        signal, place = self.many[v], at - int(self.at[v, row])
+    def _name_of_many(self, row: int, v: int, place: int) -> tuple[str, str]:
+        signal = self.many[v]
         if isinstance(signal, Cross):
             return signal.name, self._names.named(self._combination(signal, row, place))
         part = self.parts[v]

@@ -66,4 +66,6 @@ class Words:
         """The word at a place of a row, if the spans were kept."""
         j = int(self.indptr[self.codes[row]]) + place
         piece = self.text[self.spans[2 * j] : self.spans[2 * j + 1]].tobytes()
+        if piece.isascii():
+            return piece.decode().lower()
         return "".join(letter.lower() for letter in piece.decode("utf-8", "replace")).replace("ς", "σ")
