@@ -9,7 +9,9 @@ from broadmatch.ctr.many import ManyModels
 from broadmatch.ctr.model import ClickModel
 from broadmatch.ctr.ogd import OGD
 from broadmatch.ctr.poisson_calibration import PoissonCalibration
+from broadmatch.ctr.predicting import predict_files
 from broadmatch.ctr.rda import RDA
+from broadmatch.ctr.recalibration import recalibrate
 from broadmatch.ctr.serving import ServingModel
 from broadmatch.ctr.single_value import SingleValue
 from broadmatch.ctr.sliced_calibration import SlicedCalibration
@@ -36,4 +38,6 @@ __all__ = [
     "Subsampler",
     "Variant",
     "joined",
+    "predict_files",
+    "recalibrate",
 ]
