@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from broadmatch.ctr import FTRL
-from broadmatch.ctr.learner import _SHARED_BLOCK
+from broadmatch.ctr import FTRL, OGD
+from broadmatch.errors import BadParameter
+from broadmatch.kernels.click_shared import TRADED
 from tests.ctr.streams import INCLUSIONS, LEARNERS, cut, random_impressions
 
 
@@ -20,7 +21,7 @@ def log_loss(p, data):
 @pytest.mark.parametrize(("encoding", "rtol"), [("float64", 1e-9), ("float32", 1e-3)])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_one_thread_gives_what_learn_many_gives_up_to_rounding(name, encoding, rtol, rates):
-    data = random_impressions(_SHARED_BLOCK + 300, 3000)
+    data = random_impressions(64 * TRADED + 300, 3000)  # copies and records are brought together twice
     shared, alone = (LEARNERS[name](rates=rates, encoding=encoding, alpha=0.3) for _ in range(2))
     np.testing.assert_allclose(shared.learn_shared(data), alone.learn_many(data), rtol=rtol)
     (keys, weights, etas), (same, want, wanted) = shared.weights(), alone.weights()
@@ -73,3 +74,9 @@ def test_threads_add_features_all_at_once_without_loss():
     keys, _, rates = shared.weights()
     assert np.array_equal(keys, np.unique(data.keys)) and shared.n_features == len(keys)
     assert (rates < 0.2).all(), "a feature was added and then not learned"
+
+
+@pytest.mark.parametrize("learner", [FTRL(encoding="q2.13"), FTRL(rates="global"), OGD(min_count=2)])
+def test_what_cannot_be_added_up_is_refused(learner):
+    with pytest.raises(BadParameter, match="Several threads cannot learn"):
+        learner.learn_shared(random_impressions(10, 10))

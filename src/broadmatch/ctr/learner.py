@@ -1,9 +1,7 @@
 """What every click learner does: learn from a stream, predict, say how sure it is, keep and restore what it knows."""
 
 import os
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +11,7 @@ from broadmatch.artifacts import State, save
 from broadmatch.ctr.checks import check_impressions
 from broadmatch.ctr.inclusion import Bloom, Inclusion, Poisson, empty_filters, facts_of, inclusion_from, kind_and_chance
 from broadmatch.ctr.serving import ServingModel, sigmoids
+from broadmatch.ctr.shared import Copies, Crew
 from broadmatch.ctr.table import ENCODINGS, FeatureTable
 from broadmatch.data import Impressions
 from broadmatch.errors import BadArtifact, BadParameter
@@ -21,17 +20,15 @@ from broadmatch.kernels.click_learners import (
     COUNTS,
     GLOBAL,
     GRADIENTS,
-    learn_block,
     learn_rows,
     score_rows,
     weights_and_rates,
 )
-from broadmatch.kernels.click_table import STEP, USED, add_missing, find_all
+from broadmatch.kernels.click_shared import learn_beside
+from broadmatch.kernels.click_table import STEP, USED
 from broadmatch.params import Number, OneOf, Parameters, Rule, Whole
 
 RATES = {"gradients": GRADIENTS, "counts": COUNTS, "global": GLOBAL}
-_SHARED_BLOCK = 1024
-"""Rows between two looks at the lock when several threads learn."""
 
 
 class ClickLearner(Parameters):
@@ -77,8 +74,7 @@ class ClickLearner(Parameters):
         self.table = FeatureTable(self.encoding, 3 if self.rates == "counts" else 2)
         self._filters, self._rolling = empty_filters(self.inclusion)
         self._streams = np.array([int(self.seed), int(self.seed) + (1 << 63)], np.uint64)
-        self._gate = _Gate()
-        self._counting = threading.Lock()
+        self._crew = Crew()
 
     @property
     def n_features(self) -> int:
@@ -139,30 +135,43 @@ class ClickLearner(Parameters):
         return float(self.learn_many(given)[0])
 
     def learn_shared(self, impressions: Impressions) -> NDArray[np.float64]:
-        """Like `learn_many`, but several threads may call it at once; they do not wait for each other's numbers.
+        """Like `learn_many`, but several threads may call it at once, and none waits for another's numbers.
 
-        Updates that meet may be lost, so two runs do not give the same bits (Recht et al., Hogwild, 2011).
+        Common features are learned on copies, of which each thread has its own, and what changed is added after a
+        block; rare ones in place, where now and then an update is lost (kernels/click_shared.py). So two runs do not
+        give the same bits, and the loss is a little higher than with one thread.
         """
         check_impressions(impressions, labelled=True)
+        if self.encoding == "q2.13" or self.rates == "global" or self.min_count:
+            raise BadParameter("Several threads cannot learn with encoding='q2.13', rates='global' or min_count.")
         out = np.empty(impressions.n_rows)
-        for row in range(0, impressions.n_rows, _SHARED_BLOCK):
-            stop = min(row + _SHARED_BLOCK, impressions.n_rows)
-            a, b = int(impressions.indptr[row]), int(impressions.indptr[stop])
-            slots = np.empty(b - a, np.int64)
-            with self._gate.passing():
-                if find_all(self.table.words, impressions.keys, a, b, slots) == 0:
-                    self._learn_block(impressions, row, stop, slots, out)
-                    continue
-            with self._gate.alone():
-                self.table.reserve(len(self.table) + b - a)
-                words = self.table.words
-                find_all(words, impressions.keys, a, b, slots)
-                self._add(impressions, a, b, slots)
-            with self._gate.passing():
-                if self.table.words is not words:  # it has grown in between, and every slot is another one
-                    find_all(self.table.words, impressions.keys, a, b, slots)
-                self._learn_block(impressions, row, stop, slots, out)
+        with self._crew.joined(self.table) as copies:
+            row = 0
+            while row < impressions.n_rows:
+                with self._crew.passing():
+                    stop = self._learn_beside(impressions, row, out, copies)
+                with self._crew.counting:
+                    self.table.state[STEP] += stop - row
+                if stop < impressions.n_rows:
+                    with self._crew.alone():
+                        self.table.reserve(len(self.table) + _most_features(impressions.indptr, stop))
+                row = stop
         return out
+
+    def _learn_beside(self, impressions: Impressions, row: int, out: NDArray[np.float64], copies: Copies) -> int:
+        """Learn from `row` on beside other threads, until the table has to grow; gives the row to go on from."""
+        indptr, keys, values, _, clicked, weight = impressions
+        table = self.table
+        kind, chance = kind_and_chance(self.inclusion)
+        copies.free()
+        return int(
+            learn_beside(
+                table.words, table.cells, table.first, table.room, indptr, keys, values, clicked, weight, row, out,
+                *self._update(), kind, chance, self._filters, self._rolling, table.state, self._streams[1:2],
+                self._crew.lock, copies.state, copies.stream, copies.base(table), copies.owners, copies.owned,
+                copies.before, copies.largest,
+            )
+        )  # fmt: skip
 
     def predict_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """The click probability of each impression; the model does not change."""
@@ -249,36 +258,6 @@ class ClickLearner(Parameters):
         )
         return scores, spread
 
-    def _learn_block(
-        self, impressions: Impressions, row: int, stop: int, slots: NDArray[np.int64], out: NDArray[np.float64]
-    ) -> None:
-        indptr, _, values, _, clicked, weight = impressions
-        base = int(indptr[row])
-        table = self.table
-        state = table.state.copy()  # each thread counts its own examples, for counts that meet may be lost
-        # Each thread rounds with a stream of its own: one for all would be drawn from twice at once.
-        stream = np.array([self._streams[0] ^ np.uint64(state[STEP]) ^ np.uint64(threading.get_ident())], np.uint64)
-        learn_block(
-            table.cells, table.first, slots, base, indptr, values, clicked, weight, row, stop, out,
-            *self._update(), state, stream,
-        )  # fmt: skip
-        with self._counting:
-            table.state[STEP] += stop - row
-
-    def _add(self, impressions: Impressions, a: int, b: int, slots: NDArray[np.int64]) -> None:
-        add_missing(
-            self.table.words,
-            self.table.state,
-            impressions.keys,
-            a,
-            b,
-            slots,
-            *kind_and_chance(self.inclusion),
-            self._filters,
-            self._rolling,
-            self._streams[1:2],
-        )
-
     def _update(self) -> tuple[int, int, float, float, float, float, float]:
         return (
             self.number,
@@ -293,40 +272,6 @@ class ClickLearner(Parameters):
     def _shape(self) -> tuple[int, int, float, float, float, float, float]:
         learner, rates, _, alpha, beta, l1, l2 = self._update()
         return learner, rates, alpha, beta, l1, l2, float(self.n_learned)
-
-
-class _Gate:
-    """Many threads may pass at once, or one may be alone."""
-
-    def __init__(self) -> None:
-        self._free = threading.Condition()
-        self._inside = 0
-        self._waiting = 0
-
-    @contextmanager
-    def passing(self) -> Iterator[None]:
-        with self._free:
-            while self._waiting:
-                self._free.wait()
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._free:
-                self._inside -= 1
-                self._free.notify_all()
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        with self._free:
-            self._waiting += 1
-            while self._inside:
-                self._free.wait()
-            try:
-                yield
-            finally:
-                self._waiting -= 1
-                self._free.notify_all()
 
 
 def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any) -> Impressions:

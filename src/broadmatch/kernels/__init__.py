@@ -24,7 +24,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def kernel(function: Function) -> Function:
     """Compile `function` with numba, without the GIL, cached."""
-    return cast(Function, numba.njit(nogil=True, cache=True)(function))
+    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
 
 
 def forget_stale_code(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Memory hints inside kernels."""
+"""Memory inside kernels: hints to the caches, and a number that several threads may change at once."""
 
 from typing import Any
 
@@ -32,3 +32,18 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 prefetch: Any = intrinsic(_prefetch)
+
+
+def _exchange(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Write `value` to element `index` of a flat int64 array and give what was there, in one step for all threads."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.gep(data, [context.cast(builder, arguments[1], signature.args[1], types.int64)])
+        new = context.cast(builder, arguments[2], signature.args[2], types.int64)
+        return builder.atomic_rmw("xchg", place, new, "seq_cst")
+
+    return types.int64(array, index, value), generate
+
+
+exchange: Any = intrinsic(_exchange)
