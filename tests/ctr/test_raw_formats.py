@@ -11,7 +11,7 @@ from broadmatch.ctr import FTRL, ClickTraining
 from broadmatch.data import Rejects
 from broadmatch.errors import BadInput, TooManyBadRows
 from broadmatch.evaluate import log_loss
-from broadmatch.signals import Description
+from broadmatch.signals import Categorical, Description
 from tests.ctr.logs import DESCRIPTION, table, written
 
 CRITEO = """\
@@ -122,6 +122,19 @@ def test_bad_values_are_counted_and_kept_and_nothing_else_is_lost(tmp_path, colu
     alone = learned(written(good, tmp_path / "good.parquet"))
     a, b = run.learner.weights(), alone.learner.weights()
     assert all(np.array_equal(one, other) for one, other in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv", "jsonl"])
+def test_a_label_that_is_left_out_in_text(tmp_path, format):
+    good, none = (["7", "1"], ["7", ""]) if format != "jsonl" else (['{"ad": 7, "y": 1}'], ['{"ad": 7}'])
+    mark = "\t" if format == "tsv" else ","
+    head = [] if format == "jsonl" else [mark.join(["ad", "y"])]
+    lines = [*head, *[mark.join(good)] * 9, mark.join(none), mark.join(good)]
+    (tmp_path / f"log.{format}").write_text("\n".join(lines) + "\n")
+    rejects = Rejects()
+    run = learned(tmp_path / f"log.{format}", rejects, Description(label="y", signals=[Categorical("ad")]))
+    assert run.n_learned == 10
+    assert rejects.reasons == {"the label is neither 0 nor 1": 1}
 
 
 def test_a_number_that_is_not_known_is_no_fault(tmp_path):

@@ -64,7 +64,8 @@ def _each(texts: Any, read: Callable[[str], float], missing: float) -> tuple[NDA
 def flags(array: Any) -> tuple[NDArray[np.float64], Flags]:
     """A column of 0, 1, true and false as numbers, and which rows have anything else."""
     if pa.types.is_dictionary(array.type):
-        return _by_code(array, *flags(array.dictionary), np.nan)
+        found, bad = _by_code(array, *flags(array.dictionary), np.nan)
+        return found, bad | np.isnan(found)
     found, bad = _each(array, _flag, np.nan) if is_text(array.type) else numbers(array)
     return found, bad | ((found != 0) & (found != 1))
 
