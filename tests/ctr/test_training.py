@@ -333,3 +333,47 @@ def test_settings_that_do_not_go_together(tmp_path, how, said):
     log = written(table(10), tmp_path / "log.parquet")
     with pytest.raises(BadParameter, match=said):
         trained(log, **how)
+
+
+def test_following_impressions_and_clicks(tmp_path, monkeypatch):
+    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.01)
+    rows = table()
+    joined_logs(tmp_path, rows, 0, 1500)
+    how = everything(tmp_path, "followed") | {"clicks": str(tmp_path / "clicks-*.parquet"), "window": 60.0}
+    run = ClickTraining(str(tmp_path / "impressions-*.parquet"), JOINED, FTRL(alpha=0.2, l1=0.01), follow=True, **how)
+    thread = threading.Thread(target=run.run)
+    thread.start()
+    try:
+        wait_for(lambda: run.n_learned > 1000)
+        (tmp_path / "new").mkdir()
+        joined_logs(tmp_path / "new", rows, 1500, 3000)
+        for file in (tmp_path / "new").iterdir():
+            file.rename(tmp_path / file.name)
+        wait_for(
+            lambda: (run.counts()["impressions"], run.counts()["clicks"]) == (3000, sum(rows["clicked"].to_pylist()))
+        )
+    finally:
+        run.stop()
+        thread.join(10)
+    assert not thread.is_alive()
+    whole = joins(tmp_path, "whole")
+    assert run.counts() == whole.counts()
+    assert same_state(run.model().to_state(), whole.model().to_state())
+
+
+def test_clicks_that_end_before_the_impressions(tmp_path):
+    """After the end of the clicks nothing is checkpointed that more clicks could change."""
+    rows = table()
+    joined_logs(tmp_path, rows, 0, 1000)
+    part = rows.slice(1000)
+    written(part.drop_columns(["clicked"]), tmp_path / "impressions-2.parquet", row_group_size=200)
+    first = joins(tmp_path, "grown")
+    assert first.n_learned == 3000
+    (tmp_path / "later").mkdir()
+    joined_logs(tmp_path / "later", rows, 1000, 3000)
+    (tmp_path / "later" / "clicks-1000.parquet").rename(tmp_path / "clicks-1000.parquet")
+    grown = joins(tmp_path, "grown", resume=True)
+    whole = joins(tmp_path, "whole")
+    assert grown.counts() == whole.counts()
+    assert whole.counts()["joined_clicks"] == sum(rows["clicked"].to_pylist())
+    assert same_state(grown.model().to_state(), whole.model().to_state())
