@@ -68,7 +68,7 @@ def train(logs: Path, out: Path) -> None:
     from broadmatch.signals.signal import Signal
 
     def small_batches(*args: Any, **kwargs: Any) -> EventStream:
-        return EventStream(*args, batch_rows=500, **kwargs)
+        return EventStream(*args, **{**kwargs, "batch_rows": 500})
 
     reading.__dict__["EventStream"] = small_batches  # many steps in a short run
     signals: list[Signal | Cross] = [Categorical(name) for name in ("ad", "user", "country")]
@@ -159,8 +159,9 @@ def measure(folder: Path, kills: int, rows: int, seed: int) -> dict[str, Any]:
     process = start(logs, whole)
     wait(process, whole)
     begin = time.monotonic()
-    if process.communicate()[1] and process.returncode != 0:
-        raise RuntimeError("the run that nobody interrupted failed")
+    said = process.communicate()[1]
+    if process.returncode != 0:
+        raise RuntimeError(f"the run that nobody interrupted failed: {said.decode()[-2000:]}")
     span = time.monotonic() - begin
     truth, fell, same, once = digest(whole), Counter[str](), [], [learned_once(whole)]
     fresh = True
