@@ -128,6 +128,17 @@ def test_calibrate_by_slice_and_for_all(place, tmp_path):
     assert "Name the folder" in failed("clicks", "calibrate", model)
 
 
+def test_a_calibration_that_does_not_help(place, train, tmp_path):
+    """What is learned from the earlier predictions is wrong for the later ones."""
+    worked(*train, tmp_path / "m")
+    early, late = np.arange(800) % 10 == 0, np.arange(200) % 10 != 0
+    log = {"clicked": np.concatenate([early, late]).astype(np.float32), "p_model": np.full(1000, 0.5, np.float32)}
+    pq.write_table(pa.table(log), tmp_path / "p.parquet")
+    ran = run("clicks", "calibrate", tmp_path / "m", tmp_path / "p.parquet")
+    assert ran.code == 0
+    assert "Warning: On later traffic LogLoss is higher with the calibration than without" in ran.err
+
+
 def test_training_on_keeps_the_calibration(place, train, tmp_path):
     model = tmp_path / "model"
     worked(*train, model)

@@ -33,7 +33,7 @@ def inclusion_of(text: str | None) -> "Inclusion":
             return Bloom(int(number))
     except ValueError as error:
         if isinstance(error, BadParameter):
-            raise
+            raise BadParameter(f"--include {text}: {error}") from error
     raise BadParameter(
         f"--include must be poisson:P, such as poisson:0.1, or bloom:N, such as bloom:2, but it is {text!r}."
     )

@@ -108,7 +108,9 @@ def command(
     prepare()
     from broadmatch.ctr import ClickTraining, SlicedCalibration
     from broadmatch.data import Rejects
+    from broadmatch.params import Number
 
+    Number(0, 1, above=True, none=True).check("subsample", subsample)
     described = _described(describe, format, data)
     settings: dict[str, Any] = {
         "alpha": alpha,

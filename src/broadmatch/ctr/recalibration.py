@@ -71,12 +71,13 @@ def recalibrate(
     source = _checked(Predictions(predictions), model, by)
     calibration = _empty(by, kind)
     later: list[_Rows] = []
-    fitted = int(source.n_rows * share)
-    seen = 0
+    fitted = seen = 0
     for rows in _rows(source, model, by):
-        early = rows.some(slice(0, max(0, fitted - seen)))
+        cut = max(0, int(source.n_rows * share) - seen)
+        early = rows.some(slice(0, cut)).known()
         _learn(calibration, early)
-        later.append(rows.some(slice(max(0, fitted - seen), None)))
+        fitted += len(early.clicked)
+        later.append(rows.some(slice(cut, None)).known())
         seen += len(rows.clicked)
     calibration.refresh()
     judged = _Rows.joined(later)
@@ -106,6 +107,11 @@ class _Rows:
         }
         return _Rows(self.probability[part], self.clicked[part], self.weight[part], slices)
 
+    def known(self) -> "_Rows":
+        """Only the rows that have a label, a weight and a prediction."""
+        known = ~(np.isnan(self.probability) | np.isnan(self.clicked) | np.isnan(self.weight))
+        return self if known.all() else self.some(known)
+
     @classmethod
     def joined(cls, parts: "list[_Rows]") -> "_Rows":
         import pyarrow as pa
@@ -134,7 +140,7 @@ def _checked(source: Predictions, model: str, by: Sequence[str]) -> Predictions:
 
 
 def _rows(source: Predictions, model: str, by: Sequence[str]) -> Iterator[_Rows]:
-    """The predictions in order, without rows that lack a label or a prediction."""
+    """The predictions in order."""
     import pyarrow as pa
 
     weighted = "weight" in source.columns
@@ -143,9 +149,7 @@ def _rows(source: Predictions, model: str, by: Sequence[str]) -> Iterator[_Rows]
         slices = {name: piece[name].cast(kind).unify_dictionaries().combine_chunks() for name in by}
         p, clicked = numbers(piece, PREFIX + model, np.float64), numbers(piece, "clicked", np.float64)
         weight = numbers(piece, "weight", np.float64) if weighted else np.ones(len(p))
-        rows = _Rows(p, clicked, weight, slices)
-        known = ~(np.isnan(p) | np.isnan(clicked) | np.isnan(weight))
-        yield rows if known.all() else rows.some(known)
+        yield _Rows(p, clicked, weight, slices)
 
 
 def _empty(by: Sequence[str], kind: str) -> "AnyCalibration":
