@@ -21,7 +21,7 @@ def log_loss(p, data):
 @pytest.mark.parametrize(("encoding", "rtol"), [("float64", 1e-9), ("float32", 1e-3)])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_one_thread_gives_what_learn_many_gives_up_to_rounding(name, encoding, rtol, rates):
-    data = random_impressions(64 * TRADED + 300, 3000)  # copies and records are brought together twice
+    data = random_impressions(64 * TRADED + 300, 3000)  # copies and records are brought together often, then seldom
     shared, alone = (LEARNERS[name](rates=rates, encoding=encoding, alpha=0.3) for _ in range(2))
     np.testing.assert_allclose(shared.learn_shared(data), alone.learn_many(data), rtol=rtol)
     (keys, weights, etas), (same, want, wanted) = shared.weights(), alone.weights()

@@ -1,8 +1,8 @@
 """Learning by several threads at once: common features are learned on copies, rare ones in place, none waits.
 
 Threads that write to the same record hand its cache line to and fro, and the most common features are in almost every
-example. So a thread has records of its own for the common features, behind those of the table, and every thousand
-rows adds what changed to the shared ones, and takes over what the other threads have added. Two threads rarely meet
+example. So a thread has records of its own for the common features, behind those of the table, and now and
+then adds what changed to the shared ones, and takes over what the other threads have added. Two threads rarely meet
 at any other record; where they do, one of the two updates may be lost (Recht et al., Hogwild, 2011). Only a new feature
 takes a lock, for the moment in which it gets its slot.
 """
@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 
 from broadmatch.kernels import F32, F64, I64, U64, kernel
 from broadmatch.kernels.click_learners import BLOCK, learn_block
-from broadmatch.kernels.click_table import USED, Bytes, Words, add_missing, find_all
+from broadmatch.kernels.click_table import STEP, USED, Bytes, Words, add_missing, find_all
 from broadmatch.kernels.memory import exchange
 
 Cells = NDArray[Any]
 
 COMMON = 1.0 / 500.0
 """A feature is common if its counter is at least this share of the largest."""
-TRADED = 16
+LOOKED_AT = 16
+"""Blocks of a batch in which features that are common are looked for."""
+TRADED = 256
 """Blocks after which copies and shared records are brought together."""
 
 
@@ -126,7 +128,7 @@ def learn_beside(
             exchange(lock, 0, 0)
             if full:
                 break
-        if blocks < TRADED:  # who is common is looked at now and then only
+        if blocks < LOOKED_AT:  # who is common is looked at now and then only
             lend(cells, first, slots, b - a, base, owners, owned, before, largest)
         point_to_copies(slots, b - a, base, owners)
         learn_block(
@@ -135,7 +137,8 @@ def learn_beside(
         )  # fmt: skip
         row = stop
         blocks += 1
-        if blocks % TRADED == 0:
+        # At first every example changes much, and threads that do not know of each other take the same steps twice.
+        if blocks % TRADED == 0 or state[STEP] < BLOCK * TRADED:
             trade(cells, first, base, owners, owned, before)
     trade(cells, first, base, owners, owned, before)
     return np.int64(row)
