@@ -10,6 +10,8 @@ _COLOURS = {"FTRL": "#1f77b4", "RDA": "#2ca02c", "FOBOS": "#d62728", "OGD-Count"
 def sparsity_figure(known: dict[str, Any], file: Path) -> None:
     """Non-zeros against AucLoss of the learners of table 1, a point for each l1 or k."""
     figure, panels = _panels(len(known))
+    from matplotlib.ticker import NullFormatter
+
     for axes, (name, found) in zip(panels, known.items(), strict=True):
         for learner, points in found["table_1"]["curves"].items():
             kept = [(n, loss) for _, n, loss in points if n]
@@ -17,6 +19,7 @@ def sparsity_figure(known: dict[str, Any], file: Path) -> None:
         best = min(loss for points in found["table_1"]["curves"].values() for _, _, loss in points)
         axes.set(xscale="log", xlabel="coefficients that are not 0", ylabel="AucLoss", title=TITLES[name])
         axes.set_ylim(best * 0.995, best * 1.06)
+        axes.xaxis.set_minor_formatter(NullFormatter())  # the axes are too short for labels between the powers of ten
     panels[0].legend(frameon=False, fontsize=8)
     _save(figure, panels, file)
 

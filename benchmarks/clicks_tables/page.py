@@ -64,7 +64,8 @@ def opening(known: Numbers) -> list[str]:
         prose("""
             All figures are progressive: each impression is predicted before it is learned, in one pass. Whatever is
             tuned is tuned on the first fifth of a stream, for the least AucLoss unless told otherwise, and all figures
-            are about the other four fifths. β = 1 unless told. Changes are in percent of the baseline's value, with
-            their paired 95 % interval in brackets; AucLoss is 1 − AUC, and smaller is better for all.
+            are about the other four fifths. FTRL has β = 1 and neither l1 nor l2 unless told. Changes are in percent
+            of the baseline's value, with their paired 95 % interval in brackets; AucLoss is 1 − AUC, and smaller is
+            better for all.
         """),
     ]

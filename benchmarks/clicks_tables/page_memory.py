@@ -63,9 +63,9 @@ def inclusion(known: dict[str, Any]) -> list[str]:
         *parts,
         prose(f"""
             Bloom filters lose less AucLoss for each byte saved than Poisson inclusion: {told}. The losses are larger
-            than in the paper (up to {most:.2f} % for Bloom): in two million impressions, a value that is seen twice is
-            a larger part of all there is to learn from than in billions. Poisson inclusion keeps out frequent values
-            for a while too, and at p = 0.03 a subreddit of a few hundred posts loses a good part of them.
+            than in the paper (up to {most:.2f} % for Bloom). Likely, in two million impressions, a value that is seen
+            twice is a larger part of all there is to learn from than in billions. Poisson inclusion keeps out frequent
+            values for a while too, and at p = 0.03 a subreddit of a few hundred posts loses a good part of them.
         """),
     ]
 
@@ -159,9 +159,10 @@ def counts(known: dict[str, Any]) -> list[str]:
         """),
         table(header, lines),
         prose(f"""
-            As good as gradients, or better: {", ".join(same)}. Counts give a feature that was never clicked, or
-            always, the full rate α / β however often it is seen, for P·N / (N + P) is then 0; squared gradients slow
-            it down. Reddit has many such subreddits, domains and words, and quick steps towards certainty are right
-            there; where a value is unclicked by chance, as on the click log, they are too quick.
+            As good as gradients, or better, within chance: {", ".join(same)}. Likely, because counts give a feature
+            that was never clicked, or always, the full rate α / β however often it is seen, for P·N / (N + P) is then
+            0; squared gradients slow it down. Reddit has many such subreddits, domains and words, and quick steps
+            towards certainty are right there; where a value is unclicked by chance, as on the click log, they are too
+            quick.
         """),
     ]

@@ -12,47 +12,44 @@ def variants(known: dict[str, Any]) -> list[str]:
     """§4.3 and §4.4."""
     lines, said = [], []
     for name, found in known.items():
-        f = found["variants"]
-        ratio = f["many"]["nbytes"] / f["single"]["nbytes"]
-        lines.append(
-            [
-                TITLES[name],
-                f"{f['alpha']:g}",
-                f"{f['rank_correlation']:.3f}",
-                f"{f['in_order']} of {f['pairs']}",
-                f"{f['sure_in_order']} of {f['sure_pairs']}",
-                f"{f['separate_nbytes'] / 1e6:,.0f} MB",
-                f"{f['many']['nbytes'] / 1e6:,.0f} MB",
-                f"{f['single']['nbytes'] / 1e6:,.0f} MB",
-                f"{ratio:.1f}",
-                f"{f['separate_seconds']:.0f} s",
-                f"{f['many']['seconds']:.0f} s",
-                f"{f['single']['seconds']:.0f} s",
-            ]
-        )
-        said.append(
-            f"On {TITLES[name]}: at least 5 times less memory than exact variants {met(ratio >= 5)}; the same order of "
-            f"the sure pairs {met(f['sure_in_order'] == f['sure_pairs'])}{_turned(f)}."
-        )
-    header = ["", "α", "rank correlation", "pairs in order", "sure pairs in order", "32 learners", "`ManyModels`",
-              "`SingleValue`", "times less", "32 learners", "`ManyModels`", "`SingleValue`"]  # fmt: skip
+        for what, f in found["variants"].items():
+            ratio = f["many"]["nbytes"] / f["single"]["nbytes"]
+            lines.append(
+                [
+                    f"{TITLES[name]}, {what}",
+                    f"{f['alpha']:g}",
+                    f"{f['rank_correlation']:.3f}",
+                    f"{f['in_order']} of {f['pairs']}",
+                    f"{f['sure_in_order']} of {f['sure_pairs']}",
+                    *(f"{n / 1e6:,.0f} MB" for n in (f["separate_nbytes"], f["many"]["nbytes"], f["single"]["nbytes"])),
+                    f"{ratio:.1f}",
+                    *(f"{s:.0f} s" for s in (f["separate_seconds"], f["many"]["seconds"], f["single"]["seconds"])),
+                ]
+            )
+            said.append(
+                f"- {TITLES[name]}, {what}: at least 5 times less memory than exact variants {met(ratio >= 5)}; the "
+                f"same order of the sure pairs {met(f['sure_in_order'] == f['sure_pairs'])}{_turned(f)}."
+            )
+    header = ["", "α", "rank correlation", "pairs in order", "sure pairs in order"]
+    header += ["memory: 32 learners", "`ManyModels`", "`SingleValue`", "times less"]
+    header += ["time: 32 learners", "`ManyModels`", "`SingleValue`"]
     return [
         "## Many variants, and the single value (§4.3, §4.4)",
         prose(f"""
             The paper: variants trained together share keys and counts; with one value for all that include a feature,
             the relative performance of variants is nearly identical, and memory falls by an order of magnitude. Here
             {N_VARIANTS} variants leave out nothing, one signal, or two; on reddit the signals include the weekday and
-            three crosses. α was tuned for the variant with all signals. `ManyModels` gives each variant what it would
-            learn alone, bit for bit. A pair of variants is sure if the paired difference of their log losses is beyond
-            1.96 of its deviations.
+            three crosses. “Small groups” leaves out nothing, or one of 31 groups into which the words of the titles
+            and the domains fall at random: the paper's variants differ by small groups of features. α was tuned for
+            the variant with all signals. `ManyModels` gives each variant what it would learn alone, bit for bit. A
+            pair of variants is sure if the paired difference of their log losses is beyond 1.96 of its deviations.
         """),
         table(header, lines),
-        prose(" ".join(said)),
+        "\n".join(said),
         prose("""
-            The structure is made for variants that differ by small groups of features, as on the click log. On reddit
-            subreddit and its crosses say nearly the same, and a variant without one of them wants larger values of the
-            others than the variants with all of them: the mean of the two suits neither, and the differences come out
-            larger than they are.
+            Where the order is turned around: on reddit subreddit and its crosses say nearly the same; likely, a
+            variant without one of them wants larger values of the others than the variants with all of them, and the
+            mean of the two suits neither.
         """),
         prose("""
             The times are CPU seconds; that of 32 learners is 32 times that of one that has all the signals, with the
@@ -101,13 +98,15 @@ def subsampling(known: dict[str, Any]) -> list[str]:
     return [
         *parts,
         prose("""
-            If “equal data seen” means the same stream, the goal is out of reach here: what is lost is information. At
-            r = 0.1 nine tenths of the unclicked impressions are gone and at r = 0.01 nearly all, and in a stream of
-            two million most values are not seen so often that they could be spared; the paper's streams are thousands
-            of times longer. A weight of 100 makes it worse: one step of an unclicked impression is as large as a
-            hundred, and its square slows the coordinate down for all that follows. If it means as many impressions
-            learned, compare with “at random”. What helps: a larger β for a small r, and, better, no weights but
-            log-odds moved by log r. That is exact where the model is right about the log-odds, and adds no noise.
+            If “equal data seen” means the same stream, no way reaches the goal for the log loss: what is lost is
+            information. At r = 0.1 nine tenths of the unclicked impressions are gone and at r = 0.01 nearly all, and
+            in a stream of two million most values are not seen so often that they could be spared; the paper's streams
+            are thousands of times longer. If it means as many impressions learned, “at random” is what to compare
+            with. At a small r the weights themselves cost accuracy, for the same impressions without weights do
+            better: likely, because one unclicked impression of weight 100 is a very large step, whose square then
+            slows the coordinate down. What helps: a larger β for a small r, and, better, no weights but log-odds moved
+            by log r, which would be exact if the model were; on reddit its mean prediction is off by a few percent,
+            which is left to calibration.
         """),
     ]
 
@@ -161,12 +160,12 @@ def uncertainty(known: dict[str, Any]) -> list[str]:
         table(header, lines),
         prose(f"""
             At least 0.8 of the bootstrap: {"; ".join(said)}. The correlations are weaker than the paper's word
-            suggests: the truth has signals that the learner lacks, and that part of the error no learner can know of.
-            The bootstrap sees what differs between samples, not what all samples lack: of a value that was hardly
-            seen, all 32 models know nothing, agree, and are all wrong, while u(x) is large. So u(x) is the better one
-            where rare values have weights of their own (reddit; the click log's own truth). A truth that was trained
-            on the click log has weights near 0 for its rare values, as those were hardly learned: there u(x) warns of
-            errors that do not come.
+            suggests; the truth has signals that the learner lacks, and of that part of the error no learner can know.
+            Likely, the bootstrap does so poorly because it sees what differs between samples and not what all samples
+            lack: of a value that was hardly seen, all 32 models know as little, and agree. u(x) is large there, which
+            is right if rare values have weights of their own, as in the click log's own truth. A true model that was
+            itself learned from the click log has hardly learned its rare values and leaves them near 0: there u(x)
+            warns of errors that do not come.
         """),
         "![Error of the log-odds by quantile of the uncertainty](ctr_uncertainty.svg)",
     ]

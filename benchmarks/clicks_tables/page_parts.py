@@ -36,7 +36,7 @@ def signed(value: float, digits: int = 2) -> str:
 
 def saved(part: float, whole: float) -> str:
     """How much less `part` is than `whole`."""
-    return f"{100 * (1 - part / whole):.0f} %"
+    return f"{100 * (1 - part / whole):.0f} %".replace("-", "−")
 
 
 def listed(values: Iterable[float]) -> str:

@@ -17,44 +17,59 @@ N_VARIANTS = 32
 _BLOCK = 100_000
 
 
-def left_out(stream: Stream) -> list[tuple[str, ...]]:
-    """Nothing, each signal, and pairs of signals, spread evenly over all pairs: 32 in all."""
-    names = stream.signals[:-1] if stream.name == "reddit" else tuple(stream.usual_signals[:-1])
+def variants(stream: Stream, alpha: float, tell: Callable[..., None]) -> Figures:
+    """Variants that leave out signals and pairs of them; on reddit also such that leave out small groups of words."""
+    used = list(stream.signals) if stream.name == "reddit" else stream.usual_signals
+    impressions = stream.only(used)
+    alpha, _ = tuned(lambda a: FTRL(alpha=a, rates="counts"), ALPHAS, stream, impressions.between(0, stream.first))
+    numbers = [stream.signals.index(name) for name in used]
+    found = {"signals and pairs": both_ways(stream, impressions, left_out(numbers), alpha, tell)}
+    if stream.name == "reddit":
+        grouped, groups = with_groups(impressions, stream.signals.index("title"), stream.signals.index("domain"))
+        found["small groups"] = both_ways(stream, grouped, groups, alpha, tell)
+    return found
+
+
+def left_out(numbers: list[int]) -> list[list[int]]:
+    """The fields of each variant: without nothing, each signal, and pairs spread evenly over all pairs; 32 in all."""
+    names = numbers[:-1]  # the last is the constant
     pairs = list(combinations(names, 2))
     wanted = N_VARIANTS - 1 - len(names)
     spread = [pairs[i * len(pairs) // wanted] for i in range(wanted)]
-    return [(), *((name,) for name in names), *spread]
+    missing: list[tuple[int, ...]] = [(), *((name,) for name in names), *spread]
+    return [[n for n in numbers if n not in some] for some in missing]
 
 
-def variants(stream: Stream, alpha: float, tell: Callable[..., None]) -> Figures:
-    """Progressive log loss of each variant both ways, their order, memory and CPU time; α tuned for all signals."""
-    impressions = stream.batch.impressions if stream.name == "reddit" else stream.usual
-    signals = stream.signals if stream.name == "reddit" else tuple(stream.usual_signals)
-    part = impressions.between(0, stream.first)
-    alpha, _ = tuned(lambda a: FTRL(alpha=a, rates="counts"), ALPHAS, stream, part)
-    number = {name: stream.signals.index(name) for name in signals}
-    sets = left_out(stream)
-    fields = {" and ".join(s) or "nothing": [number[n] for n in signals if n not in s] for s in sets}
-    given = {name: Variant(alpha=alpha, fields=some) for name, some in fields.items()}
-    results: Figures = {"names": list(given), "alpha": alpha}
-    single_losses = np.zeros(len(given))
+def with_groups(impressions: Impressions, *split: int) -> tuple[Impressions, list[list[int]]]:
+    """Two signals cut into 31 groups of their values, and 32 variants: without nothing, and without each group."""
+    fields = impressions.fields.copy()
+    first = int(fields.max()) + 1
+    some = np.isin(fields, split)
+    fields[some] = first + (impressions.keys[some] % np.uint64(N_VARIANTS - 1)).astype(np.int16)
+    there = np.unique(fields).tolist()
+    return impressions._replace(fields=fields), [there, *([n for n in there if n != g] for g in there if g >= first)]
+
+
+def both_ways(
+    stream: Stream, impressions: Impressions, fields: list[list[int]], alpha: float, tell: Callable[..., None]
+) -> Figures:
+    """Progressive log loss of each variant, exactly and with a single value; their order, memory and CPU time."""
+    given = {str(v): Variant(alpha=alpha, fields=some) for v, some in enumerate(fields)}
+    n = stream.n_rows - stream.first
+    results: Figures = {"alpha": alpha}
+    losses, covariance = {}, np.zeros((len(given), len(given)))
     for what, make in (("single", SingleValue), ("many", ManyModels)):
         models = make(given)
         started = time.process_time()
         sums, products = learned(models, impressions, stream.first)
         seconds = time.process_time() - started
-        n = stream.n_rows - stream.first
-        losses = sums / n
-        results[what] = {"losses": losses.tolist(), "nbytes": models.nbytes, "seconds": seconds}
-        results[what]["bytes_a_feature"] = models.nbytes // models.table.capacity
-        tell(structure=what, seconds=seconds, nbytes=models.nbytes, losses=losses.round(5).tolist())
-        if what == "single":
-            single_losses = losses
-            continue
-        covariance = products / n - np.outer(losses, losses)
-        results |= orders(losses, single_losses, covariance / n)
+        losses[what] = sums / n
+        covariance = products / n - np.outer(losses[what], losses[what])
+        results[what] = {"losses": losses[what].tolist(), "nbytes": models.nbytes, "seconds": seconds}
+        tell(structure=what, variants=len(given), seconds=seconds, nbytes=models.nbytes)
+    results |= orders(losses["many"], losses["single"], covariance / n)
     results["separate_seconds"], results["separate_nbytes"] = separate(impressions, alpha)
-    tell(**{k: results[k] for k in ("rank_correlation", "sure_pairs", "sure_in_order", "separate_seconds")})
+    tell(**{name: value for name, value in results.items() if name not in ("single", "many")})
     return results
 
 
