@@ -8,6 +8,7 @@ from broadmatch.kernels.hashing import Bytes, bits_of_text, feature_key
 
 MARK = 1 << 24
 """Flag in the table of letters: the character continues a word, but begins none."""
+WIDE = np.uint8(255)
 _OFFSET = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 _SELECTORS = (0xE0100, 0xE01F0)
@@ -48,17 +49,8 @@ def _feed_code(h: np.uint64, code: int) -> np.uint64:
 
 
 @kernel
-def _letter(text: Bytes, i: int, stop: int, letters: I32) -> tuple[int, int]:
-    """What the table says of the character at i, and the position after it; a broken character is no letter."""
-    b = text[i]
-    if b < 0x80:
-        return int(letters[b]), i + 1
-    return _wide_letter(text, i, stop, letters)
-
-
-@kernel
 def _wide_letter(text: Bytes, i: int, stop: int, letters: I32) -> tuple[int, int]:
-    """The same of a character beyond ASCII."""
+    """What the table says of a character beyond ASCII, and the position after it; a broken one is no letter."""
     b = text[i]
     width = 2 if b < 0xE0 else 3 if b < 0xF0 else 4
     if i + width > stop:
@@ -80,6 +72,26 @@ def _feed_lower(h: np.uint64, code: int) -> np.uint64:
 
 
 @kernel
+def _rest_of_word(text: Bytes, k: int, stop: int, letters: I32, h: np.uint64, begun: bool) -> tuple[np.uint64, int]:
+    """Go on with a word, or begin one, at a character beyond ASCII: the hash and the position after the word.
+
+    Where no word has begun and none begins, the position after the character comes as a negative number.
+    """
+    while k < stop:
+        letter, after = int(letters[text[k] & 0x7F]), k + 1
+        if text[k] >= 0x80:
+            letter, after = _wide_letter(text, k, stop, letters)
+        if not begun and (letter == 0 or letter & MARK != 0):
+            return h, -after
+        if letter == 0:
+            break
+        begun = True
+        h = _feed_lower(h, letter & (MARK - 1))
+        k = after
+    return h, k
+
+
+@kernel
 def words_of_texts(text: Bytes, offsets: I64, letters: I32, seed: np.uint64, indptr: I64, keys: U64, spans: I64) -> int:
     """The keys of the distinct words of each text, in the order of their first; gives how many there are in all.
 
@@ -95,22 +107,33 @@ def words_of_texts(text: Bytes, offsets: I64, letters: I32, seed: np.uint64, ind
         size *= 2
     mask = np.uint64(size - 1)
     seen, text_of = np.empty(size, np.uint64), np.full(size, -1, np.int64)
+    # One look a byte for ASCII: its lower case, 0 for what is no letter, WIDE for a byte beyond.
+    lower = np.empty(256, np.uint8)
+    for b in range(256):
+        lower[b] = letters[b] if b < 0x80 else WIDE
     n = 0
     indptr[0] = 0
     for i in range(len(offsets) - 1):
         k, stop = offsets[i], offsets[i + 1]
         while k < stop:
-            letter, after = _letter(text, k, stop, letters)
-            if letter == 0 or letter & MARK != 0:
-                k = after
+            byte = lower[text[k]]
+            if byte == 0:
+                k += 1
                 continue
             start, h = k, _OFFSET
-            while letter != 0:
-                h = (h ^ np.uint64(letter)) * _PRIME if letter < 0x80 else _feed_lower(h, letter & (MARK - 1))
-                k = after
+            while byte != 0 and byte != WIDE:
+                h = (h ^ np.uint64(byte)) * _PRIME
+                k += 1
                 if k == stop:
                     break
-                letter, after = _letter(text, k, stop, letters)
+                byte = lower[text[k]]
+            if byte == WIDE and k < stop:
+                begun = k > start
+                h, after = _rest_of_word(text, k, stop, letters, h, begun)
+                if after < 0:  # no word begins here
+                    k = -after
+                    continue
+                k = after
             if text[start] <= 57 and is_plain(text, start, k):
                 h = bits_of_text(text, start, k)
             key = feature_key(seed, h)
