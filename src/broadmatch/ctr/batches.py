@@ -87,7 +87,12 @@ class BatchStream:
 
         position = None if start is None else Position.from_json(start)
         self._events = EventStream(
-            source, format=description.format, columns=needed, rejects=self.rejects, start=position, follow=follow
+            source,
+            format=description.format,
+            columns=needed,
+            rejects=self.rejects,
+            start=position,
+            follow=follow,
         )
         self.signal_names = self.encoder.signal_names
 
