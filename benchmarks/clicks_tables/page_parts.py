@@ -1,5 +1,6 @@
 """Small parts of the page: paragraphs, tables, changes in percent, verdicts."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 
 def prose(text: str) -> str:
     """A paragraph, in lines as the other pages have them."""
-    return textwrap.fill(" ".join(text.split()), 118, break_long_words=False, break_on_hyphens=False)
+    whole = re.sub("`[^`]*`", lambda code: code[0].replace(" ", "\0"), " ".join(text.split()))  # code is not broken
+    return textwrap.fill(whole, 118, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 from broadmatch.ctr import FTRL, OGD, Bloom
 from broadmatch.data import Impressions
 from broadmatch.evaluate import auc_loss
+from broadmatch.kernels.hashing import keys_of_integers, seed_of
 
 ROWS = 60_000
 FIRST = 10_000
@@ -27,7 +28,7 @@ def make():
     for field, (size, informative) in enumerate(zip(SIZES, INFORMATIVE, strict=True)):
         share = 1 / np.arange(1, size + 1)
         value = rng.choice(size, ROWS, p=share / share.sum())
-        keys[:, field] = (np.uint64(field + 1) << np.uint64(32)) + value.astype(np.uint64) + np.uint64(1)
+        keys[:, field] = keys_of_integers(seed_of(f"field {field}"), value)
         score += informative * rng.normal(0, 0.6, size)[value]
     clicked = rng.random(ROWS) < 1 / (1 + np.exp(-score))
     indptr = np.arange(0, keys.size + 1, keys.shape[1])
