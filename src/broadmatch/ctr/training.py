@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -216,9 +216,10 @@ class ClickTraining:
             return [(batch, learner.learn_shared(batch.impressions), end) for batch, end in piece.batches()]
 
         pieces = self._stream.pieces()
-        while round_of := list(islice(pieces, _PIECES_A_ROUND)):
+        for first in pieces:
             done = 0
-            for batches in map_threads(learned, round_of, self.n_jobs):
+            # Asked for one by one: a piece of a text file holds its text.
+            for batches in map_threads(learned, chain([first], islice(pieces, _PIECES_A_ROUND - 1)), self.n_jobs):
                 for batch, probabilities, end in batches:
                     self._notice(batch)
                     self._tell(batch, probabilities)
