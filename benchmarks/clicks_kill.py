@@ -46,8 +46,7 @@ def write_logs(folder: Path, rows: int = ROWS, seed: int = 0) -> None:
     for part in np.array_split(np.arange(rows), FILES):
         lines = ["id,time,query,ad,user,country,price"]
         lines += [
-            f"{ids[i]},{moments[i]},q{i // 3},{ads[i]},{users[i]},{COUNTRIES[i % 3]},{users[i] / 7:.3f}"
-            for i in part
+            f"{ids[i]},{moments[i]},q{i // 3},{ads[i]},{users[i]},{COUNTRIES[i % 3]},{users[i] / 7:.3f}" for i in part
         ]
         (folder / f"impressions-{part[0]:08d}.csv").write_text("\n".join(lines) + "\n")
     shown = np.flatnonzero(clicked)

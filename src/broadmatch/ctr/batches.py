@@ -49,10 +49,11 @@ class BatchStream:
         labelled: bool = True,
         joins: bool = False,
         names: "FeatureNames | None" = None,
+        fields: bool = True,
     ) -> None:
         self.rejects = Rejects() if rejects is None else rejects
         self.description = description
-        self._labelled, self._joins = labelled and not joins, joins
+        self._labelled, self._joins, self._fields = labelled and not joins, joins, fields
         if isinstance(description, str):
             self._open_lines(source, description, start, follow)
         else:
@@ -82,7 +83,7 @@ class BatchStream:
             elif not self._labelled:
                 told = _unlabelled(description, there)
             self.description = resolved = told.resolve(there)
-            self.encoder = Encoder(resolved, names=names, joins=self._joins)
+            self.encoder = Encoder(resolved, names=names, joins=self._joins, fields=self._fields)
             return list(resolved.columns_needed)
 
         position = None if start is None else Position.from_json(start)

@@ -17,7 +17,7 @@ class FTRL(ClickLearner):
     >>> model = FTRL(alpha=0.5, l1=0.1)
     >>> batch = Impressions.from_rows([[7, 8], [8]], clicked=[1, 0])
     >>> model.learn_many(batch).round(4).tolist()  # before each update: progressive
-    [0.5, 0.5328]
+    [0.5, 0.5333]
     """
 
     kind = "ftrl"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,11 @@ class ClickTraining:
             self._stream.description, served, calibration=self.calibration, names=self._names, training=self._told()
         )
 
+    @classmethod
+    def from_state(cls, state: State) -> NoReturn:
+        """Refuse: a checkpoint says where a run stood, not what its files and settings are."""
+        raise BadArtifact("This is a checkpoint of a training run, not a model: resume the run that wrote it.")
+
     def counts(self) -> dict[str, int]:
         """What happened to the impressions: learned, rejected, out of order; with a join, late, doubled and so on."""
         joined_counts = {} if self._join is None else self._join.counts
@@ -204,6 +209,7 @@ class ClickTraining:
             follow=self.follow,
             joins=self.clicks is not None,
             names=names,
+            fields=isinstance(self.learner, ManyModels),
         )
 
     def _rounds(self) -> Iterator[int]:

@@ -33,7 +33,7 @@ from broadmatch.signals.reading import Place, Reader, Reading
 from broadmatch.signals.signal import CONSTANT, Categorical, Cross, Hour, Number, Signal, Text, Weekday
 from broadmatch.signals.words import Words
 
-_NO_VALUES = np.empty(0, np.float32)
+_NO_VALUES, _NO_FIELDS = np.empty(0, np.float32), np.empty(0, np.int16)
 
 
 class Encoder:
@@ -41,7 +41,8 @@ class Encoder:
 
     A row has one feature of each categorical, bucketed or time signal and of each cross of these, the constant, and
     then the features of the numbers as they are, of the texts and of their crosses. `names` is a book that every new
-    feature is entered into. What `joins` by its id needs one: rows without are bad.
+    feature is entered into. What `joins` by its id needs one: rows without are bad. Without `fields`, impressions do
+    not say which signals their features come from, which only variants by signal ask for.
 
     >>> import pyarrow as pa
     >>> from broadmatch.signals import Categorical, Description, Encoder, Text
@@ -52,8 +53,15 @@ class Encoder:
     ([0, 4, 7], [1.0, 0.0])
     """
 
-    def __init__(self, description: Description, *, names: FeatureNames | None = None, joins: bool = False) -> None:
-        self.description, self.names = description, names
+    def __init__(
+        self,
+        description: Description,
+        *,
+        names: FeatureNames | None = None,
+        joins: bool = False,
+        fields: bool = True,
+    ) -> None:
+        self.description, self.names, self._with_fields = description, names, fields
         self._reader = Reader(description, joins=joins)
         _ = description.columns_needed  # a pattern that is left is an error
         self.signal_names = (*(signal.name for signal in description.signals), CONSTANT)
@@ -177,7 +185,8 @@ class Encoder:
         if self.names is not None:
             fixed = [*self._singles, None, *self._plain_crosses]
             Naming(fixed, sources, self._many, parts, indptr, at, counts, keys).enter(self.names)
-        return Impressions(indptr, keys, values, self._fields(counts, indptr), reading.clicked, reading.weight)
+        fields = self._fields(counts, indptr) if self._with_fields else _NO_FIELDS
+        return Impressions(indptr, keys, values, fields, reading.clicked, reading.weight)
 
     def _source(self, signal: Signal, reading: Reading) -> Source:
         """The column of a signal with one feature a row."""
