@@ -108,13 +108,19 @@ def add_missing(
 
 @kernel
 def move(words: Words, into: Words) -> None:
-    """Copy every used record into a larger, empty table."""
-    width = words.shape[1]
+    """Copy every used record into a larger, empty table.
+
+    As a slot is the low bits of a key, the records of a table go to one or two places that move along with it in the
+    larger one: memory is walked through in order.
+    """
+    width, mask, last = words.shape[1], np.uint64(into.shape[0] - 1), np.int64(into.shape[0] - 1)
     for old in range(words.shape[0]):
         low, high = words[old, 0], words[old, 1]
         if low == 0 and high == 0:
             continue
-        slot = -1 - find(into, np.uint64(low) | (np.uint64(high) << np.uint64(32)))
+        slot = np.int64((np.uint64(low) | (np.uint64(high) << np.uint64(32))) & mask)
+        while into[slot, 0] != 0 or into[slot, 1] != 0:
+            slot = (slot + 1) & last
         for j in range(width):
             into[slot, j] = words[old, j]
 
