@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.clicks_tables.calibrated import LEAST
 from benchmarks.clicks_tables.figures import TITLES
-from benchmarks.clicks_tables.page_parts import change, met, percent, prose, relative, signed, table
+from benchmarks.clicks_tables.page_parts import bullets, change, met, percent, prose, relative, signed, table
 from benchmarks.clicks_tables.variants import N_VARIANTS
 
 
@@ -27,7 +27,7 @@ def variants(known: dict[str, Any]) -> list[str]:
                 ]
             )
             said.append(
-                f"- {TITLES[name]}, {what}: at least 5 times less memory than exact variants {met(ratio >= 5)}; the "
+                f"{TITLES[name]}, {what}: at least 5 times less memory than exact variants {met(ratio >= 5)}; the "
                 f"same order of the sure pairs {met(f['sure_in_order'] == f['sure_pairs'])}{_turned(f)}."
             )
     header = ["", "α", "rank correlation", "pairs in order", "sure pairs in order"]
@@ -45,7 +45,7 @@ def variants(known: dict[str, Any]) -> list[str]:
             pair of variants is sure if the paired difference of their log losses is beyond 1.96 of its deviations.
         """),
         table(header, lines),
-        "\n".join(said),
+        bullets(said),
         prose("""
             Where the order is turned around: on reddit subreddit and its crosses say nearly the same; likely, a
             variant without one of them wants larger values of the others than the variants with all of them, and the
@@ -123,7 +123,7 @@ def _sampled(rows: list[dict[str, Any]]) -> str:
                 f"{name}: log loss {met(loss <= 0.5)} against the same stream, "
                 f"{'better' if random else '**worse**'} than as many at random, bias {met(abs(bias) < 0.5)}"
             )
-    return "\n".join(f"- {what}." for what in said)
+    return bullets(f"{what}." for what in said)
 
 
 def uncertainty(known: dict[str, Any]) -> list[str]:
@@ -228,7 +228,8 @@ def threads(known: dict[str, Any]) -> list[str]:
         "## Two threads without locks",
         prose("""
             `learn_shared` from two threads, each with one half of every batch of 65,536 impressions; updates that meet
-            may be lost, and half of each batch is learned before what comes ahead of it in time. Not in the paper.
+            may be lost, and half of each batch is learned before what comes ahead of it in time. How often they meet
+            depends on how busy the machine is. Not in the paper.
         """),
         table(["", "AucLoss", "LogLoss"], lines),
         prose(f"Mean change of the log loss: {', '.join(said)}."),

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-def prose(text: str) -> str:
-    """A paragraph, in lines as the other pages have them."""
+def prose(text: str, bullet: str = "") -> str:
+    """A paragraph, or an item of a list, in lines as the other pages have them."""
     whole = re.sub("`[^`]*`", lambda code: code[0].replace(" ", "\0"), " ".join(text.split()))  # code is not broken
-    return textwrap.fill(whole, 118, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
+    lines = textwrap.wrap(whole, 118 - len(bullet), break_long_words=False, break_on_hyphens=False)
+    return bullet + f"\n{' ' * len(bullet)}".join(lines).replace("\0", " ")
+
+
+def bullets(items: Iterable[str]) -> str:
+    """A list."""
+    return "\n".join(prose(item, "- ") for item in items)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -75,8 +75,10 @@ def _why(known: dict[str, Any]) -> str:
     told = []
     for name, found in known.items():
         of = {row["model"]: row["at_equal_loss"] for row in found["table_1"]["rows"]}
-        there = "never" if of["OGD-Count"] is None else f"with {percent(100 * (of['OGD-Count'] / of['FTRL'] - 1), 0)}"
-        told.append(f"{there} on {TITLES[name]}")
+        there = "at no k"
+        if of["OGD-Count"] is not None:
+            there = f"with {percent(100 * (of['OGD-Count'] / of['FTRL'] - 1), 0)} non-zeros"
+        told.append(f"on {TITLES[name]} {there}")
     return prose(f"""
         Where the size differs. OGD-Count reaches FTRL's AucLoss {", ".join(told)}; in the paper with +216 %. On the
         click log every value has a weight of its own, drawn alike for all, so what a coefficient is worth depends on
