@@ -228,8 +228,8 @@ def threads(known: dict[str, Any]) -> list[str]:
         "## Two threads without locks",
         prose("""
             `learn_shared` from two threads, each with one half of every batch of 65,536 impressions; updates that meet
-            may be lost, and half of each batch is learned before what comes ahead of it in time. How often they meet
-            depends on how busy the machine is. Not in the paper.
+            may be lost, and half of each batch is learned before what comes ahead of it in time. Common features are
+            learned on copies that are brought together now and then. Not in the paper.
         """),
         table(["", "AucLoss", "LogLoss"], lines),
         prose(f"Mean change of the log loss: {', '.join(said)}."),
