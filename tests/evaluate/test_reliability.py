@@ -42,7 +42,7 @@ def test_bins_account_for_everything_and_the_error_is_the_metric(data, n_bins):
     assert r.mass.sum() == pytest.approx(w.sum())
     assert (r.mass * r.rate).sum() == pytest.approx((w * y).sum())
     assert (r.mass * r.probability).sum() == pytest.approx((w * p).sum())
-    assert (np.diff(r.probability) > 0).all()
+    assert (np.diff(r.probability) >= 0).all()  # equal only where weights make the least numbers vanish
     assert ((r.low >= 0) & (r.low <= r.rate + 1e-12) & (r.rate <= r.high + 1e-12) & (r.high <= 1)).all()
     assert r.error == pytest.approx(calibration_error(y, p, w, n_bins=n_bins), abs=1e-12)
     assert r.bias == pytest.approx(calibration_bias(y, p, w), nan_ok=True)

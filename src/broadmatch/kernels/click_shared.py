@@ -23,7 +23,7 @@ COMMON = 1.0 / 500.0
 """A feature is common if its counter is at least this share of the largest."""
 LOOKED_AT = 16
 """Blocks of a batch in which features that are common are looked for."""
-TRADED = 256
+TRADED = 64
 """Blocks after which copies and shared records are brought together."""
 
 

@@ -3,7 +3,7 @@
 A table is one array of records, seen in two ways: `words`, uint32, of which the first two of a record are its key
 (0: the slot is empty), and `cells`, float64, float32 or int16, of which the ones behind the key are the coefficient
 and its counters. A record never spans more than two cache lines, and mostly one. The number of records is a
-power of two, and a key is looked for from the slot that its low bits name onwards.
+power of two, and a key is looked for from its `home` onwards.
 """
 
 import numpy as np
@@ -25,12 +25,21 @@ USED, STEP = 0, 1
 
 
 @kernel
+def home(key: np.uint64, mask: np.uint64) -> np.int64:
+    """The slot where a key belongs: multiplied, so that keys that are not hashes, such as 1, 2, 3 …, are spread too.
+
+    In a table of twice the size, it is the same slot or that of the same place in the other half.
+    """
+    return np.int64((key * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask)
+
+
+@kernel
 def find(words: Words, key: np.uint64) -> np.int64:
     """The slot of `key`, or −1 − the empty slot where it would go."""
     low = np.uint32(key)
     high = np.uint32(np.uint64(key) >> np.uint64(32))
     mask = np.int64(words.shape[0] - 1)
-    slot = np.int64(key) & mask
+    slot = home(np.uint64(key), np.uint64(mask))
     while True:
         if words[slot, 0] == low and words[slot, 1] == high:
             return slot
@@ -52,12 +61,12 @@ def find_all(words: Words, keys: U64, start: int, stop: int, slots: I64) -> np.i
     flat = words.reshape(-1)
     mask, width = np.uint64(words.shape[0] - 1), np.int64(words.shape[1])
     for j in range(start, stop):
-        prefetch(flat, np.int64(keys[j] & mask) * width)
+        prefetch(flat, home(keys[j], mask) * width)
     missing = 0
     last = np.int64(mask)
     for j in range(start, stop):  # `find`, written out: passing an array to a function costs more than the search
         low, high = np.uint32(keys[j]), np.uint32(keys[j] >> np.uint64(32))
-        slot = np.int64(keys[j] & mask)
+        slot = home(keys[j], mask)
         while words[slot, 0] != low or words[slot, 1] != high:
             if words[slot, 0] == 0 and words[slot, 1] == 0:
                 slot = np.int64(-1)
@@ -110,15 +119,14 @@ def add_missing(
 def move(words: Words, into: Words) -> None:
     """Copy every used record into a larger, empty table.
 
-    As a slot is the low bits of a key, the records of a table go to one or two places that move along with it in the
-    larger one: memory is walked through in order.
+    Homes stay in order, so both tables are walked through in order, the larger one at several places at once.
     """
     width, mask, last = words.shape[1], np.uint64(into.shape[0] - 1), np.int64(into.shape[0] - 1)
     for old in range(words.shape[0]):
         low, high = words[old, 0], words[old, 1]
         if low == 0 and high == 0:
             continue
-        slot = np.int64((np.uint64(low) | (np.uint64(high) << np.uint64(32))) & mask)
+        slot = home(np.uint64(low) | (np.uint64(high) << np.uint64(32)), mask)
         while into[slot, 0] != 0 or into[slot, 1] != 0:
             slot = (slot + 1) & last
         for j in range(width):
@@ -159,7 +167,7 @@ def serve_one(
     score, spread = 0.0, 0.0
     for j in range(start, stop):
         low, high = np.uint32(keys[j]), np.uint32(keys[j] >> np.uint64(32))
-        slot = np.int64(keys[j] & mask)
+        slot = home(keys[j], mask)
         x = np.float64(values[j]) if len(values) else 1.0
         while words[slot, 0] != low or words[slot, 1] != high:
             if words[slot, 0] == 0 and words[slot, 1] == 0:
@@ -186,6 +194,6 @@ def serve_rows(
     for r in range(n):
         while ahead < n and ahead <= r + _AHEAD:  # what the next rows need is on its way meanwhile
             for j in range(indptr[ahead], indptr[ahead + 1]):
-                prefetch(flat, np.int64(keys[j] & mask) * width)
+                prefetch(flat, home(keys[j], mask) * width)
             ahead += 1
         scores[r], spread[r] = serve_one(words, cells, keys, values, indptr[r], indptr[r + 1], unseen)
