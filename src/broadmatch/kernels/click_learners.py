@@ -83,7 +83,7 @@ def coefficient(learner: int, kept: float, root: float, alpha: float, beta: floa
     """
     if learner >= FOBOS:
         return kept
-    curvature = (beta + root) / alpha + l2
+    curvature = (beta + root) * (1.0 / alpha) + l2  # 1 / α is taken out of the loops; a division a feature is not
     if abs(kept) <= l1 or curvature == 0.0:
         return 0.0
     return -(kept - math.copysign(l1, kept)) / curvature
@@ -108,7 +108,7 @@ def updated(
     ½ (v − (w − η g))² + η (λ₁ |v| + ½ λ₂ v²), on the coordinates of the example.
     """
     if learner == FTRL:
-        return kept + (g - (new_root - root) / alpha * w)
+        return kept + (g - (1.0 / alpha) * (new_root - root) * w)
     if learner == RDA:
         return kept + g
     rate = learning_rate(new_root, alpha, beta)

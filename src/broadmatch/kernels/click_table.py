@@ -61,19 +61,19 @@ def find_all(words: Words, keys: U64, start: int, stop: int, slots: I64) -> np.i
     flat = words.reshape(-1)
     mask, width = np.uint64(words.shape[0] - 1), np.int64(words.shape[1])
     for j in range(start, stop):
-        prefetch(flat, home(keys[j], mask) * width)
+        slots[j - start] = home(keys[j], mask)
+        prefetch(flat, slots[j - start] * width)
     missing = 0
-    last = np.int64(mask)
     for j in range(start, stop):  # `find`, written out: passing an array to a function costs more than the search
         low, high = np.uint32(keys[j]), np.uint32(keys[j] >> np.uint64(32))
-        slot = home(keys[j], mask)
+        slot = np.uint64(slots[j - start])  # an index that can be negative is asked about each time
         while words[slot, 0] != low or words[slot, 1] != high:
             if words[slot, 0] == 0 and words[slot, 1] == 0:
-                slot = np.int64(-1)
+                slot = ~np.uint64(0)  # −1
                 missing += 1
                 break
-            slot = (slot + 1) & last
-        slots[j - start] = slot
+            slot = (slot + np.uint64(1)) & mask
+        slots[j - start] = np.int64(slot)
     return np.int64(missing)
 
 

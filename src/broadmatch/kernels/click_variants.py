@@ -122,8 +122,10 @@ def learn_many_block(
     for r in range(start, stop):
         longest = max(longest, indptr[r + 1] - indptr[r])
     kept, weights, roots = np.empty((longest, n_variants)), np.empty((longest, n_variants)), np.empty(longest)
-    scores, errors, uses, curvature = np.empty((4, n_variants))
+    scores, errors, uses, curvature, inverses = np.empty((5, n_variants))
     uses[:] = 1.0
+    for v in range(n_variants):
+        inverses[v] = 1.0 / alphas[v]
     everyone = np.uint64(0xFFFFFFFFFFFFFFFF)
     used_by = everyone
     for r in range(start, stop):
@@ -149,13 +151,13 @@ def learn_many_block(
             if narrow:
                 for v in range(n_variants):
                     kept[i, v] *= 2.0**-13 * (betas[v] + root) / alphas[v] if v < duals else 2.0**-13
-            # `coefficient`, in loops without branches (`np.divide` does not ask for zeros), each over few arrays: such
-            # the compiler turns into instructions that do several variants at once.
+            # `coefficient`, in loops without branches, each over few arrays: such the compiler turns into instructions
+            # that do several variants at once.
             for v in range(duals):
-                curvature[v] = np.divide(betas[v] + root, alphas[v]) + l2s[v]
+                curvature[v] = (betas[v] + root) * inverses[v] + l2s[v]
             for v in range(duals):
                 z = kept[i, v]
-                w = np.divide(math.copysign(l1s[v], z) - z, curvature[v])
+                w = (math.copysign(l1s[v], z) - z) / curvature[v]
                 weights[i, v] = w if (abs(z) > l1s[v]) & (curvature[v] != 0.0) else 0.0
             for v in range(duals, n_variants):
                 weights[i, v] = kept[i, v]
@@ -207,7 +209,7 @@ def learn_many_block(
             i = j - a
             for v in range(ftrls):  # `updated`, likewise
                 g = errors[v] * x * uses[v]
-                kept[i, v] += g - np.divide(new_root - root, alphas[v]) * weights[i, v]
+                kept[i, v] += g - inverses[v] * (new_root - root) * weights[i, v]
             for v in range(ftrls, n_variants):
                 g = errors[v] * x * uses[v]
                 z, w = kept[i, v], weights[i, v]

@@ -106,7 +106,7 @@ def words_of_texts(text: Bytes, offsets: I64, letters: I32, seed: np.uint64, ind
     while size < longest + 2:  # at most half the places are ever taken
         size *= 2
     mask = np.uint64(size - 1)
-    seen, text_of = np.empty(size, np.uint64), np.full(size, -1, np.int64)
+    seen = np.zeros(size, np.uint64)  # the keys of one text; 0, which is no key, where there is none
     # One look a byte for ASCII: its lower case, 0 for what is no letter, WIDE for a byte beyond.
     lower = np.empty(256, np.uint8)
     for b in range(256):
@@ -138,13 +138,18 @@ def words_of_texts(text: Bytes, offsets: I64, letters: I32, seed: np.uint64, ind
                 h = bits_of_text(text, start, k)
             key = feature_key(seed, h)
             slot = key & mask
-            while text_of[slot] == i and seen[slot] != key:
+            while seen[slot] != np.uint64(0) and seen[slot] != key:
                 slot = (slot + np.uint64(1)) & mask
-            if text_of[slot] != i:
-                seen[slot], text_of[slot] = key, i
+            if seen[slot] == np.uint64(0):
+                seen[slot] = key
                 keys[n] = key
                 if len(spans):
                     spans[2 * n], spans[2 * n + 1] = start, k
                 n += 1
+        for j in range(indptr[i], n):
+            slot = keys[j] & mask
+            while seen[slot] != np.uint64(0):  # all of this text's keys go, those that had to move on as well
+                seen[slot] = np.uint64(0)
+                slot = (slot + np.uint64(1)) & mask
         indptr[i + 1] = n
     return n
