@@ -247,6 +247,74 @@ def learn_block(
 
 
 @kernel
+def learn_ftrl_block(
+    cells: Cells,
+    first: int,
+    slots: I64,
+    base: int,
+    indptr: I64,
+    values: F32,
+    clicked: F32,
+    weight: F32,
+    start: int,
+    stop: int,
+    out: F64,
+    alpha: float,
+    beta: float,
+    l1: float,
+    l2: float,
+    state: I64,
+) -> None:
+    """`learn_block` for the usual case, FTRL with GRADIENTS in floats: the same bits in less time.
+
+    Roots and divisions take longest. Here they stand in loops over the features of a row in which nothing else is, no
+    branch and no random access to memory, so that the compiler does several at once.
+    """
+    most = 3e38 if cells.itemsize == 4 else math.inf
+    longest = 0
+    for r in range(start, stop):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+    pulls, counts, roots = np.empty(longest), np.empty(longest), np.empty(longest)
+    weights, x = np.empty(longest), np.ones(longest)
+    inverse = 1.0 / alpha
+    for r in range(start, stop):
+        a, m = indptr[r] - base, indptr[r + 1] - indptr[r]
+        state[STEP] += 1
+        for i in range(m):
+            slot = slots[a + i]
+            pulls[i] = float(cells[slot, first]) if slot >= 0 else 0.0
+            counts[i] = float(cells[slot, first + 1]) if slot >= 0 else 0.0
+        if len(values):
+            for i in range(m):
+                x[i] = float(values[base + a + i])
+        for i in range(m):  # `coefficient`
+            root = math.sqrt(counts[i])
+            z, curvature = pulls[i], (beta + root) * inverse + l2
+            w = -(z - math.copysign(l1, z)) / curvature
+            roots[i] = root
+            weights[i] = w if (abs(z) > l1) & (curvature != 0.0) else 0.0
+        score = 0.0
+        for i in range(m):
+            score += weights[i] * x[i]
+        p = sigmoid(score)
+        out[r] = p
+        importance = float(weight[r])
+        if importance == 0.0:
+            continue
+        error = (p - float(clicked[r])) * importance
+        for i in range(m):  # `updated`
+            g = error * x[i]
+            n = min(counts[i] + g * g, most)
+            z = pulls[i] + (g - inverse * (math.sqrt(n) - roots[i]) * weights[i])
+            counts[i], pulls[i] = n, min(most, max(-most, z))
+        for i in range(m):
+            slot = slots[a + i]
+            if slot >= 0:
+                cells[slot, first] = pulls[i]
+                cells[slot, first + 1] = counts[i]
+
+
+@kernel
 def learn_rows(
     words: Words,
     cells: Cells,
@@ -290,10 +358,15 @@ def learn_rows(
             slots = np.empty(b - a, np.int64)
         if find_all(words, keys, a, b, slots) > 0:
             add_missing(words, state, keys, a, b, slots, inclusion, chance, filters, rolling, including)
-        learn_block(
-            cells, first, slots, a, indptr, values, clicked, weight, row, stop, out,
-            learner, rates, min_count, alpha, beta, l1, l2, state, rounding,
-        )  # fmt: skip
+        if learner == FTRL and rates == GRADIENTS and cells.itemsize > 2:
+            learn_ftrl_block(
+                cells, first, slots, a, indptr, values, clicked, weight, row, stop, out, alpha, beta, l1, l2, state
+            )
+        else:
+            learn_block(
+                cells, first, slots, a, indptr, values, clicked, weight, row, stop, out,
+                learner, rates, min_count, alpha, beta, l1, l2, state, rounding,
+            )  # fmt: skip
         row = stop
     return np.int64(row)
 

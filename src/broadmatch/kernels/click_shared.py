@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.kernels import F32, F64, I64, U64, kernel
-from broadmatch.kernels.click_learners import BLOCK, learn_block
+from broadmatch.kernels.click_learners import BLOCK, FTRL, GRADIENTS, learn_block, learn_ftrl_block
 from broadmatch.kernels.click_table import STEP, USED, Bytes, Words, add_missing, find_all
 from broadmatch.kernels.memory import exchange
 
@@ -131,10 +131,15 @@ def learn_beside(
         if blocks < LOOKED_AT:  # who is common is looked at now and then only
             lend(cells, first, slots, b - a, base, owners, owned, before, largest)
         point_to_copies(slots, b - a, base, owners)
-        learn_block(
-            cells, first, slots, a, indptr, values, clicked, weight, row, stop, out,
-            learner, rates, min_count, alpha, beta, l1, l2, own_state, own_stream,
-        )  # fmt: skip
+        if learner == FTRL and rates == GRADIENTS:  # threads have floats only
+            learn_ftrl_block(
+                cells, first, slots, a, indptr, values, clicked, weight, row, stop, out, alpha, beta, l1, l2, own_state
+            )
+        else:
+            learn_block(
+                cells, first, slots, a, indptr, values, clicked, weight, row, stop, out,
+                learner, rates, min_count, alpha, beta, l1, l2, own_state, own_stream,
+            )  # fmt: skip
         row = stop
         blocks += 1
         # At first every example changes much, and threads that do not know of each other take the same steps twice.
