@@ -81,7 +81,9 @@ def seed_of(name: str) -> np.uint64:
 
 
 def key_of(signal: str, value: object) -> np.uint64:
-    """The key of one value of a signal, for tests and for looking a feature up; batches have kernels of their own.
+    """The key of one value of a signal; batches have kernels of their own.
+
+    `Encoder.encode_one` also knows that true is 1 and 7.0 is 7, as they stand in some formats.
 
     >>> int(key_of("position", 3)) == int(key_of("position", "3"))
     True
