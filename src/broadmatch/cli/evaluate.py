@@ -120,8 +120,9 @@ def _propensity(forest: "MLRF", n_labels: int) -> Any:
 
     from broadmatch.evaluate import propensity
 
-    Y = forest.train_labels_
-    return propensity(np.bincount(Y.indices, Y.data, minlength=n_labels), max(3, Y.n_rows))
+    counts = np.zeros(n_labels)
+    counts[: len(forest.label_counts_)] = forest.label_counts_
+    return propensity(counts, max(3, forest.n_points_))
 
 
 def _only_numbers(names: "Names") -> bool:

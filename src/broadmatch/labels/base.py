@@ -1,5 +1,6 @@
 """What every label model has in common: checked input, names, top-k prediction, saving, a score for searches."""
 
+import logging
 import os
 from collections.abc import Iterable
 from typing import Any, Self
@@ -13,21 +14,30 @@ from broadmatch import artifacts
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, NotFitted
 from broadmatch.evaluate import precision_at
+from broadmatch.kernels.revealed import leave_out
 from broadmatch.params import Parameters, Whole
 
+log = logging.getLogger("broadmatch")
 Row = tuple[NDArray[np.int32], NDArray[np.float32]]
+
+
+NOTHING: Row = (np.empty(0, np.int32), np.empty(0, np.float32))
+"""A row without anything: no revealed labels."""
 
 
 class LabelModel(Parameters, BaseEstimator):
     """Base of the label models: rows of features in, ranked labels out.
 
-    A model fills in `_fit(X, Y)`, `_best(X, k)` and `_best_of_row(indices, values, k)`.
+    A model fills in `_fit(X, Y)`, `_best(X, k, revealed)` and `_best_of_row(x, k, revealed)`. It need not care that
+    revealed labels are left out of what it finds: that is done here, for all models alike.
     """
 
     label_names_: Names
     feature_names_: Names | None
     point_names_: Names | None
     n_features_in_: int
+    n_points_: int
+    label_counts_: NDArray[np.float64]
 
     def fit(
         self,
@@ -44,6 +54,18 @@ class LabelModel(Parameters, BaseEstimator):
         The names are kept for explanations. `checkpoint` is a folder where finished work is kept while training
         goes on; a fit with the same data and parameters takes up what it finds there.
         """
+        names = {"labels": label_names, "features": feature_names, "points": point_names}
+        return self._learn(X, Y, names, checkpoint)
+
+    def _learn(
+        self,
+        X: Any,
+        Y: Any,
+        names: dict[str, Iterable[str] | None],
+        checkpoint: str | os.PathLike[str] | None,
+        **more: Any,
+    ) -> Self:
+        """Check everything, then `_fit`; `more` is what a model's own `fit` takes beyond X and Y."""
         self.check_params()
         features = as_features(X)
         labels, found_names = as_labels(Y)
@@ -53,42 +75,60 @@ class LabelModel(Parameters, BaseEstimator):
             raise BadInput("Y has no label at all; there is nothing to learn.")
         if not features.n_cols:
             raise BadInput("X has no features; there is nothing to learn from.")
-        given = found_names if label_names is None else _names(label_names, labels.n_cols, "labels")
-        named_features = _names(feature_names, features.n_cols, "features")
-        named_points = _names(point_names, features.n_rows, "points")
-        self._fit(features, labels, checkpoint)
+        given = found_names if names["labels"] is None else _names(names["labels"], labels.n_cols, "labels")
+        named_features = _names(names["features"], features.n_cols, "features")
+        named_points = _names(names["points"], features.n_rows, "points")
+        self._fit(features, labels, checkpoint, **more)
         # Last, so that a fit that was interrupted does not pass for one that ended.
+        self.n_points_ = features.n_rows
+        self.label_counts_ = np.bincount(labels.indices, labels.data, labels.n_cols).astype(np.float64)
         self.n_features_in_ = features.n_cols
         self.feature_names_, self.point_names_ = named_features, named_points
         self.label_names_ = Names.numbers(labels.n_cols) if given is None else given
         return self
 
-    def predict_topk(self, X: Any, k: int = 5) -> sp.csr_matrix:
-        """The `k` best labels of each row with their scores, as a sparse matrix of points × labels."""
+    def predict_topk(self, X: Any, k: int = 5, *, revealed: Any = None) -> sp.csr_matrix:
+        """The `k` best labels of each row with their scores, as a sparse matrix of points × labels.
+
+        `revealed` (points × labels, or a list of lists of names) are labels that the points are known to have. They
+        are never recommended again, and models for warm starts (`SwiftXML`) learn from them.
+        """
         self._check_fitted()
         Whole(1).check("k", k)
-        labels, scores, found = self._best(as_features(X, n_features=self.n_features_in_), k)
-        return _rows_to_csr(labels, scores, found, len(self.label_names_))
+        features = as_features(X, n_features=self.n_features_in_)
+        n_labels = len(self.label_names_)
+        if revealed is None:
+            labels, scores, found = self._best(features, min(k, n_labels), None)
+        else:
+            known = self._revealed(revealed, features.n_rows)
+            most = int(np.diff(known.indptr).max(initial=0))
+            labels, scores, found = self._best(features, min(k + most, n_labels), known)
+            leave_out(labels, scores, found, known.indptr, known.indices, min(k, n_labels))
+        return _rows_to_csr(labels, scores, found, n_labels)
 
-    def predict_one(self, x: Any, k: int = 5) -> Row:
+    def predict_one(self, x: Any, k: int = 5, *, revealed: Any = None) -> Row:
         """The `k` best labels of one row, best first, and their scores: the low-latency path.
 
-        `x` is a sparse row (scipy, or a pair of sorted feature indices and values) or a dense vector.
+        `x` is a sparse row (scipy, or a pair of sorted feature indices and values) or a dense vector. `revealed` are
+        the numbers or names of labels that the point is known to have.
         """
         self._check_fitted()
         if k.__class__ is not int or k < 1:
             Whole(1).check("k", k)
-        indices, values = self._row(x)
-        return self._best_of_row(indices, values, k)
+        row, n_labels = self._row(x), len(self.label_names_)
+        if revealed is None:
+            return self._best_of_row(row, min(k, n_labels), NOTHING)
+        known = self._revealed_row(revealed)
+        labels, scores = self._best_of_row(row, min(k + len(known[0]), n_labels), known)
+        kept = ~np.isin(labels, known[0])
+        return labels[kept][:k], scores[kept][:k]
 
     def score(self, X: Any, Y: Any) -> float:
         """Precision at 1, for scikit-learn's searches."""
         self._check_fitted()
         labels, names = as_labels(Y)
         if names is not None:
-            position = {name: i for i, name in enumerate(self.label_names_)}
-            rows = [[position[names[j]] for j in labels.row(i)[0] if names[j] in position] for i in range(len(Y))]
-            labels = CSR.from_rows(rows, len(position))
+            labels = self._renumbered(labels, names)
         return float(precision_at(self.predict_topk(X, k=1), labels, 1))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -103,12 +143,32 @@ class LabelModel(Parameters, BaseEstimator):
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         raise NotImplementedError
 
-    def _best(self, X: CSR, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    def _best(
+        self, X: CSR, k: int, revealed: CSR | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
         """Labels and scores, best first, as points × k, and how many of the k there are."""
         raise NotImplementedError
 
-    def _best_of_row(self, indices: NDArray[np.int32], values: NDArray[np.float32], k: int) -> Row:
+    def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
         raise NotImplementedError
+
+    def _common_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and facts that every label model keeps: names and counts."""
+        arrays: dict[str, NDArray[Any]] = {"label_counts": self.label_counts_}
+        named = {"labels": self.label_names_, "features": self.feature_names_, "points": self.point_names_}
+        for key, names in named.items():
+            if names is not None:
+                arrays |= {f"{key}_text": names.text, f"{key}_offsets": names.offsets}
+        return arrays, {"n_features": self.n_features_in_, "n_points": self.n_points_}
+
+    def _take_common(self, state: artifacts.State) -> None:
+        """Take up what `_common_state` gave."""
+        a = state.arrays
+        self.n_features_in_, self.n_points_ = state.facts["n_features"], state.facts["n_points"]
+        self.label_counts_ = a["label_counts"]
+        self.feature_names_ = Names(a["features_text"], a["features_offsets"]) if "features_text" in a else None
+        self.point_names_ = Names(a["points_text"], a["points_offsets"]) if "points_text" in a else None
+        self.label_names_ = Names(a["labels_text"], a["labels_offsets"])
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "label_names_"):
@@ -135,6 +195,43 @@ class LabelModel(Parameters, BaseEstimator):
         if matrix.n_rows != 1:
             raise BadInput(f"predict_one takes one row, but there are {matrix.n_rows}; use predict_topk.")
         return matrix.row(0)
+
+    def _revealed(self, revealed: Any, n_rows: int) -> CSR:
+        """The labels that points are known to have, by the model's numbers."""
+        labels, names = as_labels(revealed)
+        if labels.n_rows != n_rows:
+            raise BadInput(f"X has {n_rows:,} rows and revealed has {labels.n_rows:,}; they must be the same points.")
+        if names is not None:
+            return self._renumbered(labels, names)
+        if labels.n_cols != len(self.label_names_):
+            raise BadInput(
+                f"revealed has {labels.n_cols:,} labels, but the model knows {len(self.label_names_):,}; "
+                "give their names instead, or the columns that the model was fitted with."
+            )
+        return labels
+
+    def _revealed_row(self, revealed: Any) -> Row:
+        """The labels that one point is known to have, from numbers or names; names that are not known are passed."""
+        if sp.issparse(revealed):
+            return self._revealed(revealed, 1).row(0)
+        given = list(revealed)
+        known = [label for label in given if not isinstance(label, str) or label in self.label_names_]
+        if len(known) < len(given):
+            log.warning("%d of %d revealed labels are unknown to the model.", len(given) - len(known), len(given))
+        numbers = np.unique(np.array([self._label(label) for label in known], np.int32))
+        return numbers, np.ones(len(numbers), np.float32)
+
+    def _renumbered(self, labels: CSR, names: Names) -> CSR:
+        """Labels by the model's numbers; those that it does not know are left out, and counted."""
+        position = np.array([self.label_names_.index(n) if n in self.label_names_ else -1 for n in names], np.int64)
+        lost = int((position < 0).sum())
+        if lost:
+            log.warning("%d of %d labels are unknown to the model.", lost, len(names))
+        place = position[labels.indices]
+        kept = place >= 0
+        rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))[kept]
+        shape = (labels.n_rows, len(self.label_names_))
+        return CSR.from_scipy(sp.csr_matrix((labels.data[kept], (rows, place[kept])), shape=shape))
 
     def _label(self, label: int | str) -> int:
         """The number of a label given by number or by name."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch import artifacts, progress
-from broadmatch.data import CSR, Names
+from broadmatch.data import CSR
 from broadmatch.errors import BadArtifact
 from broadmatch.kernels.forest import predict_row, predict_rows
 from broadmatch.kernels.mlrf import bootstrap, grow_tree
@@ -147,24 +147,18 @@ class MLRF(LabelModel):
     def to_state(self) -> artifacts.State:
         """Give the forest, the training labels (for explanations) and the names to `broadmatch.artifacts.save`."""
         self._check_fitted()
-        arrays: dict[str, NDArray[Any]] = dict(self.forest_._asdict())
+        arrays, facts = self._common_state()
         y = self.train_labels_
-        arrays |= {"y_indptr": y.indptr, "y_indices": y.indices, "y_data": y.data}
-        for key, names in _names_of(self).items():
-            arrays |= {f"{key}_text": names.text, f"{key}_offsets": names.offsets}
-        facts = {"n_features": self.n_features_in_, "n_labels": y.n_cols}
+        arrays |= self.forest_._asdict() | {"y_indptr": y.indptr, "y_indices": y.indices, "y_data": y.data}
         return artifacts.State("mlrf", self.get_params(), arrays, facts)
 
     @classmethod
     def from_state(cls, state: artifacts.State) -> "MLRF":
         """The model that was saved."""
         model, a = cls(**state.params), state.arrays
-        model.n_features_in_ = state.facts["n_features"]
+        model._take_common(state)
         model.forest_ = Forest(*(a[name] for name in Forest._fields))
-        model.train_labels_ = CSR(a["y_indptr"], a["y_indices"], a["y_data"], state.facts["n_labels"])
-        for key in ("labels", "features", "points"):
-            names = Names(a[f"{key}_text"], a[f"{key}_offsets"]) if f"{key}_text" in a else None
-            setattr(model, f"{key[:-1]}_names_", names)
+        model.train_labels_ = CSR(a["y_indptr"], a["y_indices"], a["y_data"], len(model.label_names_))
         return model
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
@@ -196,8 +190,9 @@ class MLRF(LabelModel):
         self.forest_ = Forest.of(trees)
         self.train_labels_ = Y
 
-    def _best(self, X: CSR, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
-        k = min(k, len(self.label_names_))
+    def _best(
+        self, X: CSR, k: int, revealed: CSR | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
         labels = np.zeros((X.n_rows, k), np.int32)
         scores = np.zeros((X.n_rows, k), np.float32)
         found = np.zeros(X.n_rows, np.int64)
@@ -210,16 +205,10 @@ class MLRF(LabelModel):
             pass
         return labels, scores, found
 
-    def _best_of_row(self, indices: NDArray[np.int32], values: NDArray[np.float32], k: int) -> Row:
-        k = min(k, len(self.label_names_))
+    def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
         labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
-        n = predict_row(indices, values, *self.forest_[:7], labels, scores)
+        n = predict_row(x[0], x[1], *self.forest_[:7], labels, scores)
         return labels[:n], scores[:n]
-
-
-def _names_of(model: MLRF) -> dict[str, Names]:
-    named = {"labels": model.label_names_, "features": model.feature_names_, "points": model.point_names_}
-    return {key: names for key, names in named.items() if names is not None}
 
 
 def _offsets(lengths: list[int]) -> NDArray[np.int64]:
