@@ -3,7 +3,26 @@
 from broadmatch.features.bag import bag_of_words
 from broadmatch.features.encodings import decode
 from broadmatch.features.html import PageText, extract
+from broadmatch.features.item_sets import item_sets
+from broadmatch.features.label_features import (
+    beside,
+    co_label_features,
+    mean_label_features,
+    training_label_features,
+)
 from broadmatch.features.page_vectorizer import PageVectorizer
 from broadmatch.features.tokens import tokenize
 
-__all__ = ["PageText", "PageVectorizer", "bag_of_words", "decode", "extract", "tokenize"]
+__all__ = [
+    "PageText",
+    "PageVectorizer",
+    "bag_of_words",
+    "beside",
+    "co_label_features",
+    "decode",
+    "extract",
+    "item_sets",
+    "mean_label_features",
+    "tokenize",
+    "training_label_features",
+]
