@@ -26,6 +26,7 @@ from broadmatch.evaluate.propensity import PROPENSITY_PRESETS, propensity
 from broadmatch.evaluate.reliability import Reliability, reliability
 from broadmatch.evaluate.reliability_plot import plot_reliability
 from broadmatch.evaluate.report import Estimate, Report, paired_difference, ranking_report
+from broadmatch.evaluate.warm_start import WarmStartReport, reveal, warm_start_report
 
 __all__ = [
     "PROPENSITY_PRESETS",
@@ -34,6 +35,7 @@ __all__ = [
     "ProgressiveReport",
     "Reliability",
     "Report",
+    "WarmStartReport",
     "auc_loss",
     "average_precision",
     "calibration_bias",
@@ -54,6 +56,8 @@ __all__ = [
     "ranking_report",
     "recall_at",
     "reliability",
+    "reveal",
     "share_with_at_least",
     "squared_error",
+    "warm_start_report",
 ]

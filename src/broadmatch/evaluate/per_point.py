@@ -1,5 +1,6 @@
 """What each point contributes to each metric; a metric is the sum of numerators over the sum of denominators."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,16 @@ def propensity_scored(ranking: Ranking, ks: NDArray[np.int64], propensity: Any) 
         ratio(kernels.discounted_gain_at(best_indptr, best, ks), ideal),
     )
     return psp, psndcg
+
+
+def at_cuts(ranking: Ranking, ks: Sequence[int], propensity: Any) -> dict[str, PerPoint]:
+    """Every metric that looks at the first k labels, by its name in reports; with propensities, PSP and PSnDCG too."""
+    cuts = np.array(ks, np.int64)
+    found = {"P": precision(ranking, cuts), "nDCG": ndcg(ranking, cuts)}
+    if propensity is not None:
+        found["PSP"], found["PSnDCG"] = propensity_scored(ranking, cuts, propensity)
+    found["recall"] = recall(ranking, cuts)
+    return {f"{name}@{k}": part.column(c) for name, part in found.items() for c, k in enumerate(ks)}
 
 
 def one_error(ranking: Ranking) -> PerPoint:

@@ -109,19 +109,12 @@ def ranking_report(
     >>> print(report["P@1"])
     1.0000 [1.0000, 1.0000]
     """
-    if not ks:
-        raise BadParameter("ks must be one or more cut-offs, but it is empty.")
-    for k in ks:
-        Whole(1).check("ks", k)
-    Whole(1).check("n_bootstrap", n_bootstrap)
-    Whole(0).check("seed", seed)
-    Number(0, 1, above=True).check("level", level)
+    check_settings(ks, n_bootstrap, seed, level)
     ranking = Ranking.of(predicted, truth)
     contributions = _contributions(ranking, sorted(set(ks)), propensity, phrases)
     draws = resample(contributions, n_bootstrap, seed)
-    metrics = {name: Estimate(float(c.values()[0]), *interval(draws[name], level)) for name, c in contributions.items()}
     return Report(
-        metrics=metrics,
+        metrics=estimates(contributions, draws, level),
         n_points=ranking.n_points,
         n_labels=ranking.n_labels,
         n_without_truth=int((ranking.n_true == 0).sum()),
@@ -130,7 +123,7 @@ def ranking_report(
         n_bootstrap=n_bootstrap,
         seed=seed,
         draws=draws,
-        points=_fingerprint(ranking),
+        points=fingerprint(ranking),
     )
 
 
@@ -156,15 +149,29 @@ def paired_difference(report_a: Report, report_b: Report, metric: str) -> Estima
     return Estimate(value, *interval(report_a.draws[metric] - report_b.draws[metric], report_a.level))
 
 
+def check_settings(ks: Sequence[int], n_bootstrap: int, seed: int, level: float) -> None:
+    """Refuse cut-offs and bootstrap settings that no report can be made with."""
+    if not ks:
+        raise BadParameter("ks must be one or more cut-offs, but it is empty.")
+    for k in ks:
+        Whole(1).check("ks", k)
+    Whole(1).check("n_bootstrap", n_bootstrap)
+    Whole(0).check("seed", seed)
+    Number(0, 1, above=True).check("level", level)
+
+
+def estimates(
+    contributions: Mapping[str, PerPoint], draws: Mapping[str, NDArray[np.float64]], level: float
+) -> dict[str, Estimate]:
+    """Each metric over all points, with the interval of its bootstrap samples."""
+    return {name: Estimate(float(c.values()[0]), *interval(draws[name], level)) for name, c in contributions.items()}
+
+
 def _contributions(ranking: Ranking, ks: Sequence[int], propensity: Any, phrases: Any) -> dict[str, PerPoint]:
-    cuts = np.array(ks, np.int64)
-    at_k = {"P": per_point.precision(ranking, cuts), "nDCG": per_point.ndcg(ranking, cuts)}
-    if propensity is not None:
-        at_k["PSP"], at_k["PSnDCG"] = per_point.propensity_scored(ranking, cuts, propensity)
-    at_k["recall"] = per_point.recall(ranking, cuts)
+    found = per_point.at_cuts(ranking, ks, propensity)
     if phrases is not None:
-        at_k["edit distance"] = edit_distance(ranking, cuts, phrases)
-    found = {f"{name}@{k}": part.column(c) for name, part in at_k.items() for c, k in enumerate(ks)}
+        distance = edit_distance(ranking, np.array(ks, np.int64), phrases)
+        found |= {f"edit distance@{k}": distance.column(c) for c, k in enumerate(ks)}
     found["average precision"] = per_point.average_precision(ranking)
     found["one-error"] = per_point.one_error(ranking)
     found["coverage error"] = per_point.coverage_error(ranking)
@@ -172,7 +179,8 @@ def _contributions(ranking: Ranking, ks: Sequence[int], propensity: Any, phrases
     return found
 
 
-def _fingerprint(ranking: Ranking) -> str:
+def fingerprint(ranking: Ranking) -> str:
+    """Names the truth that a ranking is compared with."""
     digest = hashlib.sha256(f"{ranking.n_points} {ranking.n_labels}".encode())
     digest.update(np.ascontiguousarray(ranking.truth.indptr).data)
     digest.update(np.ascontiguousarray(ranking.truth.indices).data)

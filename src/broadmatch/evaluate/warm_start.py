@@ -1,0 +1,252 @@
+"""The warm-start protocol: some labels of each point are shown to the model, the others are what it has to find."""
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import CSR, as_labels
+from broadmatch.errors import BadInput, BadParameter
+from broadmatch.evaluate import per_point
+from broadmatch.evaluate.bootstrap import resample
+from broadmatch.evaluate.per_point import PerPoint
+from broadmatch.evaluate.ranking import Ranking, as_scores
+from broadmatch.evaluate.report import Report, check_settings, estimates, fingerprint
+from broadmatch.kernels.hashing import keys_of_integers, seed_of
+from broadmatch.params import Number, Whole
+
+log = logging.getLogger("broadmatch")
+
+
+def reveal(Y: Any, share: float, *, seed: int = 0) -> tuple[CSR, CSR]:
+    """Split the labels of each point at random into revealed and hidden ones; both keep the shape of Y.
+
+    Of n labels, `share`·n are revealed, rounded up or down at random such that the mean is exact: at a share of 0.2,
+    one in five points with a single label shows it. What is revealed of a point depends on the seed, its row and its
+    labels, not on other rows; with the same seed, a larger share reveals the same labels and more.
+
+    >>> Y = CSR.from_rows([[0, 1, 2, 3], [2, 4]], n_cols=5)
+    >>> revealed, hidden = reveal(Y, 0.5)
+    >>> np.diff(revealed.indptr).tolist(), np.diff(hidden.indptr).tolist()
+    ([2, 1], [2, 1])
+    """
+    Number(0, 1).check("share", share)
+    Whole(0).check("seed", seed)
+    labels = _matrix(Y)
+    shown = _shown(labels, float(share), seed)
+    return _kept(labels, shown), _kept(labels, ~shown)
+
+
+@dataclass(frozen=True)
+class WarmStartReport:
+    """A `Report` for each share of revealed labels: `report.by_share[0.2]["PSP@5"].value`; `print(report)` is a table.
+
+    `nothing_hidden` says for each share how many points had no hidden label, one number a seed: they do not count.
+    `returned_revealed` is how often the model recommended a label that it had been shown; these are taken out.
+    """
+
+    by_share: Mapping[float, Report]
+    nothing_hidden: Mapping[float, tuple[int, ...]]
+    returned_revealed: int
+    n_points: int
+    n_labels: int
+    seeds: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the bootstrap samples, ready for JSON; the shares are in a list."""
+        return {
+            "shares": [
+                {"share": share, "nothing_hidden": list(self.nothing_hidden[share]), **report.to_dict()}
+                for share, report in self.by_share.items()
+            ],
+            "returned_revealed": self.returned_revealed,
+            "n_points": self.n_points,
+            "n_labels": self.n_labels,
+            "seeds": list(self.seeds),
+        }
+
+    def __str__(self) -> str:
+        reports = list(self.by_share.values())
+        rows = [["% with interval", *(f"{100 * share:g}% revealed" for share in self.by_share)]]
+        for name in reports[0].metrics:
+            found = [report[name] for report in reports]
+            cells = [f"{100 * e.value:.2f} [{100 * e.low:.2f}, {100 * e.high:.2f}]" for e in found]
+            rows.append([name, *cells])
+        counted = [self.n_points - np.mean(self.nothing_hidden[share]) for share in self.by_share]
+        rows.append(["points that count", *(f"{n:,.0f}" for n in counted)])
+        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+            for row in rows
+        ]
+        lines.append(
+            f"{self.n_points:,} points, {self.n_labels:,} labels, revealed with {_number(len(self.seeds), 'seed')}; "
+            "points with nothing hidden do not count; "
+            f"{reports[0].level:.0%} intervals from {reports[0].n_bootstrap:,} bootstrap samples of the points"
+        )
+        if self.returned_revealed:
+            lines.append(f"the model recommended {_number(self.returned_revealed, 'revealed label')}, taken out")
+        return "\n".join(lines)
+
+
+def warm_start_report(
+    model: Any,
+    X: Any,
+    Y: Any,
+    *,
+    shares: Sequence[float] = (0.2, 0.4, 0.6, 0.8),
+    seeds: Sequence[int] = (0, 1, 2),
+    ks: Sequence[int] = (1, 3, 5),
+    propensity: Any = None,
+    n_bootstrap: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> WarmStartReport:
+    """How well a model finds the hidden labels of points when a share of their labels is revealed to it.
+
+    The protocol of SwiftXML (Prabhu et al., WSDM 2018, §5). `model` has `predict_topk(X, k, revealed=…)`, or is a
+    function that is called so. For each share and each of `seeds`, `reveal` splits Y, and what the model ranks is
+    compared with the hidden labels alone: a revealed label that comes back is no hit and takes no place. A point
+    counts with each seed that leaves it a hidden label. Points are drawn for the intervals, with all seeds of a point
+    together (`seed` is that of the bootstrap), so seeds make the value steadier but do not pass for more points.
+
+    >>> Y = CSR.from_rows([[0, 1], [1, 2], [0, 2], [3]], n_cols=4)
+    >>> cheat = lambda X, k, revealed: Y
+    >>> report = warm_start_report(cheat, np.eye(4), Y, shares=(0.5,), seeds=(0, 1), ks=(1,), n_bootstrap=50)
+    >>> print(report.by_share[0.5]["P@1"])
+    1.0000 [1.0000, 1.0000]
+    """
+    check_settings(ks, n_bootstrap, seed, level)
+    _check_several("shares", shares, Number(0, 1))
+    _check_several("seeds", seeds, Whole(0))
+    labels = _matrix(Y)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_rows != labels.n_rows:
+        raise BadInput(f"X has {n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points.")
+    if not labels.nnz:
+        raise BadInput("Y has no label at all; there is nothing to reveal and nothing to find.")
+    predict = getattr(model, "predict_topk", model)
+    cuts = sorted({int(k) for k in ks})
+    reports, nothing_hidden, returned = {}, {}, 0
+    for share in shares:
+        pooled = _Pooled(labels.n_rows)
+        for s in seeds:
+            revealed, hidden = reveal(labels, share, seed=s)
+            recommended, again = _without(as_scores(predict(X, cuts[-1], revealed=revealed)), revealed)
+            pooled.add(Ranking.of(recommended, hidden), cuts, propensity)
+            returned += again
+        reports[float(share)] = pooled.report(n_bootstrap, seed, level)
+        nothing_hidden[float(share)] = tuple(pooled.nothing_hidden)
+    if returned:
+        log.warning("The model recommended revealed labels %d times; they were taken out.", returned)
+    return WarmStartReport(reports, nothing_hidden, returned, labels.n_rows, labels.n_cols, tuple(seeds))
+
+
+class _Pooled:
+    """What each point contributes over several seeds: numerators and denominators are added up, point by point.
+
+    A point counts as often as it has a hidden label. A mean over the seeds of each point would give a point that
+    rarely has one the weight of a point that always has, and more so with more seeds.
+    """
+
+    def __init__(self, n_points: int) -> None:
+        self.counted = np.zeros(n_points, np.int64)
+        self.unanswered = np.zeros(n_points, bool)
+        self.nothing_hidden: list[int] = []
+        self._earned: dict[str, NDArray[np.float64]] = {}
+        self._most: dict[str, NDArray[np.float64]] = {}
+        self._n_labels = 0
+        self._truth = hashlib.sha256()
+
+    def add(self, ranking: Ranking, ks: Sequence[int], propensity: Any) -> None:
+        """Add what the points contribute with one seed; without a hidden label that is nothing."""
+        hidden = ranking.n_true > 0
+        for name, part in per_point.at_cuts(ranking, ks, propensity).items():
+            most = hidden[:, None].astype(np.float64) if part.denominator is None else part.denominator
+            self._earned[name] = self._earned.get(name, 0) + part.numerator
+            self._most[name] = self._most.get(name, 0) + most
+        self.counted += hidden
+        self.unanswered |= hidden & (ranking.n_recommended == 0)
+        self.nothing_hidden.append(int((~hidden).sum()))
+        self._n_labels = ranking.n_labels
+        self._truth.update(fingerprint(ranking).encode())
+
+    def report(self, n_bootstrap: int, seed: int, level: float) -> Report:
+        """The metrics over all seeds, of the points that count with at least one of them."""
+        some = self.counted > 0
+        if not some.any():
+            raise BadInput("Every label is revealed, so that nothing is left to find; reveal a smaller share.")
+        kept = {name: PerPoint(part[some], self._most[name][some]) for name, part in self._earned.items()}
+        draws = resample(kept, n_bootstrap, seed)
+        return Report(
+            metrics=estimates(kept, draws, level),
+            n_points=int(some.sum()),
+            n_labels=self._n_labels,
+            n_without_truth=0,
+            n_without_predictions=int(self.unanswered.sum()),
+            level=level,
+            n_bootstrap=n_bootstrap,
+            seed=seed,
+            draws=draws,
+            points=self._truth.hexdigest(),
+        )
+
+
+def _check_several(name: str, given: Sequence[float], rule: Number | Whole) -> None:
+    for value in given:
+        rule.check(name, value)
+    if not given or len(set(given)) < len(given):
+        raise BadParameter(f"{name} must be one or more different numbers, but it is {tuple(given)}.")
+
+
+def _matrix(Y: Any) -> CSR:
+    labels, names = as_labels(Y)
+    if names is not None:
+        raise BadInput("Y must be a matrix of points by labels here, in the numbers of the model, not lists of names.")
+    return labels
+
+
+def _shown(labels: CSR, share: float, seed: int) -> NDArray[np.bool_]:
+    """Whether each entry is revealed: the first of its row, in a random order, up to the row's random number."""
+    lengths = np.diff(labels.indptr)
+    key = seed_of(f"reveal {seed}")
+    of_rows = keys_of_integers(key, np.arange(labels.n_rows, dtype=np.int64))
+    of_labels = keys_of_integers(key, (np.repeat(of_rows, lengths) + labels.indices.astype(np.uint64)).view(np.int64))
+    rounding = (of_rows >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    wanted = np.minimum(np.floor(share * lengths + rounding), lengths)
+    rows = np.repeat(np.arange(labels.n_rows), lengths)
+    order = np.lexsort((of_labels, rows))
+    shown = np.zeros(labels.nnz, bool)
+    shown[order] = np.arange(labels.nnz) - labels.indptr[rows] < wanted[rows]
+    return shown
+
+
+def _kept(labels: CSR, kept: NDArray[np.bool_]) -> CSR:
+    before = np.zeros(labels.nnz + 1, np.int64)
+    np.cumsum(kept, out=before[1:])
+    return CSR(before[labels.indptr], labels.indices[kept], labels.data[kept], labels.n_cols)
+
+
+def _without(scores: CSR, revealed: CSR) -> tuple[CSR, int]:
+    """Scores without the revealed labels, and how many of these there were."""
+    if scores.shape != revealed.shape:
+        raise BadInput(
+            f"The model's answer is {scores.n_rows:,} × {scores.n_cols:,} and Y is {revealed.n_rows:,} × "
+            f"{revealed.n_cols:,}; both must be the same points by the same labels."
+        )
+    kept = ~np.isin(_places(scores), _places(revealed), assume_unique=True)
+    return _kept(scores, kept), int((~kept).sum())
+
+
+def _places(matrix: CSR) -> NDArray[np.int64]:
+    """One number for each entry: its row and its column."""
+    rows = np.repeat(np.arange(matrix.n_rows, dtype=np.int64), np.diff(matrix.indptr))
+    return rows * matrix.n_cols + matrix.indices
+
+
+def _number(n: int, of_what: str) -> str:
+    return f"{n:,} {of_what}{'' if n == 1 else 's'}"
