@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from broadmatch.kernels import F32, I32, kernel
+from broadmatch.kernels import F32, F64, I32, kernel
 
 _SHORT = 24
 
@@ -52,3 +52,59 @@ def sort_descending(keys: F32, payload: I32, start: int, stop: int) -> None:
                 keys[j + 1], payload[j + 1] = keys[j], payload[j]
                 j -= 1
             keys[j + 1], payload[j + 1] = key, item
+
+
+@kernel
+def before(key: float, item: int, other_key: float, other_item: int) -> bool:
+    """Whether a pair comes first: the larger key, then the lower item."""
+    return key > other_key or (key == other_key and item < other_item)
+
+
+@kernel
+def sort_best_first(keys: F64, items: I32, n: int) -> None:
+    """Order the first n keys from large to small and carry items along; of equal keys the lower item is first."""
+    lows = np.empty(64, np.int64)
+    highs = np.empty(64, np.int64)
+    lows[0], highs[0] = 0, n - 1
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        low, high = lows[depth], highs[depth]
+        while high - low > _SHORT:
+            middle = low + (high - low) // 2
+            # The median of three goes to the middle.
+            if before(keys[middle], items[middle], keys[low], items[low]):
+                keys[low], keys[middle] = keys[middle], keys[low]
+                items[low], items[middle] = items[middle], items[low]
+            if before(keys[high], items[high], keys[middle], items[middle]):
+                keys[high], keys[middle] = keys[middle], keys[high]
+                items[high], items[middle] = items[middle], items[high]
+                if before(keys[middle], items[middle], keys[low], items[low]):
+                    keys[low], keys[middle] = keys[middle], keys[low]
+                    items[low], items[middle] = items[middle], items[low]
+            pivot, pivot_item = keys[middle], items[middle]
+            i, j = low, high
+            while i <= j:
+                while before(keys[i], items[i], pivot, pivot_item):
+                    i += 1
+                while before(pivot, pivot_item, keys[j], items[j]):
+                    j -= 1
+                if i <= j:
+                    keys[i], keys[j] = keys[j], keys[i]
+                    items[i], items[j] = items[j], items[i]
+                    i += 1
+                    j -= 1
+            if j - low > high - i:
+                lows[depth], highs[depth] = low, j
+                low = i
+            else:
+                lows[depth], highs[depth] = i, high
+                high = j
+            depth += 1
+        for i in range(low + 1, high + 1):
+            key, item = keys[i], items[i]
+            j = i - 1
+            while j >= low and before(key, item, keys[j], items[j]):
+                keys[j + 1], items[j + 1] = keys[j], items[j]
+                j -= 1
+            keys[j + 1], items[j + 1] = key, item
