@@ -1,4 +1,4 @@
-"""Text to numbers: what is on a page, its words, and its TF-IDF row."""
+"""To numbers: the words of a page as a TF-IDF row, and what a label is like."""
 
 from broadmatch.features.bag import bag_of_words
 from broadmatch.features.encodings import decode
@@ -10,6 +10,7 @@ from broadmatch.features.label_features import (
     mean_label_features,
     training_label_features,
 )
+from broadmatch.features.label_texts import embed_label_features, text_label_features
 from broadmatch.features.page_vectorizer import PageVectorizer
 from broadmatch.features.tokens import tokenize
 
@@ -20,9 +21,11 @@ __all__ = [
     "beside",
     "co_label_features",
     "decode",
+    "embed_label_features",
     "extract",
     "item_sets",
     "mean_label_features",
+    "text_label_features",
     "tokenize",
     "training_label_features",
 ]

@@ -2,7 +2,7 @@
 
 from broadmatch.data import CSR, as_features, as_labels
 from broadmatch.errors import BadInput
-from broadmatch.features.row_blocks import rows_in_blocks
+from broadmatch.features.sparse_rows import rows_in_blocks
 from broadmatch.kernels import F32, I32, I64
 from broadmatch.kernels.item_sets import item_set_rows
 

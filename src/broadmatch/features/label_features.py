@@ -4,10 +4,12 @@ import numpy as np
 
 from broadmatch.data import CSR, as_features, as_labels
 from broadmatch.errors import BadInput
-from broadmatch.features.row_blocks import rows_in_blocks
+from broadmatch.features.sparse_rows import rows_in_blocks
 from broadmatch.kernels import F32, F64, I32, I64
-from broadmatch.kernels.label_features import label_rows
+from broadmatch.kernels.label_features import label_rows, place_beside
 from broadmatch.params import Whole
+
+_MOST_COLUMNS = 2**31 - 1
 
 
 def mean_label_features(X: CSR, Y: CSR, *, keep: int = 100, n_jobs: int | None = None) -> CSR:
@@ -71,22 +73,25 @@ def beside(*blocks: CSR) -> CSR:
     array([[0.5 , 0.5 , 0.71],
            [0.  , 1.  , 0.  ]], dtype=float32)
     """
-    import scipy.sparse as sp
-
     checked = [as_features(block) for block in blocks]
-    heights = {block.n_rows for block in checked}
-    if len(heights) != 1:
-        shapes = " and ".join(f"{block.n_rows:,}" for block in checked) or "no"
-        raise BadInput(f"The blocks have {shapes} rows; each must have one row for each label.")
-    return _unit_rows(CSR.from_scipy(sp.hstack([_unit_rows(block).to_scipy() for block in checked], format="csr")))
-
-
-def _unit_rows(matrix: CSR) -> CSR:
-    """Each row scaled to length 1; what becomes too small for a float32 is dropped."""
-    rows = np.repeat(np.arange(matrix.n_rows), np.diff(matrix.indptr))
-    norms = np.sqrt(np.bincount(rows, np.square(matrix.data, dtype=np.float64), matrix.n_rows))
-    scaled = matrix._replace(data=(matrix.data / norms[rows]).astype(np.float32))
-    return scaled if scaled.data.all() else CSR.from_scipy(scaled.to_scipy())
+    if len({block.n_rows for block in checked}) != 1:
+        heights = " and ".join(f"{block.n_rows:,}" for block in checked) or "no"
+        raise BadInput(f"The blocks have {heights} rows; each must have one row for each label.")
+    n_cols = sum(block.n_cols for block in checked)
+    if n_cols > _MOST_COLUMNS:
+        raise BadInput(f"The blocks have {n_cols:,} columns together; at most {_MOST_COLUMNS:,} are possible.")
+    indptr, kinds = np.zeros(checked[0].n_rows + 1, np.int64), np.zeros(checked[0].n_rows, np.int64)
+    for block in checked:
+        indptr += block.indptr
+        kinds += np.diff(block.indptr) > 0
+    at, indices, data = indptr[:-1].copy(), np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    shift = 0
+    for block in checked:
+        place_beside(*block[:3], shift, kinds, at, indices, data)
+        shift += block.n_cols
+    placed = CSR(indptr, indices, data, n_cols)
+    # Scaled down, a value can become too small for a float32, and zeros are not stored.
+    return placed if data.all() else CSR.from_scipy(placed.to_scipy())
 
 
 def _check_same_points(X: CSR, Y: CSR) -> None:
