@@ -1,0 +1,1 @@
+"""Warm starts: SwiftXML beside PfastreXML, its two fusions and recommenders, a part of the labels revealed."""

@@ -1,0 +1,59 @@
+"""The label models as they are fitted and asked in the warm-start benchmark."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.warm_start.data import WarmStart
+from benchmarks.warm_start.measure import Predict
+from broadmatch import labels
+from broadmatch.data import CSR, Dataset
+from broadmatch.features import beside, co_label_features
+
+KINDS: dict[str, Any] = {
+    name: getattr(labels, name.replace("-e", "E").replace("-l", "L"))
+    for name in ("MLRF", "PfastreXML", "PfastreXML-early", "PfastreXML-late", "SwiftXML")
+    if hasattr(labels, name.replace("-e", "E").replace("-l", "L"))
+}
+OF_POINTS = ("MLRF", "PfastreXML")
+"""Models of the points' features alone: revealed labels are left out of what they find, and that is all."""
+
+
+def label_features(data: WarmStart) -> CSR | None:
+    """The labels' own features beside the labels they come with in training; None leaves it all to the model."""
+    if data.label_features is None:
+        return None
+    together = data.train.Y.to_scipy() + data.known_train.to_scipy()
+    return beside(data.label_features, co_label_features(CSR.from_scipy(together)))
+
+
+def fitted(name: str, data: WarmStart, settings: dict[str, Any], *, seed: int) -> Any:
+    """The model, fitted on the training points."""
+    more = {} if name in OF_POINTS else {"label_features": label_features(data)}
+    return KINDS[name](**settings, seed=seed).fit(data.train.X, data.train.Y, **more)
+
+
+def inductive(model: Any, data: WarmStart) -> Predict:
+    """Fitted once, on the training points alone; revealed labels are seen at prediction only."""
+
+    def predict(X: Any, k: int, *, revealed: CSR) -> sp.csr_matrix:
+        seen = revealed.to_scipy() + data.known_test.to_scipy()
+        return model.predict_topk(X, k, revealed=seen)
+
+    return predict
+
+
+def transductive(name: str, data: WarmStart, settings: dict[str, Any], *, seed: int) -> Predict:
+    """Fitted at each call, on the training points and the test points with their revealed labels: as in the paper."""
+
+    def predict(X: Any, k: int, *, revealed: CSR) -> sp.csr_matrix:
+        train = data.train
+        some = np.flatnonzero(np.diff(revealed.indptr) > 0)
+        features = sp.vstack([train.X.to_scipy(), data.test.X.take(some).to_scipy()], format="csr")
+        labels = sp.vstack([train.Y.to_scipy(), revealed.take(some).to_scipy()], format="csr")
+        grown = Dataset(CSR.from_scipy(features), CSR.from_scipy(labels), train.labels)
+        model = fitted(name, data.trained_on(grown), settings, seed=seed)
+        return inductive(model, data)(X, k, revealed=revealed)
+
+    return predict
