@@ -103,6 +103,6 @@ def _rows(labels: CSR, rows: CSR, scale: F64, keep: int, own: bool, n_jobs: int 
     by_label = CSR.from_scipy(labels.to_scipy().transpose())
 
     def make(start: int, stop: int) -> tuple[I64, I32, F32]:
-        return label_rows(start, stop, *by_label[:3], *rows[:3], scale, keep, own)
+        return label_rows(start, stop, *by_label[:3], *rows[:3], scale, keep, own, True)[:3]
 
     return rows_in_blocks(make, labels.n_cols, rows.n_cols, n_jobs)

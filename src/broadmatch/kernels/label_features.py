@@ -18,16 +18,18 @@ def label_rows(
     scale: F64,
     keep: int,
     own: bool,
-) -> tuple[I64, I32, F32]:
-    """v_lc = scale_c · Σ_i y_il b_ic for the labels start..stop: the `keep` largest |v_lc| of each, unit norm.
+    unit: bool,
+) -> tuple[I64, I32, F32, F64]:
+    """v_lc = scale_c · Σ_i y_il b_ic for the labels start..stop: the `keep` largest |v_lc| of each.
 
     y_il are the columns of Y, `points[points_of[l]:points_of[l + 1]]` with their weights; b_i is row i of (indptr,
     indices, data), and there are len(scale) columns. Of equal entries the lower columns stay; with `own`, column l of
-    row l always does. Gives the length of each row, and the columns and values of all.
+    row l always does; with `unit`, what stays is scaled to length 1. Gives the length of each row, the columns
+    and values of all, and ‖v_l‖² of each whole row.
     """
     sums, seen = np.zeros(len(scale), np.float64), np.zeros(len(scale), np.bool_)
     touched = np.empty(len(scale), np.int32)
-    lengths = np.zeros(stop - start, np.int64)
+    lengths, squares = np.zeros(stop - start, np.int64), np.zeros(stop - start)
     most = (stop - start) * min(keep, len(scale))
     columns, values, n = np.empty(min(most, 4096), np.int32), np.empty(min(most, 4096), np.float32), 0
     for label in range(start, stop):
@@ -43,6 +45,7 @@ def label_rows(
                 sums[c] += weight * np.float64(data[b])
         for t in range(count):
             sums[touched[t]] *= scale[touched[t]]
+            squares[label - start] += sums[touched[t]] * sums[touched[t]]
         chosen = _largest(touched[:count], sums, keep, label if own else -1)
         if n + len(chosen) > len(columns):
             room = min(most, 2 * (n + len(chosen)))
@@ -52,7 +55,9 @@ def label_rows(
         square = 0.0
         for c in chosen:
             square += sums[c] * sums[c]
-        norm = 1.0 / np.sqrt(square) if square > 0.0 else 0.0
+        norm = 1.0
+        if unit:
+            norm = 1.0 / np.sqrt(square) if square > 0.0 else 0.0
         before = n
         for c in chosen:
             value = np.float32(sums[c] * norm)
@@ -63,7 +68,7 @@ def label_rows(
         for t in range(count):
             sums[touched[t]] = 0.0
             seen[touched[t]] = False
-    return lengths, columns[:n].copy(), values[:n].copy()
+    return lengths, columns[:n].copy(), values[:n].copy(), squares
 
 
 @kernel

@@ -1,9 +1,45 @@
-"""Asking FastXML, PfastreXML and SwiftXML: down every tree, add up the leaves, look at the tail again, keep the best."""
+"""Asking FastXML, PfastreXML and SwiftXML: down every tree, add up the leaves, re-rank, keep the best."""
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 
-from broadmatch.kernels import F32, I32, I64, kernel
+from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.forest import better, sift_down
+from broadmatch.kernels.xml_points import unit_scale
+
+
+class Forest(NamedTuple):
+    """All trees in one: nodes and leaves behind each other; `roots` says where each tree starts.
+
+    child[node] is the left child, the right one follows it; child < 0 is the leaf −1 − child. A node's hyperplane has
+    the weights weight_value[weight_ptr[node]:weight_ptr[node + 1]]; item-set features follow the point's own.
+    """
+
+    roots: I64
+    child: I32
+    bias: F32
+    weight_ptr: I64
+    weight_feature: I32
+    weight_value: F32
+    leaf_ptr: I64
+    leaf_label: I32
+    leaf_value: F32
+    leaf_size: I32
+
+
+class Tail(NamedTuple):
+    """The re-ranker of rare labels: mean features of each label's points, features and item sets side by side."""
+
+    ptr: I64
+    feature: I32
+    value: F32
+    norms: F64  # label -> ‖μ‖², λ_z·‖ν‖²
+    alpha: float
+    gamma: float
+    z_weight: float
+    z_width: int
 
 
 @kernel
@@ -15,25 +51,11 @@ def reach_leaf(dense: F32, root: int, child: I32, bias: F32, ptr: I64, feature: 
         for e in range(ptr[node], ptr[node + 1]):
             score += value[e] * dense[feature[e]]
         node = child[node] + (0 if score > 0 else 1)
-    return -1 - child[node]
+    return -1 - int(child[node])
 
 
 @kernel
-def add_leaves(leaves: I64, leaf_ptr: I64, leaf_label: I32, leaf_value: F32, sums: F32, touched: I32) -> int:
-    """Add the leaves' label values up in `sums`, all 0 before; the labels they hold are listed in `touched`."""
-    n = 0
-    for leaf in leaves:
-        for e in range(leaf_ptr[leaf], leaf_ptr[leaf + 1]):
-            label = leaf_label[e]
-            if sums[label] == 0:
-                touched[n] = label
-                n += 1
-            sums[label] += leaf_value[e]
-    return n
-
-
-@kernel
-def keep_best(label: int, score: np.float32, labels: I32, scores: F32, n: int) -> int:
+def keep_best(label: int, score: float, labels: I32, scores: F32, n: int) -> int:
     """Take a label into the heap of the best (worst on top) if it is good enough; how many there are now."""
     k = len(labels)
     if n < k:
@@ -56,3 +78,82 @@ def order_best(labels: I32, scores: F32, n: int) -> None:
         labels[0], labels[last] = labels[last], labels[0]
         scores[0], scores[last] = scores[last], scores[0]
         sift_down(labels, scores, last)
+
+
+@kernel
+def tail_score(
+    dense: F32, label: int, lengths: F64, mu_ptr: I64, mu_feature: I32, mu_value: F32, mu_norms: F64, gamma: float
+) -> float:
+    """log P_tail = −log(1 + exp(γ/2·d²)), d² = ‖x − μ_l‖² + λ_z·‖z − ν_l‖²: how far a point is from the label's mean.
+
+    `lengths` are ‖x‖² (1, or 0 for an empty row) and λ_z·‖z‖², `mu_norms` ‖μ_l‖² and
+    λ_z·‖ν_l‖²; the values of ν_l hold λ_z already. A point
+    without z, or without x, is compared in the other alone.
+    """
+    dot = np.float32(0)
+    for e in range(mu_ptr[label], mu_ptr[label + 1]):
+        dot += mu_value[e] * dense[mu_feature[e]]
+    distance = -2.0 * float(dot)
+    for view in range(2):
+        if lengths[view] > 0:
+            distance += lengths[view] + mu_norms[label, view]
+    exponent = 0.5 * gamma * distance if distance > 0 else 0.0
+    return -exponent - math.log1p(math.exp(-exponent))
+
+
+@kernel
+def predict_row(
+    x_index: I32, x_value: F32, z_index: I32, z_value: F32, dense: F32, sums: F32, touched: I32, forest: Forest,
+    tail: Tail, labels: I32, scores: F32,
+) -> int:  # fmt: skip
+    """Recommend for one point: its best labels and their scores, best first, and how many there are.
+
+    s_l = exp(α·log P_trees,l + (1 − α)·log P_tail,l) over the labels of the leaves; α = 1 is the trees alone. `dense`
+    and `sums` are room for all features and labels, all 0 before and after.
+    """
+    lengths = np.zeros(2)
+    width = len(dense) - tail.z_width
+    scale = unit_scale(x_value)
+    for e in range(len(x_index)):
+        dense[x_index[e]] = x_value[e] * scale
+        lengths[0] = 1.0
+    for e in range(len(z_index)):
+        dense[width + z_index[e]] = z_value[e]
+        lengths[1] = tail.z_weight
+    n_touched = 0
+    for tree in range(len(forest.roots)):
+        leaf = reach_leaf(dense, forest.roots[tree], forest.child, forest.bias, forest.weight_ptr,
+                          forest.weight_feature, forest.weight_value)  # fmt: skip
+        for e in range(forest.leaf_ptr[leaf], forest.leaf_ptr[leaf + 1]):
+            label = forest.leaf_label[e]
+            if sums[label] == 0:
+                touched[n_touched] = label
+                n_touched += 1
+            sums[label] += forest.leaf_value[e]
+    n = 0
+    for t in range(n_touched):
+        label = touched[t]
+        score = float(sums[label]) / len(forest.roots)
+        sums[label] = 0
+        if tail.alpha < 1:
+            near = tail_score(dense, label, lengths, tail.ptr, tail.feature, tail.value, tail.norms, tail.gamma)
+            score = math.exp(tail.alpha * math.log(score) + (1 - tail.alpha) * near)
+        n = keep_best(label, float(np.float32(score)), labels, scores, n)
+    order_best(labels, scores, n)
+    for e in range(len(x_index)):
+        dense[x_index[e]] = 0
+    for e in range(len(z_index)):
+        dense[width + z_index[e]] = 0
+    return n
+
+
+@kernel
+def predict_rows(
+    x_ptr: I64, x_index: I32, x_value: F32, z_ptr: I64, z_index: I32, z_value: F32, start: int, stop: int,
+    dense: F32, sums: F32, touched: I32, forest: Forest, tail: Tail, labels: I32, scores: F32, found: I64,
+) -> None:  # fmt: skip
+    """Recommend for the points start to stop; results by number of the point in labels, scores and found."""
+    for i in range(start, stop):
+        a, b, c, d = x_ptr[i], x_ptr[i + 1], z_ptr[i], z_ptr[i + 1]
+        found[i] = predict_row(x_index[a:b], x_value[a:b], z_index[c:d], z_value[c:d], dense, sums, touched, forest,
+                               tail, labels[i], scores[i])  # fmt: skip

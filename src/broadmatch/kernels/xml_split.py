@@ -1,13 +1,13 @@
 """Splitting a node of FastXML, PfastreXML and SwiftXML (SwiftXML §4 and Algorithm 3 of its supplement).
 
-A node's points take sides δ_i = ±1 so that each side ranks its points' labels well (nDCG) and two sparse hyperplanes, in
-the features x and in the item-set features z, can tell the sides apart:
+A node's points take sides δ_i = ±1 so that each side ranks its points' labels well (nDCG) and two sparse hyperplanes,
+in the features x and in the item-set features z, can tell the sides apart:
 
     min ‖w_x‖₁ + C_x·Σ log(1 + e^{−δ_i w_x·x_i}) + ‖w_z‖₁ + C_z·Σ log(1 + e^{−δ_i w_z·z_i})
         − C_r·Σ_i I_i·Σ_l y_il / log(1 + r^{δ_i}_l)
 
-by alternation: the rankings r⁺, r⁻ for given sides, the sides for given rankings and hyperplanes, each hyperplane for given
-sides. FastXML and PfastreXML have no z. Since log(1 + e^m) − log(1 + e^{−m}) = m, a side is the sign of
+by alternation: the rankings r⁺, r⁻ for given sides, the sides for given rankings and hyperplanes, each hyperplane for
+given sides. FastXML and PfastreXML have no z. Since log(1 + e^m) − log(1 + e^{−m}) = m, a side is the sign of
 C_x·w_x·x + C_z·w_z·z + C_r·I·(gain⁺ − gain⁻).
 """
 
@@ -133,9 +133,7 @@ def rank_sides(rows: I32, side: F64, points: Points, desk: Desk, n_labels: int) 
 
 
 @kernel
-def take_sides(
-    rows: I32, side: F64, margins: F64, points: Points, desk: Desk, ranking: float
-) -> int:
+def take_sides(rows: I32, side: F64, margins: F64, points: Points, desk: Desk, ranking: float) -> int:
     """δ_i = sign(C_x·w_x·x_i + C_z·w_z·z_i + C_r·I_i·(gain⁺ − gain⁻)), kept where it is zero; how many changed."""
     changed = 0
     for i in range(len(rows)):
@@ -153,9 +151,7 @@ def take_sides(
 
 
 @kernel
-def gather_columns(
-    rows: I32, side: F64, ptr: I64, index: I32, value: F32, c: float, bias: bool, desk: Desk
-) -> int:
+def gather_columns(rows: I32, side: F64, ptr: I64, index: I32, value: F32, c: float, bias: bool, desk: Desk) -> int:
     """The node's features as columns, for those that can have a weight at all; how many there are.
 
     No weight is worth its price where c·max(Σ(δx)₊, Σ(δx)₋) ≤ 1: the loss's slope cannot reach 1 whatever the others

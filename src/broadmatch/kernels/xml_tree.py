@@ -45,13 +45,14 @@ def mean_labels(rows: I32, points: Points, most: int, desk: Desk) -> int:
         desk.local[desk.order[i]] = -1
         desk.keys[i] /= len(rows)
     sort_best_first(desk.keys, desk.order, n)
-    return min(n, most)
+    n = min(n, most)
+    while n > 0 and np.float32(desk.keys[n - 1]) == 0:  # a belief too small for a float32
+        n -= 1
+    return n
 
 
 @kernel
-def split_rows(
-    rows: I32, points: Points, costs: Costs, seed: np.uint64
-) -> tuple[I32, F32, np.float32, int]:
+def split_rows(rows: I32, points: Points, costs: Costs, seed: np.uint64) -> tuple[I32, F32, np.float32, int]:
     """One split on its own: features, weights and bias of the hyperplane, and how many rows, now in front, go left."""
     n = len(rows)
     score = np.empty(n)
@@ -87,8 +88,8 @@ def grow(
 ) -> tuple[I32, F32, I64, I32, F32, I64, I32, F32, I32]:
     """Grow the subtree of `rows`, which are reordered.
 
-    Returns (child, bias, weight_ptr, weight_feature, weight_value, leaf_ptr, leaf_label, leaf_value, leaf_size). Node 0 is
-    the root; child[node] is its left child, the right one follows it, and child < 0 is the leaf −1 − child. A node
+    Returns (child, bias, weight_ptr, weight_feature, weight_value, leaf_ptr, leaf_label, leaf_value, leaf_size). Node 0
+    is the root; child[node] is its left child, the right one follows it, and child < 0 is the leaf −1 − child. A node
     that no hyperplane splits is a leaf, however large.
     """
     n_rows = len(rows)
@@ -107,9 +108,7 @@ def grow(
         a, b, left = starts[node], stops[node], 0
         weight_ptr[node], bias[node] = n_weights, 0.0
         if b - a > max_leaf and stop[0] == 0:
-            features, values, shift = split_node(
-                rows[a:b], points, costs, seed_stream(seeds[node]), desk, side, score
-            )
+            features, values, shift = split_node(rows[a:b], points, costs, seed_stream(seeds[node]), desk, side, score)
             left = move_left(rows[a:b], score, spare)
         if 0 < left < b - a:
             end = n_weights + len(features)

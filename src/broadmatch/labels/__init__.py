@@ -1,7 +1,21 @@
 """Label models, named as in their papers: rows of features in, ranked labels out."""
 
+from broadmatch.labels.fastxml import FastXML
+from broadmatch.labels.fusion import PfastreXMLEarly, PfastreXMLLate
 from broadmatch.labels.mlrf import MLRF
 from broadmatch.labels.mlrf_explain import Explanation
+from broadmatch.labels.pfastrexml import PfastreXML
 from broadmatch.labels.recommender import Phrase, Recommender
+from broadmatch.labels.swiftxml import SwiftXML
 
-__all__ = ["MLRF", "Explanation", "Phrase", "Recommender"]
+__all__ = [
+    "MLRF",
+    "Explanation",
+    "FastXML",
+    "PfastreXML",
+    "PfastreXMLEarly",
+    "PfastreXMLLate",
+    "Phrase",
+    "Recommender",
+    "SwiftXML",
+]

@@ -1,10 +1,8 @@
 """Multi-label random forest (Agrawal et al., WWW 2013): millions of labels, logarithmic prediction, learned from
 positive labels alone."""
 
-import hashlib
 import logging
 import os
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,11 +10,11 @@ from numpy.typing import NDArray
 
 from broadmatch import artifacts, progress
 from broadmatch.data import CSR
-from broadmatch.errors import BadArtifact
 from broadmatch.kernels.forest import predict_row, predict_rows
 from broadmatch.kernels.mlrf import bootstrap, grow_tree
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels.base import LabelModel, Row
+from broadmatch.labels.checkpoint import Checkpoint, joined_ptr, offsets
 from broadmatch.labels.mlrf_explain import Explanation, explain
 from broadmatch.parallel import Stop, blocks, map_threads
 from broadmatch.params import Flag, Number, Rule, Whole
@@ -58,8 +56,8 @@ class Forest(NamedTuple):
 
     @classmethod
     def of(cls, trees: list[Tree]) -> "Forest":
-        nodes = _offsets([len(t.feature) for t in trees])
-        leaves = _offsets([len(t.leaf_ptr) - 1 for t in trees])
+        nodes = offsets([len(t.feature) for t in trees])
+        leaves = offsets([len(t.leaf_ptr) - 1 for t in trees])
         child = [
             np.where(t.feature >= 0, t.child + nodes[i], t.child + leaves[i]).astype(np.int32)
             for i, t in enumerate(trees)
@@ -69,10 +67,10 @@ class Forest(NamedTuple):
             np.concatenate([t.feature for t in trees]),
             np.concatenate([t.threshold for t in trees]),
             np.concatenate(child),
-            _joined_ptr([t.leaf_ptr for t in trees]),
+            joined_ptr([t.leaf_ptr for t in trees]),
             np.concatenate([t.leaf_label for t in trees]),
             np.concatenate([t.leaf_share for t in trees]),
-            _joined_ptr([t.point_ptr for t in trees]),
+            joined_ptr([t.point_ptr for t in trees]),
             np.concatenate([t.point for t in trees]),
         )
 
@@ -163,14 +161,14 @@ class MLRF(LabelModel):
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         stop = Stop()
-        folder = None if checkpoint is None else Path(checkpoint)
-        identity = "" if folder is None else _fingerprint(X, Y, {n: getattr(self, n) for n in self._shaping})
+        shaping = {name: getattr(self, name) for name in self._shaping} | {"widths": (X.n_cols, Y.n_cols)}
+        kept = Checkpoint(checkpoint, "mlrf_tree", shaping, (*X[:3], *Y[:3]))
         labelled = (np.diff(Y.indptr) > 0).astype(np.float32)
 
         def grow(number: int) -> Tree:
-            kept = None if folder is None else _open_tree(folder, number, identity)
-            if kept is not None:
-                return kept
+            state = kept.take(number)
+            if state is not None:
+                return Tree.from_state(state)
             weights = labelled.copy()
             seed = np.uint64(self.seed * 1_000_003 + number)
             if self.bootstrap:
@@ -178,8 +176,8 @@ class MLRF(LabelModel):
             tree = Tree(*grow_tree(X.indptr, X.indices, X.data, X.n_cols, Y.indptr, Y.indices, Y.data, Y.n_cols,
                                    weights, min(self.features_per_node, X.n_cols), self.max_leaf, float(self.balance),
                                    self.leaf_labels, seed, stop.flag))  # fmt: skip
-            if folder is not None and not stop.flag[0]:
-                _keep_tree(folder, number, identity, tree)
+            if not stop.flag[0]:
+                kept.keep(number, tree._asdict())
             return tree
 
         trees = []
@@ -209,42 +207,3 @@ class MLRF(LabelModel):
         labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
         n = predict_row(x[0], x[1], *self.forest_[:7], labels, scores)
         return labels[:n], scores[:n]
-
-
-def _offsets(lengths: list[int]) -> NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-
-
-def _joined_ptr(pointers: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    starts = _offsets([int(p[-1]) for p in pointers])
-    return np.concatenate([np.zeros(1, np.int64), *(p[1:] + starts[i] for i, p in enumerate(pointers))])
-
-
-def _fingerprint(X: CSR, Y: CSR, shaping: dict[str, Any]) -> str:
-    """Names the data and every parameter that shapes a tree: trees of another fingerprint are other trees."""
-    digest = hashlib.sha256(repr((sorted(shaping.items()), X.n_cols, Y.n_cols)).encode())
-    for matrix in (X, Y):
-        for array in matrix[:3]:
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()
-
-
-def _tree_folder(folder: Path, number: int) -> Path:
-    return folder / f"tree_{number:05d}"
-
-
-def _keep_tree(folder: Path, number: int, identity: str, tree: Tree) -> None:
-    state = artifacts.State("mlrf_tree", {}, tree._asdict(), {"identity": identity})
-    artifacts.save(state, _tree_folder(folder, number))
-
-
-def _open_tree(folder: Path, number: int, identity: str) -> Tree | None:
-    place = _tree_folder(folder, number)
-    if not place.exists():
-        return None
-    state = artifacts.load_state(place)
-    if state.kind != "mlrf_tree" or state.facts.get("identity") != identity:
-        raise BadArtifact(
-            f"{place} was grown from other data or with other parameters: remove {folder}, or go on with those."
-        )
-    return Tree.from_state(state)

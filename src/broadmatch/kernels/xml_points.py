@@ -1,0 +1,41 @@
+"""What FastXML, PfastreXML and SwiftXML make of their data before trees grow: unit rows, ideal gains."""
+
+import math
+
+import numpy as np
+
+from broadmatch.kernels import F32, F64, I64, kernel
+
+
+@kernel
+def unit_scale(values: F32) -> float:
+    """1 / ‖x‖, or 0 for a row of nothing."""
+    square = 0.0
+    for value in values:
+        square += np.float64(value) * value
+    return 1.0 / math.sqrt(square) if square > 0 else 0.0
+
+
+@kernel
+def unit_rows(ptr: I64, values: F32) -> F32:
+    """The values of all rows, each row scaled to length 1."""
+    scaled = np.empty_like(values)
+    for i in range(len(ptr) - 1):
+        scale = unit_scale(values[ptr[i] : ptr[i + 1]])
+        for e in range(ptr[i], ptr[i + 1]):
+            scaled[e] = values[e] * scale
+    return scaled
+
+
+@kernel
+def inverse_ideal_dcg(ptr: I64, gains: F32) -> F64:
+    """I_L(y_i) = 1 / Σ_l g_(l) / log(1 + l), the gains of a point in falling order; 0 for a point without labels."""
+    inverse = np.zeros(len(ptr) - 1)
+    for i in range(len(inverse)):
+        falling = np.sort(gains[ptr[i] : ptr[i + 1]])[::-1]
+        ideal = 0.0
+        for rank in range(len(falling)):
+            ideal += falling[rank] / math.log(2.0 + rank)
+        if ideal > 0:
+            inverse[i] = 1.0 / ideal
+    return inverse

@@ -1,0 +1,173 @@
+"""FastXML (Prabhu & Varma, KDD 2014): trees whose nodes rank labels, logarithmic in the number of points."""
+
+import os
+import threading
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch import artifacts
+from broadmatch.data import CSR
+from broadmatch.kernels.xml_points import inverse_ideal_dcg, unit_rows
+from broadmatch.kernels.xml_predict import Forest, Tail, predict_row, predict_rows
+from broadmatch.kernels.xml_split import Costs, Points
+from broadmatch.labels.base import NOTHING, LabelModel, Row
+from broadmatch.labels.xml_forest import Growing, grow_forest
+from broadmatch.parallel import blocks, map_threads
+from broadmatch.params import Number, Rule, Whole
+
+_BLOCK = 256
+_STEPS, _TOLERANCE = 2, 0.01  # of each logistic regression: more cost time and rank no better
+
+
+class FastXML(LabelModel):
+    """Trees that send points with similar labels the same way, by a sparse hyperplane in each node.
+
+    A node's points take sides so that the labels of each side can be ranked well (nDCG), then an L1-regularised
+    logistic regression learns to tell the sides apart. Leaves keep the mean labels of their points; the score of a
+    label is the mean over the leaves that a point reaches. Rows are scaled to length 1. Labels may be weighted
+    (`broadmatch.harvest.npmi`) or beliefs. Y. Prabhu and M. Varma, "FastXML: a fast, accurate and stable
+    tree-classifier for extreme multi-label learning", KDD 2014.
+
+    n_trees: trees in the forest; more is better and slower.
+    max_leaf: a node of at most this many points is not split any more.
+    c_features: C_x, how much telling the sides apart by features matters; more makes larger hyperplanes.
+    c_ranking: C_r, how much it matters that the sides rank their labels well.
+    leaf_labels: a leaf keeps its strongest labels only.
+    n_jobs: threads; None takes every core. The model does not depend on it.
+
+    >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
+    >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]]
+    >>> model = FastXML(n_trees=4, max_leaf=2).fit(X, Y)
+    >>> labels, scores = model.predict_one([0, 1], k=2)
+    >>> [(model.label_names_[i], float(s)) for i, s in zip(labels, scores)]
+    [('taxi', 1.0), ('airport taxi', 0.5)]
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        "n_trees": Whole(1),
+        "max_leaf": Whole(1),
+        "c_features": Number(0, above=True),
+        "c_ranking": Number(0, above=True),
+        "leaf_labels": Whole(1),
+        "seed": Whole(0, 2**32 - 1),
+        "n_jobs": Whole(-1, none=True),
+    }
+    _kind: ClassVar[str] = "fastxml"
+
+    forest_: Forest
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 50,
+        max_leaf: int = 10,
+        c_features: float = 3.0,
+        c_ranking: float = 1.0,
+        leaf_labels: int = 100,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.max_leaf = max_leaf
+        self.c_features = c_features
+        self.c_ranking = c_ranking
+        self.leaf_labels = leaf_labels
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def to_state(self) -> artifacts.State:
+        """Give the forest and the names to `broadmatch.artifacts.save`."""
+        self._check_fitted()
+        arrays, facts = self._common_state()
+        return artifacts.State(self._kind, self.get_params(), arrays | self.forest_._asdict(), facts)
+
+    @classmethod
+    def from_state(cls, state: artifacts.State) -> Self:
+        """The model that was saved."""
+        model = cls(**state.params)
+        model._take_common(state)
+        model.forest_ = Forest(*(state.arrays[name] for name in Forest._fields))
+        return model
+
+    def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
+        points = make_points(X, Y, Y.data)
+        self.forest_ = self._grow(lambda _: points, Y, checkpoint, (*X[:3], *Y[:3]))
+
+    def _grow(
+        self, points_of: Any, Y: CSR, checkpoint: str | os.PathLike[str] | None, data: tuple[NDArray[Any], ...]
+    ) -> Forest:
+        """Grow the forest on all points that have labels; `data` and the parameters name the checkpoint."""
+        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
+        costs = Costs(float(self.c_features), float(getattr(self, "c_item_sets", 0.0)), float(self.c_ranking), _STEPS,
+                      _TOLERANCE)  # fmt: skip
+        how = Growing(costs, self.max_leaf, self.leaf_labels, self.seed, self.n_trees, self.n_jobs)
+        labelled = np.flatnonzero(np.diff(Y.indptr)).astype(np.int32)
+        return grow_forest(points_of, labelled, how, checkpoint, shaping, data)
+
+    def _tail(self) -> Tail:
+        """The re-ranker; FastXML has none."""
+        return NO_TAIL
+
+    def _item_sets(self, revealed: CSR | None, n_rows: int) -> CSR:
+        """Item-set features of the points; FastXML knows none."""
+        return CSR(np.zeros(n_rows + 1, np.int64), NOTHING[0], NOTHING[1], 0)
+
+    def _item_set(self, revealed: Row) -> Row:
+        return NOTHING
+
+    def _best(
+        self, X: CSR, k: int, revealed: CSR | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        Z = self._item_sets(revealed, X.n_rows)
+        labels, scores = np.zeros((X.n_rows, k), np.int32), np.zeros((X.n_rows, k), np.float32)
+        found = np.zeros(X.n_rows, np.int64)
+        tail = self._tail()
+
+        def predict(block: tuple[int, int]) -> None:
+            room = _room(self.n_features_in_ + tail.z_width, len(self.label_names_))
+            predict_rows(*X[:3], *Z[:3], *block, room.dense, room.sums, room.touched, self.forest_, tail, labels,
+                         scores, found)  # fmt: skip
+
+        for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), self.n_jobs):
+            pass
+        return labels, scores, found
+
+    def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
+        tail = self._tail()
+        labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
+        z, room = self._item_set(revealed), _room(self.n_features_in_ + tail.z_width, len(self.label_names_))
+        n = predict_row(x[0], x[1], z[0], z[1], room.dense, room.sums, room.touched, self.forest_, tail, labels, scores)
+        return labels[:n], scores[:n]
+
+
+def make_points(X: CSR, Y: CSR, gains: NDArray[np.float32], Z: CSR | None = None, mass: Any = None) -> Points:
+    """The arrays that trees grow from: unit rows of X, item sets Z if any, and the gain of each entry of Y."""
+    empty = CSR(np.zeros(X.n_rows + 1, np.int64), NOTHING[0], NOTHING[1], 0)
+    z = empty if Z is None else Z
+    return Points(X.indptr, X.indices, unit_rows(X.indptr, X.data), X.n_cols, *z, Y.indptr, Y.indices, gains,
+                  gains if mass is None else mass, Y.n_cols, inverse_ideal_dcg(Y.indptr, gains))  # fmt: skip
+
+
+NO_TAIL = Tail(np.zeros(1, np.int64), NOTHING[0], NOTHING[1], np.zeros((0, 2)), 1.0, 0.0, 0.0, 0)
+
+
+class _Room(NamedTuple):
+    """Room for one point at a time: all features, all labels; all 0 at rest."""
+
+    dense: NDArray[np.float32]
+    sums: NDArray[np.float32]
+    touched: NDArray[np.int32]
+
+
+_of_thread = threading.local()
+
+
+def _room(width: int, n_labels: int) -> _Room:
+    """This thread's room; made anew only if a model of another size is asked."""
+    room: _Room | None = getattr(_of_thread, "room", None)
+    if room is None or len(room.dense) != width or len(room.sums) != n_labels:
+        room = _Room(np.zeros(width, np.float32), np.zeros(n_labels, np.float32), np.empty(n_labels, np.int32))
+        _of_thread.room = room
+    return room

@@ -1,0 +1,190 @@
+"""SwiftXML (Prabhu et al., WSDM 2018): trees for points that are known to have some labels already."""
+
+import os
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from broadmatch import artifacts
+from broadmatch.data import CSR, as_features
+from broadmatch.errors import BadInput
+from broadmatch.evaluate import reveal
+from broadmatch.features import item_sets, training_label_features
+from broadmatch.kernels.item_sets import item_set
+from broadmatch.kernels.xml_points import unit_rows
+from broadmatch.kernels.xml_predict import Tail
+from broadmatch.kernels.xml_split import Points
+from broadmatch.labels.base import NOTHING, Row
+from broadmatch.labels.fastxml import make_points
+from broadmatch.labels.pfastrexml import PfastreXML, gains
+from broadmatch.labels.xml_tail import Means, mean_other_labels, mean_points
+from broadmatch.params import Number, Rule
+
+
+class SwiftXML(PfastreXML):
+    """PfastreXML that also looks at the labels a point is known to have: one `predict` for cold and warm starts.
+
+    Labels have features of their own (words of a phrase, the description of an item); the features of a point's
+    revealed labels, added up, are its item set z. Each node splits by two hyperplanes, in x and in z, that are learned
+    together; the re-ranker compares z with the mean item set of a label's points as well. A point without revealed
+    labels is ranked by x alone. Y. Prabhu et al., "Extreme multi-label learning with label features for warm-start
+    tagging, ranking & recommendation", WSDM 2018.
+
+    c_item_sets: C_z, how much telling the sides apart by item sets matters.
+    item_set_weight: λ_z, how much distance in item sets counts in the re-ranker, beside distance in features.
+    reveal: the share of its labels that a training point shows to a tree as its item set, drawn anew for each tree.
+        With all of them (the paper's way) a tree learns to find labels in an item set that holds them, and later none
+        does.
+
+    The other parameters are those of `PfastreXML`.
+
+    >>> X = [[1, 0], [1, 0], [1, 0], [1, 0]]
+    >>> Y = [["pizza", "pasta"], ["pizza", "pasta"], ["taxi", "airport taxi"], ["taxi", "airport taxi"]]
+    >>> model = SwiftXML(n_trees=10, max_leaf=2, c_item_sets=10).fit(X, Y)
+    >>> [model.label_names_[i] for i in model.predict_one([1, 0], k=1, revealed=["taxi"])[0]]
+    ['airport taxi']
+    """
+
+    rules: ClassVar[dict[str, Rule]] = PfastreXML.rules | {
+        "c_item_sets": Number(0, above=True),
+        "item_set_weight": Number(0),
+        "reveal": Number(0, 1),
+    }
+    _kind: ClassVar[str] = "swiftxml"
+
+    label_features_: CSR
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 50,
+        max_leaf: int = 10,
+        c_features: float = 3.0,
+        c_item_sets: float = 3.0,
+        c_ranking: float = 1.0,
+        leaf_labels: int = 100,
+        propensity: str = "default",
+        alpha: float = 0.8,
+        gamma: float = 30.0,
+        item_set_weight: float = 1.0,
+        reveal: float = 0.5,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_trees=n_trees,
+            max_leaf=max_leaf,
+            c_features=c_features,
+            c_ranking=c_ranking,
+            leaf_labels=leaf_labels,
+            propensity=propensity,
+            alpha=alpha,
+            gamma=gamma,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
+        self.c_item_sets = c_item_sets
+        self.item_set_weight = item_set_weight
+        self.reveal = reveal
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        label_features: Any = None,
+        propensities: Any = None,
+        label_names: Iterable[str] | None = None,
+        feature_names: Iterable[str] | None = None,
+        point_names: Iterable[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn from features X (points × features) and labels Y (points × labels, or a list of lists of names).
+
+        `label_features` (labels × item features; a label may have none) describe the labels, see
+        `broadmatch.features`; without them, they are made from X and Y (`training_label_features`). For the rest see
+        `PfastreXML.fit`.
+        """
+        names = {"labels": label_names, "features": feature_names, "points": point_names}
+        return self._learn(X, Y, names, checkpoint, propensities=propensities, label_features=label_features)
+
+    def to_state(self) -> artifacts.State:
+        """Give the forest, the means, the label features and the names to `broadmatch.artifacts.save`."""
+        state = super().to_state()
+        z = self.label_features_
+        arrays = dict(state.arrays) | {"z_indptr": z.indptr, "z_indices": z.indices, "z_data": z.data}
+        return artifacts.State(state.kind, state.params, arrays, dict(state.facts) | {"n_item_features": z.n_cols})
+
+    @classmethod
+    def from_state(cls, state: artifacts.State) -> Self:
+        """The model that was saved."""
+        model = super().from_state(state)
+        a = state.arrays
+        model.label_features_ = CSR(a["z_indptr"], a["z_indices"], a["z_data"], state.facts["n_item_features"])
+        model.tail_ = model.tail_._replace(z_width=model.label_features_.n_cols)
+        return model
+
+    def _fit(
+        self,
+        X: CSR,
+        Y: CSR,
+        checkpoint: str | os.PathLike[str] | None,
+        *,
+        propensities: Any = None,
+        label_features: Any = None,
+    ) -> None:
+        p = self._propensities(Y, propensities)
+        features = self._label_features(X, Y, label_features)
+        gained = gains(Y, p)
+        common = make_points(X, Y, gained)
+
+        def points_of(tree: int) -> Points:
+            shown, _ = reveal(Y, float(self.reveal), seed=self.seed * 1_000_003 + tree)
+            z = item_sets(shown, features, n_jobs=1)
+            return common._replace(z_ptr=z.indptr, z_index=z.indices, z_value=z.data, z_width=z.n_cols)
+
+        self.forest_ = self._grow(points_of, Y, checkpoint, (*X[:3], *Y[:3], p, *features[:3]))
+        self.propensities_, self.label_features_ = p, features
+        means = mean_points(X._replace(data=common.x_value), Y, self.n_jobs)
+        others = mean_other_labels(Y, features, self.n_jobs)
+        self.tail_ = self._make_tail(*_side_by_side(means, others, float(self.item_set_weight)))
+        self.tail_ = self.tail_._replace(z_width=features.n_cols)
+
+    def _label_features(self, X: CSR, Y: CSR, given: Any) -> CSR:
+        if given is None:
+            return training_label_features(X, Y, n_jobs=self.n_jobs)
+        features = as_features(given)
+        if features.n_rows != Y.n_cols:
+            raise BadInput(
+                f"label_features has {features.n_rows:,} rows, but there are {Y.n_cols:,} labels; "
+                "give one row for each label, an empty one where there are no features."
+            )
+        if not features.nnz:
+            raise BadInput("label_features has no feature at all; leave it out to make features from X and Y.")
+        return features._replace(data=unit_rows(features.indptr, features.data))
+
+    def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
+        return super()._make_tail(ptr, feature, value, norms)._replace(z_weight=float(self.item_set_weight))
+
+    def _item_sets(self, revealed: CSR | None, n_rows: int) -> CSR:
+        if revealed is None:
+            return super()._item_sets(None, n_rows)
+        return item_sets(revealed, self.label_features_, n_jobs=self.n_jobs)
+
+    def _item_set(self, revealed: Row) -> Row:
+        if not len(revealed[0]):
+            return NOTHING
+        z = self.label_features_
+        return item_set(revealed[0], revealed[1], z.indptr, z.indices, z.data)
+
+
+def _side_by_side(means: Means, others: Means, weight: float) -> tuple[Any, Any, Any, Any]:
+    """μ_l and λ_z·ν_l behind each other in one row, and ‖μ_l‖², λ_z·‖ν_l‖²."""
+    a, b = means.rows, others.rows
+    order = np.argsort(
+        np.concatenate([np.repeat(np.arange(m.n_rows), np.diff(m.indptr)) for m in (a, b)]), kind="stable"
+    )
+    feature = np.concatenate([a.indices, b.indices + np.int32(a.n_cols)])[order]
+    value = np.concatenate([a.data, (weight * b.data).astype(np.float32)])[order]
+    return a.indptr + b.indptr, feature, value, np.column_stack([means.squares, weight * others.squares])
