@@ -15,6 +15,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from benchmarks.common import need_data, tell
@@ -27,7 +28,7 @@ METRICS = ("P@5", "PSP@5")
 RECOMMENDERS: dict[str, dict[str, dict[str, Any]]] = {
     "eurlex": {
         "WRMF": {"factors": 256, "regularization": 10.0, "alpha": 40.0},
-        "BPR": {"factors": 256, "regularization": 0.01, "learning_rate": 0.1, "iterations": 300},
+        "BPR": {"factors": 64, "regularization": 0.01, "learning_rate": 0.1, "iterations": 300},
     },
     "debian": {
         "WRMF": {"factors": 256, "regularization": 10.0, "alpha": 40.0},
@@ -95,7 +96,7 @@ def compare(data: WarmStart, asked: argparse.Namespace) -> None:
     """All systems on one set: a line each, then how much better SwiftXML is than each, then a table."""
     tell(benchmark="warm_start data", data=data.name, **sizes(data))
     systems = []
-    for system in (*recommenders(data, asked), *label_models(data, asked)):
+    for system in chain(recommenders(data, asked), label_models(data, asked)):
         tell(benchmark="warm_start", data=data.name, system=system.name, transductive=asked.transductive,
              shares=SHARES, **{metric: system.percent(metric) for metric in METRICS}, **system.facts,
              **published(data, system.name))  # fmt: skip

@@ -7,14 +7,16 @@ import scipy.sparse as sp
 
 from benchmarks.warm_start.data import WarmStart
 from benchmarks.warm_start.measure import Predict
-from broadmatch import labels
 from broadmatch.data import CSR, Dataset
 from broadmatch.features import beside, co_label_features
+from broadmatch.labels import MLRF, PfastreXML, PfastreXMLEarly, PfastreXMLLate, SwiftXML
 
 KINDS: dict[str, Any] = {
-    name: getattr(labels, name.replace("-e", "E").replace("-l", "L"))
-    for name in ("MLRF", "PfastreXML", "PfastreXML-early", "PfastreXML-late", "SwiftXML")
-    if hasattr(labels, name.replace("-e", "E").replace("-l", "L"))
+    "MLRF": MLRF,
+    "PfastreXML": PfastreXML,
+    "PfastreXML-early": PfastreXMLEarly,
+    "PfastreXML-late": PfastreXMLLate,
+    "SwiftXML": SwiftXML,
 }
 OF_POINTS = ("MLRF", "PfastreXML")
 """Models of the points' features alone: revealed labels are left out of what they find, and that is all."""
