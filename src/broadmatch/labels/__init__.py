@@ -7,6 +7,7 @@ from broadmatch.labels.mlrf_explain import Explanation
 from broadmatch.labels.pfastrexml import PfastreXML
 from broadmatch.labels.recommender import Phrase, Recommender
 from broadmatch.labels.swiftxml import SwiftXML
+from broadmatch.labels.xml_explain import XMLExplanation
 
 __all__ = [
     "MLRF",
@@ -18,4 +19,5 @@ __all__ = [
     "Phrase",
     "Recommender",
     "SwiftXML",
+    "XMLExplanation",
 ]

@@ -13,6 +13,7 @@ from broadmatch.kernels.xml_points import inverse_ideal_dcg, unit_rows
 from broadmatch.kernels.xml_predict import Forest, Tail, predict_row, predict_rows
 from broadmatch.kernels.xml_split import Costs, Points
 from broadmatch.labels.base import NOTHING, LabelModel, Row
+from broadmatch.labels.xml_explain import XMLExplanation, explain
 from broadmatch.labels.xml_forest import Growing, grow_forest
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, Rule, Whole
@@ -76,6 +77,16 @@ class FastXML(LabelModel):
         self.leaf_labels = leaf_labels
         self.seed = seed
         self.n_jobs = n_jobs
+
+    def explain(self, x: Any, label: int | str, *, revealed: Any = None) -> XMLExplanation:
+        """Why `label` is, or is not, recommended for the row `x`: what sent it left or right in each tree, and votes.
+
+        `revealed` are the numbers or names of labels that the point is known to have, as in `predict_one`. The score
+        is the one before any calibration; a revealed label has one too, though it is never recommended.
+        """
+        self._check_fitted()
+        known = NOTHING if revealed is None else self._revealed_row(revealed)
+        return explain(self, self._row(x), known, self._label(label), getattr(self, "label_features_", None))
 
     def to_state(self) -> artifacts.State:
         """Give the forest and the names to `broadmatch.artifacts.save`."""

@@ -1,14 +1,16 @@
 """From a page to bid phrases: a page vectorizer and a label model that were trained together and are kept together."""
 
 import itertools
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from broadmatch import artifacts
-from broadmatch.data import CSR
-from broadmatch.errors import BadArtifact
+from broadmatch.data import CSR, Names
+from broadmatch.errors import BadArtifact, BadInput
 
+log = logging.getLogger("broadmatch")
 _BATCH = 1024
 
 
@@ -17,6 +19,12 @@ class Phrase(NamedTuple):
 
     phrase: str
     score: float
+
+
+def ranked(scores: CSR, row: int, names: Names) -> list[Phrase]:
+    """The labels of a row of scores, best first; of equal scores the lower number comes first."""
+    found = sorted(zip(*scores.row(row), strict=True), key=lambda pair: (-pair[1], pair[0]))
+    return [Phrase(names[int(label)], float(score)) for label, score in found]
 
 
 class Recommender:
@@ -29,19 +37,35 @@ class Recommender:
         self.vectorizer = vectorizer
         self.model = model
 
-    def recommend(self, pages: Iterable[bytes | str], k: int = 10) -> Iterator[list[Phrase]]:
-        """The `k` best phrases of each page, best first; pages are read in batches, so any number may come."""
-        names = self.model.label_names_
-        source = iter(pages)
-        while batch := list(itertools.islice(source, _BATCH)):
-            rows = CSR.from_scipy(self.model.predict_topk(self.vectorizer.transform(batch), k=k))
-            for i in range(rows.n_rows):
-                found = sorted(zip(*rows.row(i), strict=True), key=lambda pair: (-pair[1], pair[0]))
-                yield [Phrase(names[int(label)], float(score)) for label, score in found]
+    def recommend(
+        self, pages: Iterable[bytes | str], k: int = 10, *, revealed: Iterable[Iterable[str]] | None = None
+    ) -> Iterator[list[Phrase]]:
+        """The `k` best phrases of each page, best first; pages are read in batches, so any number may come.
 
-    def explain(self, page: bytes | str, phrase: str, n_voters: int = 5) -> Any:
-        """Why `phrase` is recommended for `page`; see the model's `explain`."""
-        return self.model.explain(self.vectorizer.transform([page]), phrase, n_voters)
+        `revealed` are the phrases that each page is known to have, [] for none. They are not recommended again, and
+        a model for warm starts (`SwiftXML`) learns from them. Those that the model does not know are counted.
+        """
+        known = self.model.label_names_
+        source, told = iter(pages), None if revealed is None else iter(revealed)
+        unknown = 0
+        while batch := list(itertools.islice(source, _BATCH)):
+            given: dict[str, Any] = {}
+            if told is not None:
+                named = [list(phrases) for phrases in itertools.islice(told, len(batch))]
+                if len(named) < len(batch):
+                    raise BadInput("There are more pages than revealed lists; give one for each page, [] for none.")
+                unknown += sum(phrase not in known for phrases in named for phrase in phrases)
+                rows = [[known.index(phrase) for phrase in phrases if phrase in known] for phrases in named]
+                given["revealed"] = CSR.from_rows(rows, len(known))
+            best = CSR.from_scipy(self.model.predict_topk(self.vectorizer.transform(batch), k=k, **given))
+            for i in range(best.n_rows):
+                yield ranked(best, i, known)
+        if unknown:
+            log.warning("%d revealed phrases are unknown to the model.", unknown)
+
+    def explain(self, page: bytes | str, phrase: str, **how: Any) -> Any:
+        """Why `phrase` is recommended for `page`; `how` is what the model's `explain` takes besides."""
+        return self.model.explain(self.vectorizer.transform([page]), phrase, **how)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write both parts as one folder; `broadmatch.load` opens it again."""

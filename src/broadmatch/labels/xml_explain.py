@@ -1,0 +1,240 @@
+"""Why FastXML, PfastreXML or SwiftXML recommends a label: what sent the point left or right, and who voted."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from broadmatch.data import CSR, Names
+from broadmatch.kernels.xml_points import unit_scale
+from broadmatch.kernels.xml_predict import Forest, Tail, reach_leaf, tail_score
+
+if TYPE_CHECKING:
+    from broadmatch.labels.base import Row
+    from broadmatch.labels.fastxml import FastXML
+
+_SHOWN = 5  # contributions of a step in `to_dict` and when it is printed
+
+
+@dataclass(frozen=True)
+class Push:
+    """What one word or one revealed label added to the score of a hyperplane: above 0 pushes left, below 0 right."""
+
+    name: str
+    amount: float
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One node on the way down: score = bias + the pushes of all words and of all revealed labels; left if above 0."""
+
+    score: float
+    bias: float
+    went_left: bool
+    words: list[Push]
+    revealed: list[Push]
+
+    def __str__(self) -> str:
+        strongest = sorted(self.words + self.revealed, key=lambda push: -abs(push.amount))[:_SHOWN]
+        told = ", ".join(f"{push.name} {push.amount:+.2g}" for push in strongest) or "nothing but the bias"
+        return f"{'left' if self.went_left else 'right'} ({told})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, with the strongest pushes only."""
+        return {
+            "score": self.score,
+            "bias": self.bias,
+            "went_left": self.went_left,
+            "words": [vars(push) for push in self.words[:_SHOWN]],
+            "revealed": [vars(push) for push in self.revealed[:_SHOWN]],
+        }
+
+
+@dataclass(frozen=True)
+class ReachedLeaf:
+    """The leaf of one tree that the point reached, how it got there, and the leaf's value of the label."""
+
+    tree: int
+    path: list[Turn]
+    n_points: int
+    value: float
+    share: float
+    """The part of all trees' votes for the label that comes from this one."""
+
+
+@dataclass(frozen=True)
+class Rerank:
+    """What the re-ranker of rare labels says: P_tail = 1 / (1 + exp(γ/2·(distance_words + distance_revealed)))."""
+
+    p_tail: float
+    distance_words: float
+    """‖x − μ_l‖², to the mean point of the label; 0 for a point without words."""
+    distance_revealed: float
+    """λ_z·‖z − ν_l‖², to the mean item set of the label's points; 0 for a point without revealed labels."""
+    alpha: float
+    gamma: float
+    factor: float
+    """P_tail^(1−α): what the trees' part of the score is multiplied with."""
+
+
+@dataclass(frozen=True)
+class XMLExplanation:
+    """Everything behind the score of one label for one point: score = P_trees^α · P_tail^(1−α).
+
+    `p_trees` is the mean of the leaves' values; without a re-ranker (FastXML, or α = 1) it is the score.
+    """
+
+    label: str
+    score: float
+    p_trees: float
+    rerank: Rerank | None
+    leaves: list[ReachedLeaf]
+
+    def words(self) -> list[tuple[str, float]]:
+        """Features that took the point to leaves that vote for the label, and how hard each pushed, strongest first.
+
+        A push counts for the way that was taken and against it if it pointed the other way, in proportion to the
+        leaf's share of the vote: Σ_trees share · Σ_nodes ±push.
+        """
+        return _summed((push, turn, leaf.share) for leaf in self.leaves for turn in leaf.path for push in turn.words)
+
+    def revealed(self) -> list[tuple[str, float]]:
+        """The same of the revealed labels."""
+        return _summed((push, turn, leaf.share) for leaf in self.leaves for turn in leaf.path for push in turn.revealed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; of each node the strongest pushes only."""
+        return {
+            "label": self.label,
+            "score": self.score,
+            "p_trees": self.p_trees,
+            "rerank": None if self.rerank is None else vars(self.rerank),
+            "words": [{"feature": name, "push": amount} for name, amount in self.words()],
+            "revealed": [{"label": name, "push": amount} for name, amount in self.revealed()],
+            "leaves": [
+                {
+                    "tree": leaf.tree,
+                    "value": leaf.value,
+                    "share": leaf.share,
+                    "points": leaf.n_points,
+                    "path": [turn.to_dict() for turn in leaf.path],
+                }
+                for leaf in self.leaves
+            ],
+        }
+
+
+def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_features: CSR | None) -> XMLExplanation:
+    """Trace one point; see `FastXML.explain`."""
+    forest, tail = model.forest_, model._tail()
+    dense = np.zeros(model.n_features_in_ + tail.z_width, np.float32)
+    dense[x[0]] = x[1] * np.float32(unit_scale(x[1]))
+    z = model._item_set(revealed)
+    dense[model.n_features_in_ + z[0]] = z[1]
+    parts = _item_set_parts(revealed, label_features)
+    reached = [
+        int(reach_leaf(dense, root, forest.child, forest.bias, forest.weight_ptr, forest.weight_feature,
+                       forest.weight_value))
+        for root in forest.roots
+    ]  # fmt: skip
+    values = [_value(forest, leaf, label) for leaf in reached]
+    total = sum(values)
+    leaves = [
+        ReachedLeaf(
+            tree,
+            [_turn(model, node, left, dense, revealed, parts) for node, left in _path(forest, tree, leaf)],
+            int(forest.leaf_size[leaf]),
+            value,
+            value / total if total else 0.0,
+        )
+        for tree, (leaf, value) in enumerate(zip(reached, values, strict=True))
+    ]
+    p_trees = total / len(values)
+    rerank = _rerank(tail, dense, bool(len(x[0])), bool(len(z[0])), label) if tail.alpha < 1 else None
+    score = p_trees
+    if rerank is not None and p_trees > 0:
+        score = p_trees**rerank.alpha * rerank.factor
+    return XMLExplanation(model.label_names_[label], score, p_trees, rerank, leaves)
+
+
+def _summed(pushes: Iterable[tuple[Push, Turn, float]]) -> list[tuple[str, float]]:
+    sums: dict[str, float] = {}
+    for push, turn, share in pushes:
+        if share:
+            sums[push.name] = sums.get(push.name, 0.0) + share * (push.amount if turn.went_left else -push.amount)
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _item_set_parts(revealed: "Row", label_features: CSR | None) -> sp.csr_matrix | None:
+    """y_j x'_j / ‖Σ_j y_j x'_j‖ for each revealed label j: the rows add up to z."""
+    if label_features is None or not len(revealed[0]):
+        return None
+    features = label_features.take(revealed[0].astype(np.int64)).to_scipy().astype(np.float64)
+    parts = sp.csr_matrix(sp.diags(revealed[1].astype(np.float64)) @ features)
+    length = float(np.linalg.norm(parts.sum(axis=0)))
+    return parts / length if length > 0 else parts
+
+
+def _path(forest: Forest, tree: int, leaf: int) -> list[tuple[int, bool]]:
+    """The inner nodes from the root to a leaf, and whether left was taken: found from below, so it is the way taken."""
+    first = int(forest.roots[tree])
+    stop = int(forest.roots[tree + 1]) if tree + 1 < len(forest.roots) else len(forest.child)
+    child = forest.child[first:stop]
+    inner = np.flatnonzero(child >= 0)
+    parent = np.full(stop - first, -1, np.int64)
+    parent[child[inner] - first] = parent[child[inner] - first + 1] = inner
+    node = int(np.flatnonzero(child == -1 - leaf)[0])
+    path: list[tuple[int, bool]] = []
+    while parent[node] >= 0:
+        above = int(parent[node])
+        path.append((first + above, node + first == child[above]))
+        node = above
+    return path[::-1]
+
+
+def _turn(
+    model: "FastXML", node: int, left: bool, dense: NDArray[np.float32], revealed: "Row", parts: sp.csr_matrix | None
+) -> Turn:
+    forest, width = model.forest_, model.n_features_in_
+    here = slice(forest.weight_ptr[node], forest.weight_ptr[node + 1])
+    feature, weight = forest.weight_feature[here], forest.weight_value[here].astype(np.float64)
+    own = feature < width
+    pushes = weight[own] * dense[feature[own]]
+    words = _named(model.feature_names_, feature[own], pushes)
+    labels: list[Push] = []
+    if parts is not None:
+        labels = _named(model.label_names_, revealed[0], parts[:, feature[~own] - width] @ weight[~own])
+    bias = float(forest.bias[node])
+    return Turn(bias + sum(push.amount for push in words + labels), bias, bool(left), words, labels)
+
+
+def _named(names: Names | None, numbers: NDArray[np.int32], amounts: NDArray[np.float64]) -> list[Push]:
+    """Pushes that are not 0, strongest first."""
+    found = [(int(n), float(a)) for n, a in zip(numbers, amounts, strict=True) if a]
+    found.sort(key=lambda pair: (-abs(pair[1]), pair[0]))
+    return [Push(str(n) if names is None else names[n], a) for n, a in found]
+
+
+def _value(forest: Forest, leaf: int, label: int) -> float:
+    here = slice(forest.leaf_ptr[leaf], forest.leaf_ptr[leaf + 1])
+    return float(forest.leaf_value[here][forest.leaf_label[here] == label].sum())
+
+
+def _rerank(tail: Tail, dense: NDArray[np.float32], has_x: bool, has_z: bool, label: int) -> Rerank:
+    lengths = np.array([1.0 if has_x else 0.0, tail.z_weight if has_z else 0.0])
+    log_p = tail_score(dense, label, lengths, tail.ptr, tail.feature, tail.value, tail.norms, tail.gamma)
+    here = slice(tail.ptr[label], tail.ptr[label + 1])
+    feature, dots = tail.feature[here], tail.value[here].astype(np.float64) * dense[tail.feature[here]]
+    own = feature < len(dense) - tail.z_width
+    distances = [
+        max(0.0, float(lengths[view] + tail.norms[label, view] - 2 * dots[own == (view == 0)].sum()))
+        if lengths[view] > 0
+        else 0.0
+        for view in range(2)
+    ]
+    factor = math.exp((1 - tail.alpha) * log_p)
+    return Rerank(math.exp(log_p), distances[0], distances[1], tail.alpha, tail.gamma, factor)
