@@ -135,7 +135,7 @@ class SwiftXML(PfastreXML):
         label_features: Any = None,
     ) -> None:
         p = self._propensities(Y, propensities)
-        features = self._label_features(X, Y, label_features)
+        features = described_labels(X, Y, label_features, self.n_jobs)
         gained = gains(Y, p)
         common = make_points(X, Y, gained)
 
@@ -151,19 +151,6 @@ class SwiftXML(PfastreXML):
         self.tail_ = self._make_tail(*_side_by_side(means, others, float(self.item_set_weight)))
         self.tail_ = self.tail_._replace(z_width=features.n_cols)
 
-    def _label_features(self, X: CSR, Y: CSR, given: Any) -> CSR:
-        if given is None:
-            return training_label_features(X, Y, n_jobs=self.n_jobs)
-        features = as_features(given)
-        if features.n_rows != Y.n_cols:
-            raise BadInput(
-                f"label_features has {features.n_rows:,} rows, but there are {Y.n_cols:,} labels; "
-                "give one row for each label, an empty one where there are no features."
-            )
-        if not features.nnz:
-            raise BadInput("label_features has no feature at all; leave it out to make features from X and Y.")
-        return features._replace(data=unit_rows(features.indptr, features.data))
-
     def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
         return super()._make_tail(ptr, feature, value, norms)._replace(z_weight=float(self.item_set_weight))
 
@@ -177,6 +164,21 @@ class SwiftXML(PfastreXML):
             return NOTHING
         z = self.label_features_
         return item_set(revealed[0], revealed[1], z.indptr, z.indices, z.data)
+
+
+def described_labels(X: CSR, Y: CSR, given: Any, n_jobs: int | None) -> CSR:
+    """The label features that were given, checked and of unit length; without any, those that X and Y make."""
+    if given is None:
+        return training_label_features(X, Y, n_jobs=n_jobs)
+    features = as_features(given)
+    if features.n_rows != Y.n_cols:
+        raise BadInput(
+            f"label_features has {features.n_rows:,} rows, but there are {Y.n_cols:,} labels; "
+            "give one row for each label, an empty one where there are no features."
+        )
+    if not features.nnz:
+        raise BadInput("label_features has no feature at all; leave it out to make features from X and Y.")
+    return features._replace(data=unit_rows(features.indptr, features.data))
 
 
 def _side_by_side(means: Means, others: Means, weight: float) -> tuple[Any, Any, Any, Any]:
