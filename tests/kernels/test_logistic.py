@@ -1,10 +1,14 @@
 """The L1 logistic regression reaches the minimum that scikit-learn's liblinear and a general minimiser reach."""
 
+import itertools
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from broadmatch.kernels.logistic import l1_logistic, loss_of
@@ -32,9 +36,13 @@ def fit(X, side, c, steps=STEPS, tolerance=TOLERANCE):
 
 
 def liblinear(X, side, c):
-    """The objective that scikit-learn's liblinear reaches."""
-    model = LogisticRegression(l1_ratio=1, C=c, solver="liblinear", fit_intercept=False, tol=1e-10, max_iter=100_000)
-    return reference.objective(X, side, c, model.fit(X, side).coef_.ravel())
+    """The objective that scikit-learn's liblinear reaches, and whether it says that this is the least."""
+    model = LogisticRegression(l1_ratio=1, C=c, solver="liblinear", fit_intercept=False, tol=1e-6, max_iter=500,
+                               random_state=0)  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, side)
+    return reference.objective(X, side, c, model.coef_.ravel()), model.n_iter_[0] < 500
 
 
 @st.composite
@@ -50,7 +58,7 @@ def problems(draw):
     return X.astype(np.float32).astype(np.float64), side
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(problems(), costs)
 def test_it_reaches_the_minimum(problem, c):
     X, side = problem
@@ -69,7 +77,10 @@ def test_it_agrees_with_liblinear(problem, c):
     if len(set(side)) == 1:  # liblinear refuses these; the general minimiser does not
         side[0] = -side[0]
         X, side = np.vstack([X, X[:1]]), np.append(side, -side[0])
-    assert fit(X, side, c)[2] == pytest.approx(liblinear(X, side, c), rel=1e-3)
+    (least, converged), found = liblinear(X, side, c), fit(X, side, c)[2]
+    assert found <= least * (1 + 1e-3)
+    if converged:
+        assert found == pytest.approx(least, rel=1e-3)
 
 
 @pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
@@ -79,7 +90,9 @@ def test_it_agrees_with_liblinear_on_many_words(c):
     X = (X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)).astype(np.float32).astype(np.float64)
     side = np.where(X[:, :20].sum(axis=1) + rng.normal(0, 0.1, 400) > 0.05, 1.0, -1.0)
     weights, margins, found = fit(X, side, c)
-    assert found == pytest.approx(liblinear(X, side, c), rel=1e-3)
+    least, converged = liblinear(X, side, c)
+    assert converged
+    assert found == pytest.approx(least, rel=1e-3)
     assert 0 < np.count_nonzero(weights) < 900 or c == 0.1
     assert margins == pytest.approx(X @ weights, abs=1e-7)
 
@@ -90,7 +103,7 @@ def test_no_step_raises_the_objective(problem, c):
     X, side = problem
     reached = [fit(X, side, c, steps, 0.0)[2] for steps in range(6)]
     assert reached[0] == c * len(side) * np.log(2)
-    assert all(b <= a for a, b in zip(reached, reached[1:], strict=False))
+    assert all(b <= a for a, b in itertools.pairwise(reached))
 
 
 def test_features_that_are_not_worth_their_price_have_a_weight_of_exactly_zero():

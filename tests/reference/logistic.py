@@ -29,6 +29,7 @@ def l1_logistic(X: Table, side: Table, c: float) -> Table:
         loss = c * np.logaddexp(0, -side * (X @ w)).sum()
         return float(uv.sum() + loss), np.concatenate([1 + slope, 1 - slope])
 
-    found = minimize(cost, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * d),
-                     options={"ftol": 1e-16, "gtol": 1e-9, "maxiter": 20_000, "maxfun": 100_000, "maxcor": 30})  # fmt: skip
+    bounds = [(0, None)] * (2 * d)
+    exactly = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 3000, "maxfun": 10_000, "maxcor": 30}
+    found = minimize(cost, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=bounds, options=exactly)
     return found.x[:d] - found.x[d:]
