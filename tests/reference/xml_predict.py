@@ -1,0 +1,74 @@
+"""Asking FastXML, PfastreXML and SwiftXML on dense tables: the mean of the leaves, and the re-ranker's formula."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.reference.item_sets import unit
+from tests.reference.xml_tree import Leaf, Node, walk
+
+Table = NDArray[np.float64]
+
+
+class Tail(NamedTuple):
+    """μ_l (labels × features), ν_l (labels × item features), α, γ and λ_z."""
+
+    mu: Table
+    nu: Table
+    alpha: float
+    gamma: float
+    z_weight: float
+
+
+def log_tail(x: Table, z: Table, label: int, tail: Tail) -> float:
+    """log P_tail = −log(1 + exp(γ/2 · (‖x − μ_l‖² + λ_z·‖z − ν_l‖²))); what a point does not have is not compared."""
+    distance = 0.0
+    if x.any():
+        distance += ((x - tail.mu[label]) ** 2).sum()
+    if z.any():
+        distance += tail.z_weight * ((z - tail.nu[label]) ** 2).sum()
+    return -float(np.logaddexp(0, 0.5 * tail.gamma * distance))
+
+
+def scores(x: Table, z: Table, trees: list[Node | Leaf], tail: Tail | None) -> tuple[dict[int, float], float]:
+    """exp(α·log P_trees + (1 − α)·log P_tail) of the labels in the leaves, and the walks' distance from a turn."""
+    x = unit(x)
+    total: dict[int, float] = {}
+    closest = math.inf
+    for tree in trees:
+        leaf, distance = walk(tree, np.concatenate([x, z]))
+        closest = min(closest, distance)
+        for label, value in leaf.values.items():
+            total[label] = total.get(label, 0.0) + value / len(trees)
+    if tail is None or tail.alpha == 1:
+        return total, closest
+    return {
+        label: math.exp(tail.alpha * math.log(p) + (1 - tail.alpha) * log_tail(x, z, label, tail))
+        for label, p in total.items()
+    }, closest
+
+
+def mean_points(X: Table, Y: Table) -> Table:
+    """μ_l = Σ_i y_il x_i / Σ_i y_il."""
+    means = np.zeros((Y.shape[1], X.shape[1]))
+    for label in range(Y.shape[1]):
+        for i in range(len(X)):
+            means[label] += Y[i, label] * X[i]
+        if Y[:, label].any():
+            means[label] /= Y[:, label].sum()
+    return means
+
+
+def mean_other_labels(Y: Table, label_features: Table) -> Table:
+    """ν_l = Σ_i y_il z_i / Σ_i y_il, z_i the item set of the labels of i other than l."""
+    means = np.zeros((Y.shape[1], label_features.shape[1]))
+    for label in range(Y.shape[1]):
+        for i in range(len(Y)):
+            others = Y[i].copy()
+            others[label] = 0
+            means[label] += Y[i, label] * unit(others @ label_features)
+        if Y[:, label].any():
+            means[label] /= Y[:, label].sum()
+    return means
