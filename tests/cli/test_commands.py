@@ -100,7 +100,9 @@ def test_train_and_evaluate_a_matrix(tmp_path):
     assert "edit distance@1" not in found  # labels without names are no phrases
     assert found["P@1"]["value"] == model.score(read_dataset(file).X, read_dataset(file).Y)
     assert "Features that decided" in worked("explain", out, file, 3, "--row", 0)
-    assert "knows no pages" in failed("recommend", out, stdin=b"text")
+    ran = run("recommend", out, stdin=b"text")
+    assert ran.code == 2
+    assert "this model was trained on a matrix" in ran.err
 
 
 def test_labels_that_the_model_does_not_know_count_as_misses(tmp_path):

@@ -142,7 +142,7 @@ def test_folders_that_hold_something_else(market, data, model, tmp_path):
 def test_things_that_are_no_model(data, page):
     assert "not a model" in failed("evaluate", data / "vectorizer", data)
     assert "not a model" in failed("explain", data / "train", page, "pizza")
-    assert "knows no pages" in failed("recommend", data / "train", page)
+    assert "not a model" in failed("recommend", data / "train", page)
 
 
 def test_data_of_another_vocabulary(model, market, tmp_path):

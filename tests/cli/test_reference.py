@@ -2,16 +2,18 @@
 
 import inspect
 from pathlib import Path
+from typing import get_args, get_type_hints
 
+import pytest
 import typer.main
 
-from broadmatch.cli import app, reference
+from broadmatch import labels
+from broadmatch.cli import app, label_models, reference, train
 from broadmatch.ctr import FTRL, ClickModel, ClickTraining, Variant
 from broadmatch.ctr.recalibration import recalibrate
-from broadmatch.evaluate import progressive_report
+from broadmatch.evaluate import PROPENSITY_PRESETS, progressive_report, warm_start_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import harvest
-from broadmatch.labels import MLRF
 from broadmatch.simulate import planted_dataset, simulate_marketplace
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -39,7 +41,6 @@ def assert_same_defaults(command, function):
 
 
 def test_the_defaults_are_the_librarys():
-    assert assert_same_defaults("train", MLRF) == set()
     assert assert_same_defaults("simulate", simulate_marketplace) == set()
     assert assert_same_defaults("simulate-matrix", planted_dataset) == set()
     assert assert_same_defaults("harvest", harvest) == {"normalise", "temp_directory"}
@@ -51,6 +52,38 @@ def test_the_defaults_are_the_librarys():
     assert assert_same_defaults("clicks validate", progressive_report) == {"slices", "level", "max_rows"}
     assert assert_same_defaults("clicks calibrate", recalibrate) == {"by"}
     assert defaults_of("clicks show")["top"] == inspect.signature(ClickModel.show).parameters["top"].default
+
+
+@pytest.mark.parametrize("name", label_models.MODELS)
+def test_a_label_model_that_is_not_told_otherwise_has_its_own_defaults(name):
+    model = getattr(labels, label_models.MODELS[name])
+    theirs = {n: p.default for n, p in inspect.signature(model).parameters.items()}
+    assert label_models.DEFAULTS[name] == theirs
+    options = defaults_of("train")
+    assert set(theirs) <= set(options)
+    assert {options[n] for n in theirs if n not in ("seed", "n_jobs")} == {None}
+    assert (options["seed"], options["n_jobs"]) == (theirs["seed"], theirs["n_jobs"])
+    made = label_models.label_model_of(name, dict.fromkeys(theirs))
+    assert type(made) is model
+    assert made.get_params() == theirs
+
+
+def test_the_choices_are_the_librarys():
+    hints = get_type_hints(train.command)
+    assert list(get_args(hints["model"])) == list(label_models.MODELS)
+    (presets, _) = get_args(hints["propensity"])  # or None
+    assert list(get_args(presets)) == list(PROPENSITY_PRESETS)
+    (seeds,) = [p.help for p in commands()["evaluate"].params if p.name == "n_seeds"]
+    default = inspect.signature(warm_start_report).parameters["seeds"].default
+    assert default == tuple(range(len(default)))
+    assert f"{len(default)} if not given" in seeds
+
+
+def test_options_tell_the_models_that_have_them_and_their_defaults():
+    shown = {p.name: p for p in commands()["train"].params}
+    assert shown["alpha"].help.startswith("pfastrexml, swiftxml: ")
+    assert shown["n_trees"].show_default == str(labels.MLRF().n_trees)
+    assert f"`--alpha` | {shown['alpha'].help} | `{labels.PfastreXML().alpha}`" in PAGE.read_text(encoding="utf-8")
 
 
 def test_every_command_shows_an_example():

@@ -22,6 +22,23 @@ MaxBadRows = Annotated[
     int | None,
     typer.Option("--max-bad-rows", help="Stop after so many bad rows; if not given, when more are bad than good."),
 ]
+Revealed = Annotated[
+    Path | None,
+    typer.Option(
+        "--revealed",
+        metavar="FILE",
+        help="Labels that are known already: a table of pages and phrases (CSV, TSV, JSON lines, Parquet; a click log "
+        "will do), or for a model of rows also a data set or label matrix (.npz) of the same rows.",
+    ),
+]
+RevealedColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--revealed-columns",
+        metavar="OURS=YOURS,...",
+        help="Columns of that table, such as page=url,phrase=bid; the usual names are found without.",
+    ),
+]
 LabelsFile = Annotated[
     Path | None,
     typer.Option("--labels-file", metavar="FILE", help="The labels, where DATA is the features of a pair of files."),
@@ -51,6 +68,23 @@ def parse_names(given: list[str] | None) -> list[str] | None:
     ['country', 'device', 'hour']
     """
     return None if given is None else [name.strip() for one in given for name in one.split(",") if name.strip()]
+
+
+def parse_shares(given: str) -> list[float]:
+    """Shares between 0 and 1 with commas between.
+
+    >>> parse_shares("0.2, 0.8")
+    [0.2, 0.8]
+    """
+    try:
+        shares = [float(word) for word in given.split(",")]
+    except ValueError:
+        shares = []
+    if not shares or not all(0 < share < 1 for share in shares) or len(set(shares)) < len(shares):
+        raise typer.BadParameter(
+            f"--reveal is a list of different shares above 0 and below 1, such as 0.2,0.8, but it is {given!r}."
+        )
+    return shares
 
 
 def parse_columns(given: str | None, option: str) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""`broadmatch recommend`: bid phrases for pages."""
+"""`broadmatch recommend`: bid phrases for pages, labels for the rows of a matrix."""
 
 import contextlib
 import csv
@@ -7,100 +7,161 @@ import json as json_lines
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from broadmatch.cli import options, talk
+from broadmatch.cli.revealed import revealed_phrases, revealed_rows
+from broadmatch.cli.rows import rows_of
 from broadmatch.cli.sources import pages_of
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
-    from broadmatch.data import Page
+    from broadmatch.cli.revealed import Revealed
+    from broadmatch.cli.rows import Rows
+    from broadmatch.data import CSR, Page
     from broadmatch.labels import Phrase, Recommender
+    from broadmatch.labels.base import LabelModel
 
 Format = Literal["table", "csv", "jsonl"]
 Found = tuple[str, list["Phrase"]]
+_BATCH = 1024
+
+
+class _Words(NamedTuple):
+    """What is recommended for what."""
+
+    point: str
+    one: str
+    many: str
+
+
+_OF_PAGES, _OF_ROWS = _Words("page", "phrase", "phrases"), _Words("point", "label", "labels")
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model trained on a harvested folder.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")],
     pages: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="PAGES...",
-            help="HTML files, a folder, a pages file (JSON lines, Parquet), or - for standard input (the default).",
+            help="HTML files, a folder, a pages file (JSON lines, Parquet), or - for standard input (the default); "
+            "for a model of rows, a data set or a matrix of features (.npz).",
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Phrases for each page.")] = 10,
+    revealed: options.Revealed = None,
+    revealed_columns: options.RevealedColumns = None,
     format: Annotated[
         Format | None, typer.Option("--format", help="If not given: told from the name of --out, otherwise a table.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead.")] = None,
     page_columns: options.PageColumns = None,
+    labels_path: options.LabelsFile = None,
     rejects: options.RejectsFile = None,
     max_bad_rows: options.MaxBadRows = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON lines; short for --format jsonl.")] = False,
 ) -> None:
     """Recommend bid phrases for landing pages.
 
-    Phrases come best first, with their scores.
+    Phrases come best first, with their scores. Phrases that a page is known to have (--revealed) are not recommended
+    again, and a model trained with --model swiftxml looks for what goes with them.
+
+    A model that was trained on a matrix recommends labels for the rows of a matrix.
 
     \b
     Example:
       broadmatch recommend model/ landing.html
       curl -s https://example.com/ | broadmatch recommend model/ -k 20 --json
       broadmatch recommend model/ pages.parquet --out phrases.csv
+      broadmatch recommend warm/ pages.parquet --revealed bids.csv --out phrases.csv
+      broadmatch recommend eurlex/ Eurlex/test.txt.gz -k 5 --out labels.jsonl
     """
     columns = options.parse_columns(page_columns, "--page-columns")
+    names = options.parse_columns(revealed_columns, "--revealed-columns")
+    if names is not None and revealed is None:
+        raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
     chosen = "jsonl" if json else format or _told_by_name(out)
     talk.announce_compiling()
     from broadmatch.data import Rejects
     from broadmatch.data.files import replacing_file
+    from broadmatch.labels import Recommender
 
     own = None if rejects is None and max_bad_rows is None else Rejects(rejects, max_bad_rows=max_bad_rows)
     with own or contextlib.nullcontext():
         # The model is opened first: standard input is not read for a model that is not there.
-        recommender = open_recommender(model)
-        found = recommend_for(recommender, pages_of(pages or [], columns, own), k)
+        opened = open_model(model)
+        if isinstance(opened, Recommender):
+            table = None if revealed is None else revealed_phrases(revealed, names, opened.model.label_names_)
+            found, words = recommend_for(opened, pages_of(pages or [], columns, own), k, table), _OF_PAGES
+        else:
+            rows = rows_of(pages or [], labels_path, opened)
+            known = None if revealed is None else revealed_rows(revealed, names, opened.label_names_, rows)
+            found, words = recommend_rows(opened, rows, k, known), _OF_ROWS
         if out is None:
-            _print(found, chosen)
+            _print(found, chosen, words)
             return
         with replacing_file(out) as file:
-            n = _write(found, chosen, file.write)
-    talk.log.info("Phrases for %s pages are in %s.", f"{n:,}", out)
+            n = _write(found, chosen, words, file.write)
+    talk.log.info("%s for %s %s are in %s.", words.many.capitalize(), f"{n:,}", f"{words.point}s", out)
 
 
-def open_recommender(path: Path) -> "Recommender":
-    """The model at `path`, if it is one for pages."""
+def open_model(path: Path) -> "Recommender | LabelModel":
+    """The model at `path`, for pages or for rows."""
     import broadmatch
     from broadmatch.labels import Recommender
+    from broadmatch.labels.base import LabelModel
 
     model = broadmatch.load(path)
-    if not isinstance(model, Recommender):
-        what = type(model).__name__
-        raise BadInput(
-            f"{path} holds a {what}, which knows no pages; train on a folder that `broadmatch harvest` wrote."
-        )
+    if not isinstance(model, Recommender | LabelModel):
+        raise BadInput(f"{path} holds a {type(model).__name__}, not a model; train one with `broadmatch train`.")
     return model
 
 
-def recommend_for(recommender: "Recommender", pages: "Iterable[Page]", k: int) -> Iterator[Found]:
+def recommend_for(
+    recommender: "Recommender", pages: "Iterable[Page]", k: int, revealed: "Revealed | None" = None
+) -> Iterator[Found]:
     """Each page's name and its phrases, as a stream; at its end, a warning if there were pages of unknown words."""
     from broadmatch.labels import Recommender
 
     names: deque[str] = deque()
+    asked: deque[str] = deque()
     watched = _Watched(recommender.vectorizer)
 
     def contents() -> Iterator[bytes]:
         for page in pages:
             names.append(page.name)
+            asked.append(page.name)
             yield page.html
 
-    for phrases in Recommender(watched, recommender.model).recommend(contents(), k):
+    def known(table: "Revealed") -> Iterator[list[str]]:
+        while True:  # asked for as many as there are pages in the batch that was just taken
+            yield table.of(asked.popleft())
+
+    told = None if revealed is None else known(revealed)
+    for phrases in Recommender(watched, recommender.model).recommend(contents(), k, revealed=told):
         yield names.popleft(), phrases
     if watched.unknown:
         talk.log.warning("Pages without a word that the model knows: %s; their phrases are a guess.", watched.unknown)
+    if revealed is not None:
+        revealed.finish()
+
+
+def recommend_rows(model: "LabelModel", rows: "Rows", k: int, revealed: "CSR | None" = None) -> Iterator[Found]:
+    """Each row's name, or its number, and its labels, as a stream."""
+    import numpy as np
+
+    from broadmatch.data import CSR
+    from broadmatch.labels.recommender import ranked
+
+    for start in range(0, rows.X.n_rows, _BATCH):
+        block = np.arange(start, min(start + _BATCH, rows.X.n_rows))
+        shown = None if revealed is None else revealed.take(block)
+        best = CSR.from_scipy(model.predict_topk(rows.X.take(block), k=k, revealed=shown))
+        for i in range(best.n_rows):
+            name = str(start + i) if rows.points is None else rows.points[start + i]
+            yield name, ranked(best, i, model.label_names_)
 
 
 class _Watched:
@@ -120,30 +181,30 @@ def _told_by_name(out: Path | None) -> Format:
     return "csv" if suffix.endswith(".csv") else "jsonl" if suffix.endswith((".jsonl", ".ndjson", ".json")) else "table"
 
 
-def _print(found: Iterator[Found], format: Format) -> None:
+def _print(found: Iterator[Found], format: Format, words: _Words) -> None:
     if format == "table":
         console = talk.console()
         for page, phrases in found:
-            console.print(_table(page, phrases))
+            console.print(_table(page, phrases, words))
     else:
-        _write(found, format, lambda line: typer.echo(line, nl=False))
+        _write(found, format, words, lambda line: typer.echo(line, nl=False))
 
 
-def _write(found: Iterator[Found], format: Format, write: Callable[[bytes], Any]) -> int:
+def _write(found: Iterator[Found], format: Format, words: _Words, write: Callable[[bytes], Any]) -> int:
     n = 0
     if format == "csv":
-        write(_csv_line("page", "rank", "phrase", "score"))
+        write(_csv_line(words.point, "rank", words.one, "score"))
     for page, phrases in found:
         n += 1
         if format == "csv":
             for rank, (phrase, score) in enumerate(phrases, 1):
                 write(_csv_line(page, rank, phrase, f"{score:.6g}"))
         elif format == "jsonl":
-            row = {"page": page, "phrases": [{"phrase": p, "score": s} for p, s in phrases]}
+            row = {words.point: page, words.many: [{words.one: p, "score": s} for p, s in phrases]}
             write(json_lines.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
         else:
             text = io.StringIO()
-            talk.console(file=text, width=100).print(_table(page, phrases))
+            talk.console(file=text, width=100).print(_table(page, phrases, words))
             write(text.getvalue().encode())
     return n
 
@@ -154,13 +215,13 @@ def _csv_line(*cells: object) -> bytes:
     return line.getvalue().encode("utf-8", "surrogatepass")
 
 
-def _table(page: str, phrases: list["Phrase"]) -> Any:
+def _table(page: str, phrases: list["Phrase"], words: _Words) -> Any:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(page), title_justify="left", box=None, pad_edge=False)
     table.add_column("", justify="right", style="dim")
-    table.add_column("phrase")
+    table.add_column(words.one)
     table.add_column("score", justify="right")
     for rank, (phrase, score) in enumerate(phrases, 1):
         table.add_row(str(rank), Text(phrase), f"{score:.3f}")

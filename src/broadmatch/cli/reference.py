@@ -56,6 +56,8 @@ def _argument(parameter: Any) -> str:
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
+    if isinstance(getattr(parameter, "show_default", None), str):  # the default is another for each model
+        return f"`{parameter.show_default}`"
     return "" if parameter.default is None or parameter.default is False else f"`{parameter.default}`"
 
 

@@ -9,6 +9,8 @@ import typer
 
 from broadmatch.cli import options, talk
 from broadmatch.cli.harvested import is_harvested, open_harvested
+from broadmatch.cli.label_features import given_features, phrase_features
+from broadmatch.cli.label_models import label_model_of, option
 from broadmatch.errors import CannotWrite
 
 
@@ -19,13 +21,63 @@ def command(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write; an older model is replaced.")],
     labels_path: options.LabelsFile = None,
-    model: Annotated[Literal["mlrf"], typer.Option(help="Multi-label random forest.")] = "mlrf",
-    n_trees: Annotated[int, typer.Option("--trees", help="More are better and slower.")] = 50,
-    max_leaf: Annotated[int, typer.Option(help="A node with at most so many points is not split.")] = 10,
-    features_per_node: Annotated[int, typer.Option(help="Features tried for each split.")] = 100,
-    balance: Annotated[float, typer.Option(help="Least share of the points on the smaller side of a split.")] = 0.005,
-    bootstrap: Annotated[bool, typer.Option(help="Each tree sees points drawn with replacement, or all.")] = False,
-    leaf_labels: Annotated[int, typer.Option(help="Labels that a leaf keeps at most.")] = 100,
+    model: Annotated[
+        Literal["mlrf", "fastxml", "pfastrexml", "swiftxml"],
+        typer.Option(
+            help="Multi-label random forest; trees of hyperplanes; these with more weight on rare labels; "
+            "these for points that have some labels already."
+        ),
+    ] = "mlrf",
+    n_trees: Annotated[int | None, option("n_trees", "--trees", help="More are better and slower.")] = None,
+    max_leaf: Annotated[int | None, option("max_leaf", help="A node with at most so many points is not split.")] = None,
+    leaf_labels: Annotated[int | None, option("leaf_labels", help="Labels that a leaf keeps at most.")] = None,
+    features_per_node: Annotated[int | None, option("features_per_node", help="Features tried for each split.")] = None,
+    balance: Annotated[
+        float | None, option("balance", help="Least share of the points on the smaller side of a split.")
+    ] = None,
+    bootstrap: Annotated[
+        bool | None, option("bootstrap", help="Each tree sees points drawn with replacement, or all.")
+    ] = None,
+    c_features: Annotated[
+        float | None, option("c_features", help="How much telling the sides of a split apart by features matters.")
+    ] = None,
+    c_ranking: Annotated[
+        float | None, option("c_ranking", help="How much it matters that the sides rank their labels well.")
+    ] = None,
+    c_item_sets: Annotated[
+        float | None, option("c_item_sets", help="How much telling the sides apart by revealed labels matters.")
+    ] = None,
+    propensity: Annotated[
+        Literal["default", "wikipedia", "amazon"] | None,
+        option("propensity", help="How likely labels are missed the rarer they are."),
+    ] = None,
+    alpha: Annotated[
+        float | None, option("alpha", help="Share of the trees in the score; the re-ranker has the rest.")
+    ] = None,
+    gamma: Annotated[
+        float | None, option("gamma", help="How fast the re-ranker's score falls with the distance.")
+    ] = None,
+    item_set_weight: Annotated[
+        float | None, option("item_set_weight", help="How much revealed labels count in the re-ranker's distance.")
+    ] = None,
+    reveal: Annotated[
+        float | None, option("reveal", help="Share of its labels that a training point shows to a tree.")
+    ] = None,
+    label_features: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="swiftxml: What labels are like: a matrix of labels × features (.npz), or a table of labels and "
+            "texts (CSV, TSV, JSON lines, Parquet).",
+        ),
+    ] = None,
+    label_columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OURS=YOURS,...",
+            help="Columns of the table of texts, such as label=name,text=long; the usual names are found without.",
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
@@ -38,33 +90,59 @@ def command(
     Finished trees are kept in MODEL.partial until the model is whole: after Ctrl-C, a crash or a power cut,
     --resume goes on from there and ends with the same bits.
 
+    Options that begin with names of models are for these only. What is not given is as the model has it by default.
+
+    swiftxml learns which labels go with those that a page already has. Without --label-features, labels are alike if
+    they are on like pages, come together and, where they are phrases, have words in common.
+
     \b
     Example:
       broadmatch train data/ --out model/ --trees 50
-      broadmatch train Eurlex/train.txt.gz --out eurlex/ --n-jobs 2
+      broadmatch train Eurlex/train.txt.gz --out eurlex/ --model pfastrexml --n-jobs 2
+      broadmatch train data/ --out warm/ --model swiftxml
     """
+    columns = options.parse_columns(label_columns, "--label-columns")
+    if label_features is not None and model != "swiftxml":
+        raise typer.BadParameter(f"--label-features are for --model swiftxml; --model {model} does not use any.")
+    if columns is not None and label_features is None:
+        raise typer.BadParameter("--label-columns are those of a table of texts; give it as --label-features.")
     partial = out.with_name(f"{out.name}.partial")
     _check_places(out, partial, resume)
     talk.announce_compiling()
     from broadmatch.data import read_dataset
-    from broadmatch.labels import MLRF, Recommender
+    from broadmatch.labels import Recommender
+
+    settings = {
+        "n_trees": n_trees,
+        "max_leaf": max_leaf,
+        "leaf_labels": leaf_labels,
+        "features_per_node": features_per_node,
+        "balance": balance,
+        "bootstrap": bootstrap,
+        "c_features": c_features,
+        "c_ranking": c_ranking,
+        "c_item_sets": c_item_sets,
+        "propensity": propensity,
+        "alpha": alpha,
+        "gamma": gamma,
+        "item_set_weight": item_set_weight,
+        "reveal": reveal,
+        "seed": seed,
+        "n_jobs": n_jobs,
+    }
+    forest: Any = label_model_of(model, settings)
 
     started = time.monotonic()
     harvested = open_harvested(data) if is_harvested(data) else None
     points = read_dataset(data, labels_path=labels_path) if harvested is None else harvested.train
-    forest = MLRF(
-        n_trees=n_trees,
-        max_leaf=max_leaf,
-        features_per_node=features_per_node,
-        balance=balance,
-        bootstrap=bootstrap,
-        leaf_labels=leaf_labels,
-        seed=seed,
-        n_jobs=n_jobs,
-    )
-    names = {"label_names": points.labels, "feature_names": points.features, "point_names": points.points}
+    more: dict[str, Any] = {"label_names": points.labels, "feature_names": points.features,
+                            "point_names": points.points}  # fmt: skip
+    if label_features is not None:
+        more["label_features"] = given_features(label_features, columns, points, n_jobs)
+    elif model == "swiftxml" and harvested is not None:
+        more["label_features"] = phrase_features(points, n_jobs)
     try:
-        forest.fit(points.X, points.Y, **names, checkpoint=partial)
+        forest.fit(points.X, points.Y, **more, checkpoint=partial)
         saved: Any = forest if harvested is None else Recommender(harvested.vectorizer, forest)
         saved.save(out)
     except (KeyboardInterrupt, CannotWrite):
@@ -74,18 +152,19 @@ def command(
     shutil.rmtree(partial, ignore_errors=True)
     facts = {
         "model": str(out),
-        "kind": "mlrf" if harvested is None else "recommender",
+        "kind": model if harvested is None else "recommender",
+        "label_model": model,
         "points": len(points),
         "features": points.X.n_cols,
         "labels": points.Y.n_cols,
-        "trees": n_trees,
+        "trees": forest.n_trees,
         "seconds": round(time.monotonic() - started, 2),
     }
     if json:
         talk.emit(facts)
     else:
         typer.echo(
-            f"{out}: {n_trees} trees from {len(points):,} points, {points.X.n_cols:,} features and "
+            f"{out}: {forest.n_trees} trees from {len(points):,} points, {points.X.n_cols:,} features and "
             f"{points.Y.n_cols:,} labels, in {facts['seconds']:.1f} s."
         )
 

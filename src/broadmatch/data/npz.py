@@ -61,6 +61,11 @@ def read(path: Path, labels_path: Path | None) -> tuple[CSR, CSR]:
     return X, Y
 
 
+def read_matrix(path: Path) -> Any:
+    """Read the one matrix of a file, whatever it holds: features, labels, features of labels."""
+    return _only(_load(path), ("matrix", "X", "y", "Y"), path)
+
+
 def read_label_names(path: Path, n_labels: int) -> Names | None:
     """The names in `labels.json` or `labels.json.gz` in the same folder, if one is there."""
     for file in (path.with_name("labels.json"), path.with_name("labels.json.gz")):

@@ -1,0 +1,294 @@
+"""The tree models on the command line: training, label features, revealed labels, the warm-start protocol."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import broadmatch
+from broadmatch.cli.label_features import phrase_features
+from broadmatch.data import CSR, Dataset, Names, read_dataset, write_dataset
+from broadmatch.evaluate import propensity, warm_start_report
+from broadmatch.features import beside, text_label_features, training_label_features
+from broadmatch.labels import FastXML, PfastreXML, SwiftXML
+from tests.cli.conftest import broadmatch as run
+from tests.cli.conftest import failed, worked
+
+FEW = ("--trees", 3, "--max-leaf", 5)
+
+
+def refused(*arguments):
+    """Run a command that is not called right; what it says."""
+    ran = run(*arguments)
+    assert ran.code == 2, ran.out + ran.err
+    assert ran.out == ""
+    return " ".join(ran.err.split())
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """Points and labels with names, as a data set folder."""
+    place = tmp_path_factory.mktemp("warm") / "planted"
+    worked("simulate-matrix", place, "--points", 300, "--labels", 20, "--features", 60, "--features-per-point", 8)
+    data = read_dataset(place)
+    labels = Names.of(f"label {'odd' if i % 2 else 'even'} {i}" for i in range(20))
+    points = Names.of(f"p{i}" for i in range(300))
+    write_dataset(Dataset(data.X, data.Y, labels, data.features, points), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def rows_model(planted):
+    place = planted.with_name("rows")
+    worked("train", planted, "--out", place, "--model", "swiftxml", *FEW)
+    return place
+
+
+@pytest.fixture(scope="module")
+def warm(data, tmp_path_factory):
+    """A recommender of phrases that looks at the phrases a page has."""
+    place = tmp_path_factory.mktemp("warm") / "model"
+    worked("train", data, "--out", place, "--model", "swiftxml", *FEW)
+    return place
+
+
+@pytest.mark.parametrize("kind", [FastXML, PfastreXML, SwiftXML])
+def test_train_each_model_on_a_matrix(planted, tmp_path, kind):
+    name = kind.__name__.lower()
+    facts = json.loads(worked("train", planted, "--out", tmp_path / "m", "--model", name, *FEW, "--c-ranking", 2,
+                              "--seed", 5, "--json"))  # fmt: skip
+    assert (facts["kind"], facts["trees"]) == (name, 3)
+    model, data = broadmatch.load(tmp_path / "m"), read_dataset(planted)
+    expected = kind(n_trees=3, max_leaf=5, c_ranking=2.0, seed=5).fit(data.X, data.Y, label_names=data.labels)
+    assert type(model) is kind
+    assert model.get_params() == expected.get_params()
+    assert (model.predict_topk(data.X) != expected.predict_topk(data.X)).nnz == 0
+    assert "P@5" in worked("evaluate", tmp_path / "m", planted)
+    assert "2 trees" in worked("train", planted, "--out", tmp_path / "m", "--model", name, "--trees", 2)
+
+
+def test_every_option_reaches_the_model(planted, tmp_path):
+    given = {"c_features": 2.0, "c_ranking": 0.5, "c_item_sets": 4.0, "propensity": "amazon", "alpha": 0.7,
+             "gamma": 10.0, "item_set_weight": 0.5, "reveal": 0.3, "leaf_labels": 7}  # fmt: skip
+    asked = [word for name, value in given.items() for word in ("--" + name.replace("_", "-"), value)]
+    worked("train", planted, "--out", tmp_path / "m", "--model", "swiftxml", *FEW, *asked)
+    assert given.items() <= broadmatch.load(tmp_path / "m").get_params().items()
+
+
+def test_options_of_other_models_are_refused(planted, tmp_path):
+    asked = ("train", planted, "--out", tmp_path / "m")
+    assert "--alpha is an option of pfastrexml and swiftxml; --model mlrf has no such" in refused(*asked, "--alpha", 1)
+    said = refused(*asked, "--model", "fastxml", "--no-bootstrap")
+    assert "--bootstrap is an option of mlrf; --model fastxml has no such option" in said
+    said = refused(*asked, "--model", "pfastrexml", "--label-features", "x.npz")
+    assert "--label-features are for --model swiftxml" in said
+    assert "give it as --label-features" in refused(*asked, "--model", "swiftxml", "--label-columns", "label=l")
+    assert "'moon'" in refused(*asked, "--model", "swiftxml", "--propensity", "moon")
+    said = failed(*asked, "--model", "swiftxml", "--reveal", 1.5)
+    assert said == "Error: --reveal must be a number from 0 to 1, but it is 1.5."
+    assert failed(*asked, "--model", "fastxml", "--c-features", 0).startswith("Error: --c-features must be a number")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tree_model_resumes_with_the_same_bits(planted, tmp_path):
+    asked = ("--model", "swiftxml", "--max-leaf", 5, "--n-jobs", 1)
+    worked("train", planted, "--out", tmp_path / "whole", *asked, "--trees", 4)
+    data = read_dataset(planted)
+    names = {"label_names": data.labels, "feature_names": data.features, "point_names": data.points}
+    SwiftXML(n_trees=2, max_leaf=5).fit(data.X, data.Y, **names, checkpoint=tmp_path / "m.partial")
+    assert "pass --resume" in failed("train", planted, "--out", tmp_path / "m", *asked, "--trees", 4)
+    other = failed("train", planted, "--out", tmp_path / "m", *asked, "--trees", 4, "--resume", "--c-item-sets", 9)
+    assert "other parameters" in other
+    worked("train", planted, "--out", tmp_path / "m", *asked, "--trees", 4, "--resume")
+    whole, resumed = ({f.name: f.read_bytes() for f in (tmp_path / m).iterdir()} for m in ("whole", "m"))
+    assert whole == resumed
+    assert not (tmp_path / "m.partial").exists()
+
+
+def test_label_features_from_a_matrix(planted, tmp_path):
+    own = sp.random(20, 6, 0.5, random_state=0, format="csr")
+    sp.save_npz(tmp_path / "f.npz", own)
+    worked("train", planted, "--out", tmp_path / "m", "--model", "swiftxml", *FEW, "--label-features",
+           tmp_path / "f.npz")  # fmt: skip
+    kept = broadmatch.load(tmp_path / "m").label_features_
+    norms = np.linalg.norm(own.toarray(), axis=1, keepdims=True)
+    expected = own.toarray() / np.where(norms > 0, norms, 1)
+    assert kept.to_scipy().toarray() == pytest.approx(expected, abs=1e-6)
+    sp.save_npz(tmp_path / "f.npz", own[:7])
+    said = failed("train", planted, "--out", tmp_path / "m2", "--model", "swiftxml", "--label-features",
+                  tmp_path / "f.npz")  # fmt: skip
+    assert f"{tmp_path / 'f.npz'} has 7 rows, but there are 20 labels" in said
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+def test_label_features_from_texts(planted, tmp_path, suffix):
+    data = read_dataset(planted)
+    texts = {name: f"{name} about {'cats' if i < 10 else 'dogs'}" for i, name in enumerate(data.labels) if i != 3}
+    file = tmp_path / f"texts.{suffix}"
+    if suffix == "jsonl":
+        file.write_text("".join(json.dumps({"title": n, "long": t}) + "\n" for n, t in texts.items()))
+    else:
+        mark = "," if suffix == "csv" else "\t"
+        file.write_text("".join(f"{n}{mark}{t}\n" for n, t in {"title": "long", **texts}.items()))
+    asked = ("train", planted, "--out", tmp_path / "m", "--model", "swiftxml", *FEW, "--label-features", file)
+    said = failed(*asked)
+    assert f"{file} has no column label or name or id for the label; its columns are 'title', 'long'" in said
+    assert "--label-columns label=YOURS" in said
+    ran = run(*asked, "--label-columns", "label=title,text=long")
+    assert ran.code == 0, ran.err
+    assert f"Labels without a text in {file}: 1 of 20." in ran.err
+    words, _ = text_label_features([texts.get(name, "") for name in data.labels])
+    expected = beside(words, training_label_features(data.X, data.Y))
+    kept = broadmatch.load(tmp_path / "m").label_features_
+    assert kept.n_cols == expected.n_cols
+    assert kept.to_scipy().toarray() == pytest.approx(expected.to_scipy().toarray(), abs=1e-6)
+
+
+def test_label_texts_of_other_labels(planted, tmp_path):
+    (tmp_path / "t.csv").write_text("label,text\nelsewhere,cats\n")
+    asked = ("train", planted, "--out", tmp_path / "m", "--model", "swiftxml", "--label-features", tmp_path / "t.csv")
+    assert "has a text for none of the 20 labels; it names 'elsewhere'" in failed(*asked)
+    assert "but it has 'moon'" in refused(*asked, "--label-columns", "moon=text")
+    assert "There is no file" in failed(*asked[:-1], tmp_path / "none.csv")
+
+
+def test_phrases_are_their_own_label_features(data, warm):
+    train = broadmatch.load(data / "train")
+    kept, expected = broadmatch.load(warm).model.label_features_, phrase_features(train, None)
+    words, _ = text_label_features(list(train.labels))
+    assert expected.n_cols == words.n_cols + train.X.n_cols + train.Y.n_cols
+    assert kept.shape == expected.shape
+    assert np.array_equal(kept.indices, expected.indices)
+
+
+def test_phrases_without_a_word_in_common_have_features_all_the_same(caplog):
+    points = Dataset(CSR.from_rows([[0], [1]], 2), CSR.from_rows([[0], [1]], 2), Names.of(["one", "two"]))
+    features = phrase_features(points, 1)
+    assert features.shape == (2, 4)
+    assert "No word is in two of the 2 label texts" in caplog.text
+
+
+def test_recommend_for_pages_with_revealed_phrases(warm, market, page, tmp_path):
+    pages = market / "pages.parquet"
+    cold = [json.loads(line) for line in worked("recommend", warm, pages, "-k", 3, "--json").splitlines()]
+    known = {row["page"]: row["phrases"][0]["phrase"] for row in cold[:5]}
+    lines = "".join(f"{url},{phrase.upper()}!\n" for url, phrase in known.items())
+    (tmp_path / "bids.csv").write_text(
+        f"url,bid\n{lines}nowhere,{cold[0]['phrases'][0]['phrase']}\n{cold[0]['page']},no such phrase\n"
+    )
+    asked = ("recommend", warm, pages, "-k", 3, "--json", "--revealed", tmp_path / "bids.csv")
+    assert "say which it is with --revealed-columns phrase=YOURS" in failed(*asked)
+    ran = run(*asked, "--revealed-columns", "page=url,phrase=bid")
+    assert ran.code == 0, ran.err
+    assert "the model does not know: 1, such as 'no such phrase'" in ran.err
+    assert "1 pages of" in ran.err
+    told = [json.loads(line) for line in ran.out.splitlines()]
+    assert told[5:] == cold[5:]
+    for row in told[:5]:
+        assert len(row["phrases"]) == 3
+        assert known[row["page"]] not in [p["phrase"] for p in row["phrases"]]
+    recommender = broadmatch.load(warm)
+    (expected,) = recommender.recommend([page.read_bytes()], 3, revealed=[[known[cold[0]["page"]]]])
+    assert [p["phrase"] for p in told[0]["phrases"]] == [p.phrase for p in expected]
+
+
+def test_what_was_recommended_can_be_revealed(warm, model, page, tmp_path):
+    """The output of one call is the --revealed of the next: the next best come, with every model."""
+    for one in (warm, model):
+        worked("recommend", one, page, "-k", 2, "--out", tmp_path / "first.csv")
+        first = {row["phrase"] for row in csv.DictReader(io.StringIO((tmp_path / "first.csv").read_text()))}
+        second = worked("recommend", one, page, "-k", 2, "--format", "csv", "--revealed", tmp_path / "first.csv")
+        assert len(first) == 2
+        assert not first & {row["phrase"] for row in csv.DictReader(io.StringIO(second))}
+
+
+def test_revealed_pages_that_are_not_among_the_pages(warm, page, tmp_path):
+    (tmp_path / "bids.csv").write_text("page,phrase\nhttps://elsewhere.example/,taxi\n")
+    said = failed("recommend", warm, page, "--revealed", tmp_path / "bids.csv", "--out", tmp_path / "o.csv")
+    assert f"No page of {tmp_path / 'bids.csv'} is among the pages" in said
+    assert "'https://elsewhere.example/'" in said
+    assert not (tmp_path / "o.csv").exists()
+    assert "give it as --revealed" in refused("recommend", warm, page, "--revealed-columns", "page=url")
+    assert "There is no file" in failed("recommend", warm, page, "--revealed", tmp_path / "none.csv")
+    (tmp_path / "bids.csv").write_text("page,phrase\n,taxi\n")
+    assert "1 of 1 rows are bad" in failed("recommend", warm, page, "--revealed", tmp_path / "bids.csv")
+
+
+def test_recommend_for_rows(planted, rows_model, tmp_path):
+    data, model = read_dataset(planted), broadmatch.load(rows_model)
+    told = [json.loads(line) for line in worked("recommend", rows_model, planted, "-k", 4, "--json").splitlines()]
+    assert [row["point"] for row in told] == list(data.points)
+    best, _ = model.predict_one(data.X.row(7), k=4)
+    assert [label["label"] for label in told[7]["labels"]] == [data.labels[i] for i in best]
+    sp.save_npz(tmp_path / "X.npz", data.X.to_scipy())
+    rows = list(csv.DictReader(io.StringIO(worked("recommend", rows_model, tmp_path / "X.npz", "--format", "csv"))))
+    assert rows[0]["point"] == "0"
+    assert set(rows[0]) == {"point", "rank", "label", "score"}
+    sp.save_npz(tmp_path / "wide.npz", sp.csr_matrix((2, 99)))
+    assert "X has 99 features, but the model was fitted on 60" in failed("recommend", rows_model, tmp_path / "wide.npz")
+    assert "give one data set" in refused("recommend", rows_model, planted, planted)
+
+
+def test_recommend_for_rows_with_revealed_labels(planted, rows_model, tmp_path):
+    data, model = read_dataset(planted), broadmatch.load(rows_model)
+    expected = CSR.from_scipy(model.predict_topk(data.X, 3, revealed=data.Y))
+    sp.save_npz(tmp_path / "Y.npz", data.Y.to_scipy())
+    rows = [(f"p{i}", data.labels[int(label)]) for i in range(300) for label in data.Y.row(i)[0]]
+    (tmp_path / "known.tsv").write_text("".join(f"{p}\t{label}\n" for p, label in [("point", "label"), *rows]))
+    for revealed in (planted, tmp_path / "Y.npz", tmp_path / "known.tsv"):
+        told = worked("recommend", rows_model, planted, "-k", 3, "--json", "--revealed", revealed).splitlines()
+        found = [{label["label"] for label in json.loads(line)["labels"]} for line in told]
+        assert found == [{data.labels[int(label)] for label in expected.row(i)[0]} for i in range(300)]
+    sp.save_npz(tmp_path / "Y.npz", data.Y.to_scipy()[:5])
+    asked = ("recommend", rows_model, planted, "--revealed")
+    assert "has 5 rows, but there are 300 to recommend for" in failed(*asked, tmp_path / "Y.npz")
+    sp.save_npz(tmp_path / "Y.npz", sp.csr_matrix((300, 4)))
+    assert "has 4 labels, but the model knows 20" in failed(*asked, tmp_path / "Y.npz")
+    other = Dataset(data.X, data.Y, Names.of([*data.labels[:19], "new"]))
+    write_dataset(other, tmp_path / "other")
+    assert "that the model does not know: 1" in run(*asked, tmp_path / "other").err
+
+
+@pytest.mark.parametrize("name", ["mlrf", "fastxml", "swiftxml"])
+def test_evaluate_with_revealed_labels(planted, tmp_path, name):
+    data = read_dataset(planted)
+    worked("train", planted, "--out", tmp_path / "m", "--model", name, *FEW)
+    asked = ("evaluate", tmp_path / "m", planted, "--reveal", "0.25,0.5", "--seeds", 2, "-k", 1, "-k", 3)
+    told = json.loads(worked(*asked, "--json"))
+    model = broadmatch.load(tmp_path / "m")
+    chance = propensity(model.label_counts_, len(data))
+    expected = warm_start_report(model, data.X, data.Y, shares=(0.25, 0.5), seeds=(0, 1), ks=(1, 3), propensity=chance)
+    assert told == json.loads(json.dumps(expected.to_dict()))
+    assert worked(*asked) == f"{expected}\n"
+
+
+def test_evaluate_with_revealed_labels_that_the_model_does_not_know(planted, rows_model, tmp_path):
+    data = read_dataset(planted)
+    write_dataset(Dataset(data.X, data.Y, Names.of([*data.labels[:19], "new"])), tmp_path / "other")
+    told = json.loads(worked("evaluate", rows_model, tmp_path / "other", "--reveal", 0.5, "--json"))
+    assert told["n_labels"] == 21
+    assert told["shares"][0]["metrics"]["P@1"]["value"] < 1
+
+
+def test_evaluate_a_recommender_with_revealed_phrases(warm, data):
+    table = worked("evaluate", warm, data, "--reveal", "0.2,0.8", "--seeds", 1)
+    assert "20% revealed" in table
+    assert "80% revealed" in table
+    assert "PSP@5" in table
+
+
+@pytest.mark.parametrize("shares", ["0", "1.5", "1", "0.2,0.2", "half", "", "0.2;0.4", "nan"])
+def test_shares_that_cannot_be(warm, data, shares):
+    assert "--reveal is a list of different shares above 0 and below 1" in refused(
+        "evaluate", warm, data, "--reveal", shares
+    )
+
+
+def test_options_that_do_not_go_together(warm, data, market):
+    assert "give --reveal too" in refused("evaluate", warm, data, "--seeds", 2)
+    assert "--truth cannot be had" in refused("evaluate", warm, data, "--reveal", "0.5", "--truth", market)
+    said = failed("evaluate", warm, data, "--reveal", "0.5", "--seeds", 0)
+    assert said == "Error: --seeds must be a whole number of at least 1, but it is 0."
