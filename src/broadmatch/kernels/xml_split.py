@@ -20,6 +20,7 @@ from broadmatch.kernels.logistic import l1_logistic
 from broadmatch.kernels.random import next_random
 from broadmatch.kernels.sorting import sort_best_first
 
+_NOTHING = 1e-9  # what is left of a margin when a weight came and went; a point asked later has exactly 0 there
 _ROUNDS = 50  # of rankings and sides; each lowers the objective, and a few are enough
 
 
@@ -244,6 +245,9 @@ def split_node(
         kept = np.flatnonzero(weights)
         features = np.concatenate((features, desk.col_feature[kept] + np.int32(points.x_width)))
         values = np.concatenate((values, (costs.item_sets * weights[kept]).astype(np.float32)))
+    for i in range(n):
+        if abs(score[i]) < _NOTHING:
+            score[i] = 0.0
     for label in range(n_labels):
         desk.local[desk.labels[label]] = -1
     return features, values, bias

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from broadmatch.kernels.xml_split import Costs, Points
 from broadmatch.labels.base import NOTHING, LabelModel, Row
 from broadmatch.labels.xml_explain import XMLExplanation, explain
 from broadmatch.labels.xml_forest import Growing, grow_forest
+from broadmatch.labels.xml_update import Batch, read_batch, updated_forest
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, Rule, Whole
 
@@ -88,6 +90,15 @@ class FastXML(LabelModel):
         known = NOTHING if revealed is None else self._revealed_row(revealed)
         return explain(self, self._row(x), known, self._label(label), getattr(self, "label_features_", None))
 
+    def partial_fit(self, X: Any, Y: Any, *, label_names: Iterable[str] | None = None) -> Self:
+        """Add points, and labels that come with them, to the leaves that they reach, without a refit.
+
+        Y is a list of lists of names, or a matrix whose first columns are the model's labels; with `label_names`, its
+        columns may be any labels. Hyperplanes stay as they are, so leaves grow: see the docs page for how this differs
+        from a refit. An error leaves the model as it was. A calibration is kept.
+        """
+        return self._take_in(X, Y, label_names)
+
     def to_state(self) -> artifacts.State:
         """Give the forest and the names to `broadmatch.artifacts.save`."""
         self._check_fitted()
@@ -116,6 +127,28 @@ class FastXML(LabelModel):
         how = Growing(costs, self.max_leaf, self.leaf_labels, self.seed, self.n_trees, self.n_jobs)
         labelled = np.flatnonzero(np.diff(Y.indptr)).astype(np.int32)
         return grow_forest(points_of, labelled, how, checkpoint, shaping, data)
+
+    def _take_in(self, X: Any, Y: Any, label_names: Iterable[str] | None, **more: Any) -> Self:
+        """Check new points, then `_updated`; `more` is what a model's own `partial_fit` takes beyond X and Y."""
+        self._check_fitted()
+        self.check_params()
+        batch = read_batch(self, X, Y, label_names)
+        counts = batch.label_counts()
+        counts[: len(self.label_counts_)] += self.label_counts_
+        changed = self._updated(batch, **more)
+        # All at once and last: what fails before leaves the model as it was, and nobody's arrays are written to.
+        vars(self).update(changed)
+        self.label_names_, self.label_counts_ = batch.names, counts
+        self.n_points_ += batch.X.n_rows
+        return self
+
+    def _updated(self, batch: Batch) -> dict[str, Any]:
+        """The attributes that new points change, with their new values."""
+        points = make_points(batch.X, batch.Y, batch.Y.data)
+        return {"forest_": self._updated_forest(batch, lambda _: points)}
+
+    def _updated_forest(self, batch: Batch, points_of: Callable[[int], Points]) -> Forest:
+        return updated_forest(self.forest_, points_of, batch.rows(), self.leaf_labels, self.n_jobs)
 
     def _tail(self) -> Tail:
         """The re-ranker; FastXML has none."""

@@ -13,7 +13,8 @@ from broadmatch.errors import BadInput
 from broadmatch.evaluate import PROPENSITY_PRESETS, propensity
 from broadmatch.kernels.xml_predict import Tail
 from broadmatch.labels.fastxml import FastXML, make_points
-from broadmatch.labels.xml_tail import mean_points
+from broadmatch.labels.xml_tail import Means, mean_points
+from broadmatch.labels.xml_update import Batch, means_in, merged_means
 from broadmatch.params import Number, OneOf, Rule
 
 _KEPT = ("ptr", "feature", "value", "norms")
@@ -119,6 +120,28 @@ class PfastreXML(FastXML):
         means = mean_points(X._replace(data=points.x_value), Y, self.n_jobs)
         norms = np.column_stack([means.squares, np.zeros(Y.n_cols)])
         self.tail_ = self._make_tail(*means.rows[:3], norms)
+
+    def _updated(self, batch: Batch) -> dict[str, Any]:
+        p = self._more_propensities(batch)
+        points = make_points(batch.X, batch.Y, gains(batch.Y, p))
+        means = self._merged(
+            batch, self.tail_, mean_points(batch.X._replace(data=points.x_value), batch.Y, self.n_jobs)
+        )
+        norms = np.column_stack([means.squares, np.zeros(batch.Y.n_cols)])
+        forest = self._updated_forest(batch, lambda _: points)
+        return {"forest_": forest, "propensities_": p, "tail_": self._make_tail(*means.rows[:3], norms)}
+
+    def _more_propensities(self, batch: Batch) -> NDArray[np.float64]:
+        """The propensities there are, and those of new labels from their counts by the preset."""
+        counts = np.bincount(batch.Y.indices, minlength=batch.Y.n_cols)[len(self.propensities_) :]
+        n_points = max(3, self.n_points_ + batch.X.n_rows)
+        new = propensity(counts, n_points, **PROPENSITY_PRESETS[self.propensity])
+        return np.concatenate([self.propensities_, new])
+
+    def _merged(self, batch: Batch, tail: Tail, new: Means, scale: float = 1.0, item_sets: bool = False) -> Means:
+        """The means of the re-ranker and those of new points as one."""
+        old = means_in(tail, self.n_features_in_, scale, item_sets)
+        return merged_means(old, self.label_counts_, new, batch.label_counts())
 
     def _propensities(self, Y: CSR, given: Any) -> NDArray[np.float64]:
         if given is None:

@@ -1,7 +1,7 @@
 """SwiftXML (Prabhu et al., WSDM 2018): trees for points that are known to have some labels already."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from broadmatch.labels.base import NOTHING, Row
 from broadmatch.labels.fastxml import make_points
 from broadmatch.labels.pfastrexml import PfastreXML, gains
 from broadmatch.labels.xml_tail import Means, mean_other_labels, mean_points
+from broadmatch.labels.xml_update import Batch, features_of_new_labels, stacked
 from broadmatch.params import Number, Rule
 
 
@@ -54,6 +55,7 @@ class SwiftXML(PfastreXML):
     _kind: ClassVar[str] = "swiftxml"
 
     label_features_: CSR
+    own_label_features_: bool
 
     def __init__(
         self,
@@ -109,12 +111,24 @@ class SwiftXML(PfastreXML):
         names = {"labels": label_names, "features": feature_names, "points": point_names}
         return self._learn(X, Y, names, checkpoint, propensities=propensities, label_features=label_features)
 
+    def partial_fit(
+        self, X: Any, Y: Any, *, label_features: Any = None, label_names: Iterable[str] | None = None
+    ) -> Self:
+        """Add points, and labels that come with them, to the leaves that they reach, without a refit.
+
+        `label_features` (new labels × item features) describe the new labels, in their order. Without them, new labels
+        are described by their points if the model made its label features itself, and have none if they were given.
+        For the rest see `FastXML.partial_fit`.
+        """
+        return self._take_in(X, Y, label_names, label_features=label_features)
+
     def to_state(self) -> artifacts.State:
         """Give the forest, the means, the label features and the names to `broadmatch.artifacts.save`."""
         state = super().to_state()
         z = self.label_features_
         arrays = dict(state.arrays) | {"z_indptr": z.indptr, "z_indices": z.indices, "z_data": z.data}
-        return artifacts.State(state.kind, state.params, arrays, dict(state.facts) | {"n_item_features": z.n_cols})
+        facts = {"n_item_features": z.n_cols, "own_label_features": self.own_label_features_}
+        return artifacts.State(state.kind, state.params, arrays, dict(state.facts) | facts)
 
     @classmethod
     def from_state(cls, state: artifacts.State) -> Self:
@@ -123,6 +137,7 @@ class SwiftXML(PfastreXML):
         a = state.arrays
         model.label_features_ = CSR(a["z_indptr"], a["z_indices"], a["z_data"], state.facts["n_item_features"])
         model.tail_ = model.tail_._replace(z_width=model.label_features_.n_cols)
+        model.own_label_features_ = state.facts["own_label_features"]
         return model
 
     def _fit(
@@ -139,17 +154,55 @@ class SwiftXML(PfastreXML):
         gained = gains(Y, p)
         common = make_points(X, Y, gained)
 
-        def points_of(tree: int) -> Points:
-            shown, _ = reveal(Y, float(self.reveal), seed=self.seed * 1_000_003 + tree)
-            z = item_sets(shown, features, n_jobs=1)
-            return common._replace(z_ptr=z.indptr, z_index=z.indices, z_value=z.data, z_width=z.n_cols)
-
+        points_of = self._shown(common, Y, features, self.seed)
         self.forest_ = self._grow(points_of, Y, checkpoint, (*X[:3], *Y[:3], p, *features[:3]))
-        self.propensities_, self.label_features_ = p, features
+        self.propensities_, self.label_features_, self.own_label_features_ = p, features, label_features is None
         means = mean_points(X._replace(data=common.x_value), Y, self.n_jobs)
         others = mean_other_labels(Y, features, self.n_jobs)
         self.tail_ = self._make_tail(*_side_by_side(means, others, float(self.item_set_weight)))
         self.tail_ = self.tail_._replace(z_width=features.n_cols)
+
+    def _shown(self, common: Points, Y: CSR, features: CSR, seed: int) -> Callable[[int], Points]:
+        """The points as each tree sees them: with the item sets of labels that are drawn anew for each."""
+
+        def points_of(tree: int) -> Points:
+            shown, _ = reveal(Y, float(self.reveal), seed=seed * 1_000_003 + tree)
+            z = item_sets(shown, features, n_jobs=1)
+            return common._replace(z_ptr=z.indptr, z_index=z.indices, z_value=z.data, z_width=z.n_cols)
+
+        return points_of
+
+    def _updated(self, batch: Batch, *, label_features: Any = None) -> dict[str, Any]:
+        p = self._more_propensities(batch)
+        features = self._more_label_features(batch, label_features)
+        common = make_points(batch.X, batch.Y, gains(batch.Y, p))
+        points_of = self._shown(common, batch.Y, features, self.seed + self.n_points_)
+        weight = float(self.item_set_weight)
+        means = self._merged(
+            batch, self.tail_, mean_points(batch.X._replace(data=common.x_value), batch.Y, self.n_jobs)
+        )
+        others = mean_other_labels(batch.Y, features, self.n_jobs)
+        others = self._merged(batch, self.tail_, others, weight, item_sets=True)
+        tail = self._make_tail(*_side_by_side(means, others, weight))._replace(z_width=features.n_cols)
+        forest = self._updated_forest(batch, points_of)
+        return {"forest_": forest, "propensities_": p, "label_features_": features, "tail_": tail}
+
+    def _more_label_features(self, batch: Batch, given: Any) -> CSR:
+        """The label features there are, and those of new labels."""
+        known, n_new = self.label_features_, batch.Y.n_cols - self.label_features_.n_rows
+        if given is not None:
+            new = as_features(given, n_features=known.n_cols)
+            if new.n_rows != n_new:
+                raise BadInput(
+                    f"label_features has {new.n_rows:,} rows, but {n_new:,} labels are new; "
+                    "give one row for each new label, an empty one where there are no features."
+                )
+            new = new._replace(data=unit_rows(new.indptr, new.data))
+        elif self.own_label_features_ and n_new:
+            new = features_of_new_labels(batch, known.n_rows, known.n_cols, self.n_jobs)
+        else:
+            new = CSR(np.zeros(n_new + 1, np.int64), *NOTHING, known.n_cols)
+        return stacked(known, new) if n_new else known
 
     def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
         return super()._make_tail(ptr, feature, value, norms)._replace(z_weight=float(self.item_set_weight))

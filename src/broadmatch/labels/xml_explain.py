@@ -176,7 +176,7 @@ def _item_set_parts(revealed: "Row", label_features: CSR | None) -> sp.csr_matri
     features = label_features.take(revealed[0].astype(np.int64)).to_scipy().astype(np.float64)
     parts = sp.csr_matrix(sp.diags(revealed[1].astype(np.float64)) @ features)
     length = float(np.linalg.norm(parts.sum(axis=0)))
-    return parts / length if length > 0 else parts
+    return sp.csr_matrix(parts / length) if length > 0 else parts
 
 
 def _path(forest: Forest, tree: int, leaf: int) -> list[tuple[int, bool]]:
