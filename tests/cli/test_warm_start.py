@@ -292,3 +292,39 @@ def test_options_that_do_not_go_together(warm, data, market):
     assert "--truth cannot be had" in refused("evaluate", warm, data, "--reveal", "0.5", "--truth", market)
     said = failed("evaluate", warm, data, "--reveal", "0.5", "--seeds", 0)
     assert said == "Error: --seeds must be a whole number of at least 1, but it is 0."
+
+
+def test_explain_for_rows(planted, rows_model, tmp_path):
+    data, model = read_dataset(planted), broadmatch.load(rows_model)
+    best = data.labels[int(model.predict_one(data.X.row(7), k=1)[0][0])]
+    cold = json.loads(worked("explain", rows_model, planted, best, "--row", 7, "--json"))
+    assert cold == model.explain(data.X.row(7), best).to_dict()
+    assert json.loads(worked("explain", rows_model, planted, best, "--name", "p7", "--json")) == cold
+    (tmp_path / "known.csv").write_text("point,label\n" + "".join(f"p7,{data.labels[i]}\n" for i in range(3)))
+    asked = ("explain", rows_model, planted, best, "--name", "p7", "--revealed", tmp_path / "known.csv")
+    warm = json.loads(worked(*asked, "--json"))
+    assert warm == model.explain(data.X.row(7), best, revealed=[0, 1, 2]).to_dict()
+    assert warm["revealed"]
+    table = worked(*asked)
+    assert "Features that pushed it there" in table
+    assert "Revealed labels that pushed it there" in table
+    assert "The re-ranker" in table
+    assert "no point named 'p999'" in failed("explain", rows_model, planted, best, "--name", "p999")
+    assert "no row 300; it has 0 to 299" in failed("explain", rows_model, planted, best, "--row", 300)
+    assert "give a data set as PAGE and a point" in refused("explain", rows_model, planted, best)
+
+
+def test_explain_for_a_page(warm, model, page, tmp_path):
+    first, second = json.loads(worked("recommend", warm, page, "-k", 2, "--json"))["phrases"]
+    (tmp_path / "bids.csv").write_text(f"page,phrase\n{page},{first['phrase']}\n")
+    cold = worked("explain", warm, page, second["phrase"])
+    assert "Words that pushed it there" in cold
+    assert "Revealed" not in cold
+    warmed = json.loads(worked("explain", warm, page, second["phrase"], "--revealed", tmp_path / "bids.csv", "--json"))
+    told = json.loads(worked("recommend", warm, page, "-k", 9, "--revealed", tmp_path / "bids.csv", "--json"))
+    scores = {p["phrase"]: p["score"] for p in told["phrases"]}
+    assert warmed["score"] == pytest.approx(scores[second["phrase"]], rel=1e-4)
+    assert "MLRF does not look at revealed labels" in refused(
+        "explain", model, page, second["phrase"], "--revealed", tmp_path / "bids.csv"
+    )
+    assert "give it as --revealed" in refused("explain", warm, page, "taxi", "--revealed-columns", "page=url")

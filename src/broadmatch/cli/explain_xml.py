@@ -1,0 +1,62 @@
+"""An explanation of FastXML, PfastreXML or SwiftXML as something to print."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from broadmatch.labels import XMLExplanation
+    from broadmatch.labels.xml_explain import Rerank, Turn
+
+_WORDS, _LEAVES, _TURNS, _PUSHES = 12, 3, 4, 3
+
+
+def shown_xml(why: "XMLExplanation", of_pages: bool = True) -> list[Any]:
+    """What pushed the point to the leaves that vote for the label, those leaves, and what the re-ranker says."""
+    from rich.table import Table
+    from rich.text import Text
+
+    n_trees, agreeing = len(why.leaves), sum(leaf.value > 0 for leaf in why.leaves)
+    head = Text.assemble(
+        (why.label, "bold"),
+        f": score {why.score:.3f}; {agreeing} of the {n_trees} trees vote for it, {why.p_trees:.3f} on average.",
+    )
+    word = "Words" if of_pages else "Features"
+    parts: list[Any] = [head]
+    if why.rerank is not None:
+        parts.append(Text(_reranked(why.rerank, of_pages)))
+    parts.append(Text(f"{word} that pushed it there: {_listed(why.words())}"))
+    if why.revealed():
+        parts.append(Text(f"Revealed labels that pushed it there: {_listed(why.revealed())}"))
+    leaves = Table(box=None, pad_edge=False, title="Leaves that say most for it", title_justify="left")
+    leaves.add_column("tree", justify="right")
+    leaves.add_column("vote", justify="right")
+    leaves.add_column("the way there, the last turns")
+    for leaf in sorted(why.leaves, key=lambda one: -one.value)[:_LEAVES]:
+        leaves.add_row(str(leaf.tree), f"{leaf.value:.2f}", Text(_way(leaf.path)))
+    return [*parts, Text(), leaves]
+
+
+def _reranked(rerank: "Rerank", of_pages: bool) -> str:
+    what = "words" if of_pages else "features"
+    revealed = f", {rerank.distance_revealed:.2f} by revealed labels" if rerank.distance_revealed else ""
+    return (
+        f"The re-ranker: its distance to the mean of the label's training points is {rerank.distance_words:.2f} by "
+        f"{what}{revealed}; the trees' part is multiplied with {rerank.factor:.3f}."
+    )
+
+
+def _listed(pushes: list[tuple[str, float]]) -> str:
+    """The strongest first, those that pushed the other way last."""
+    some = pushes[:_WORDS]
+    return ", ".join(f"{name} ({amount:+.2f})" for name, amount in some if round(amount, 2)) or "none"
+
+
+def _way(path: "list[Turn]") -> str:
+    told = [_turn(turn) for turn in path[-_TURNS:]]
+    return " → ".join([*(["…"] if len(path) > _TURNS else []), *told]) or "the root"
+
+
+def _turn(turn: "Turn") -> str:
+    strongest = sorted(turn.words + turn.revealed, key=lambda push: -abs(push.amount))[:_PUSHES]
+    names = ", ".join(push.name for push in strongest if (push.amount > 0) == turn.went_left)
+    side = "left" if turn.went_left else "right"
+    return f"{side} for {names}" if names else side
