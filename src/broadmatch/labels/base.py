@@ -14,7 +14,9 @@ from broadmatch import artifacts
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, NotFitted
 from broadmatch.evaluate import precision_at
+from broadmatch.kernels.label_calibration import calibrate_rows
 from broadmatch.kernels.revealed import leave_out
+from broadmatch.labels.calibration import Calibration, fit_calibration
 from broadmatch.params import Parameters, Whole
 
 log = logging.getLogger("broadmatch")
@@ -38,6 +40,7 @@ class LabelModel(Parameters, BaseEstimator):
     n_features_in_: int
     n_points_: int
     label_counts_: NDArray[np.float64]
+    calibration_: Calibration | None = None
 
     def fit(
         self,
@@ -80,7 +83,7 @@ class LabelModel(Parameters, BaseEstimator):
         named_points = _names(names["points"], features.n_rows, "points")
         self._fit(features, labels, checkpoint, **more)
         # Last, so that a fit that was interrupted does not pass for one that ended.
-        self.n_points_ = features.n_rows
+        self.n_points_, self.calibration_ = features.n_rows, None
         self.label_counts_ = np.bincount(labels.indices, labels.data, labels.n_cols).astype(np.float64)
         self.n_features_in_ = features.n_cols
         self.feature_names_, self.point_names_ = named_features, named_points
@@ -93,18 +96,10 @@ class LabelModel(Parameters, BaseEstimator):
         `revealed` (points × labels, or a list of lists of names) are labels that the points are known to have. They
         are never recommended again, and models for warm starts (`SwiftXML`) learn from them.
         """
-        self._check_fitted()
-        Whole(1).check("k", k)
-        features = as_features(X, n_features=self.n_features_in_)
-        n_labels = len(self.label_names_)
-        if revealed is None:
-            labels, scores, found = self._best(features, min(k, n_labels), None)
-        else:
-            known = self._revealed(revealed, features.n_rows)
-            most = int(np.diff(known.indptr).max(initial=0))
-            labels, scores, found = self._best(features, min(k + most, n_labels), known)
-            leave_out(labels, scores, found, known.indptr, known.indices, min(k, n_labels))
-        return _rows_to_csr(labels, scores, found, n_labels)
+        labels, scores, found = self._ranking(X, k, revealed)
+        if self.calibration_ is not None:
+            calibrate_rows(scores, found, *self.calibration_)
+        return _rows_to_csr(labels, scores, found, len(self.label_names_))
 
     def predict_one(self, x: Any, k: int = 5, *, revealed: Any = None) -> Row:
         """The `k` best labels of one row, best first, and their scores: the low-latency path.
@@ -117,11 +112,40 @@ class LabelModel(Parameters, BaseEstimator):
             Whole(1).check("k", k)
         row, n_labels = self._row(x), len(self.label_names_)
         if revealed is None:
-            return self._best_of_row(row, min(k, n_labels), NOTHING)
-        known = self._revealed_row(revealed)
-        labels, scores = self._best_of_row(row, min(k + len(known[0]), n_labels), known)
-        kept = ~np.isin(labels, known[0])
-        return labels[kept][:k], scores[kept][:k]
+            labels, scores = self._best_of_row(row, min(k, n_labels), NOTHING)
+        else:
+            known = self._revealed_row(revealed)
+            labels, scores = self._best_of_row(row, min(k + len(known[0]), n_labels), known)
+            kept = ~np.isin(labels, known[0])
+            labels, scores = labels[kept][:k], scores[kept][:k]
+        if self.calibration_ is not None:
+            calibrate_rows(scores.reshape(1, -1), np.array([len(scores)]), *self.calibration_)
+        return labels, scores
+
+    def calibrate(self, X: Any, Y: Any, *, revealed: Any = None, k: int = 20) -> Self:
+        """Learn from points that were not trained on what scores are worth; predictions are probabilities from then on.
+
+        A rising map from score to the probability that the label is right is fitted to the `k` best labels of each
+        point, those that Y has being right. Rankings stay as they are. `revealed` is as in `predict_topk`: calibrate as
+        the model will be asked. A new `fit` drops the calibration.
+        """
+        truth, names = as_labels(Y)
+        labels, scores, found = self._ranking(X, k, revealed)
+        truth = truth if names is None else self._renumbered(truth, names)
+        n_labels = len(self.label_names_)
+        if truth.shape != (len(found), n_labels):
+            raise BadInput(
+                f"Y has {truth.n_rows:,} rows and {truth.n_cols:,} labels, but there are {len(found):,} points in X "
+                f"and the model knows {n_labels:,} labels; give the same points, and the names of their labels."
+            )
+        if not truth.nnz or not found.any():
+            what = "the points have no label that the model knows" if found.any() else "the model ranks no label"
+            raise BadInput(f"There is nothing to calibrate on: {what}.")
+        ranked = np.arange(labels.shape[1]) < found[:, None]
+        places = np.repeat(np.arange(len(found)), np.diff(truth.indptr)) * n_labels + truth.indices
+        right = np.isin((np.arange(len(found))[:, None] * n_labels + labels)[ranked], places)
+        self.calibration_ = fit_calibration(scores[ranked], right)
+        return self
 
     def score(self, X: Any, Y: Any) -> float:
         """Precision at 1, for scikit-learn's searches."""
@@ -152,9 +176,27 @@ class LabelModel(Parameters, BaseEstimator):
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
         raise NotImplementedError
 
+    def _ranking(
+        self, X: Any, k: int, revealed: Any
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        """As `_best`, of anything that is a matrix, and without the revealed labels."""
+        self._check_fitted()
+        Whole(1).check("k", k)
+        features = as_features(X, n_features=self.n_features_in_)
+        n_labels = len(self.label_names_)
+        if revealed is None:
+            return self._best(features, min(k, n_labels), None)
+        known = self._revealed(revealed, features.n_rows)
+        most = int(np.diff(known.indptr).max(initial=0))
+        labels, scores, found = self._best(features, min(k + most, n_labels), known)
+        leave_out(labels, scores, found, known.indptr, known.indices, min(k, n_labels))
+        return labels, scores, found
+
     def _common_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and facts that every label model keeps: names and counts."""
+        """Arrays and facts that every label model keeps: names, counts, the calibration if there is one."""
         arrays: dict[str, NDArray[Any]] = {"label_counts": self.label_counts_}
+        if self.calibration_ is not None:
+            arrays |= {f"calibration_{name}": array for name, array in self.calibration_._asdict().items()}
         named = {"labels": self.label_names_, "features": self.feature_names_, "points": self.point_names_}
         for key, names in named.items():
             if names is not None:
@@ -166,6 +208,8 @@ class LabelModel(Parameters, BaseEstimator):
         a = state.arrays
         self.n_features_in_, self.n_points_ = state.facts["n_features"], state.facts["n_points"]
         self.label_counts_ = a["label_counts"]
+        if "calibration_scores" in a:
+            self.calibration_ = Calibration(*(np.array(a[f"calibration_{name}"]) for name in Calibration._fields))
         self.feature_names_ = Names(a["features_text"], a["features_offsets"]) if "features_text" in a else None
         self.point_names_ = Names(a["points_text"], a["points_offsets"]) if "points_text" in a else None
         self.label_names_ = Names(a["labels_text"], a["labels_offsets"])
