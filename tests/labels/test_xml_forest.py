@@ -7,6 +7,7 @@ from broadmatch.data import CSR
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML, xml_forest
 from tests.contract import bits, points
 from tests.reference import xml_tree as reference
+from tests.reference.xml_predict import seen_by_trees
 
 MODELS = pytest.mark.parametrize("cls", [FastXML, PfastreXML, SwiftXML], ids=lambda c: c.__name__)
 ALL_AT_ONCE = 10**9
@@ -81,12 +82,12 @@ def test_every_labelled_point_is_in_one_leaf_of_each_tree(monkeypatch):
 def test_leaves_hold_the_mean_of_the_points_that_reach_them():
     X, Y = points()
     rows = CSR.from_scipy(X)
-    unit = X.toarray() / np.maximum(np.linalg.norm(X.toarray(), axis=1, keepdims=True), 1e-9)
+    seen = np.array([seen_by_trees(row) for row in X.toarray().astype(np.float64)], np.float32)
     labelled = np.flatnonzero(np.diff(Y.indptr))
     (tree,) = trees(FastXML(n_trees=1, max_leaf=8).fit(rows, Y))
     reached = {}
     for i in labelled:
-        leaf, closest = reference.walk(tree, unit[i].astype(np.float32))
+        leaf, closest = reference.walk(tree, seen[i])
         assert closest > 1e-6
         reached.setdefault(id(leaf), (leaf, []))[1].append(i)
     assert len(reached) == len(reference.leaves(tree)) > 10

@@ -22,6 +22,11 @@ class Tail(NamedTuple):
     z_weight: float
 
 
+def seen_by_trees(row: Table) -> Table:
+    """What hyperplanes are learned on and asked with: rows of length 1."""
+    return unit(row)
+
+
 def log_tail(x: Table, z: Table, label: int, tail: Tail) -> float:
     """log P_tail = −log(1 + exp(γ/2 · (‖x − μ_l‖² + λ_z·‖z − ν_l‖²))); what a point does not have is not compared."""
     distance = 0.0
@@ -34,11 +39,12 @@ def log_tail(x: Table, z: Table, label: int, tail: Tail) -> float:
 
 def scores(x: Table, z: Table, trees: list[Node | Leaf], tail: Tail | None) -> tuple[dict[int, float], float]:
     """exp(α·log P_trees + (1 − α)·log P_tail) of the labels in the leaves, and the walks' distance from a turn."""
+    row = np.concatenate([seen_by_trees(x), seen_by_trees(z)])
     x = unit(x)
     total: dict[int, float] = {}
     closest = math.inf
     for tree in trees:
-        leaf, distance = walk(tree, np.concatenate([x, z]))
+        leaf, distance = walk(tree, row)
         closest = min(closest, distance)
         for label, value in leaf.values.items():
             total[label] = total.get(label, 0.0) + value / len(trees)
