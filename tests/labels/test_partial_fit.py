@@ -12,6 +12,7 @@ from broadmatch.features import item_sets
 from broadmatch.kernels.xml_predict import reach_leaf
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 from tests.contract import N_FEATURES, N_LABELS, bits, memory_mapped, points
+from tests.reference.xml_predict import seen_by_trees
 
 HALF = 150
 MODELS = [FastXML, PfastreXML, SwiftXML]
@@ -34,9 +35,10 @@ def unit(X):
 
 def dense_rows(model, X, Y):
     """Points as the trees see them."""
-    if not isinstance(model, SwiftXML):
-        return unit(X).astype(np.float32)
-    return np.hstack([unit(X), item_sets(Y, model.label_features_).to_scipy().toarray()]).astype(np.float32)
+    blocks = [X.toarray()]
+    if isinstance(model, SwiftXML):
+        blocks.append(item_sets(Y, model.label_features_).to_scipy().toarray())
+    return np.hstack([[seen_by_trees(row) for row in block.astype(np.float64)] for block in blocks]).astype(np.float32)
 
 
 def leaf_means(model, X, Y):

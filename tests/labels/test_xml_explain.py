@@ -10,6 +10,7 @@ from broadmatch.errors import BadInput, NotFitted
 from broadmatch.features import item_sets
 from broadmatch.labels import FastXML, PfastreXML, Recommender, SwiftXML, XMLExplanation
 from tests.contract import N_FEATURES, N_LABELS, NEVER, points
+from tests.reference.xml_predict import seen_by_trees
 
 PHRASES = [f"phrase {j}" for j in range(N_LABELS)]
 WORDS = [f"word {j}" for j in range(N_FEATURES)]
@@ -85,11 +86,12 @@ def test_distances_are_those_to_the_mean_points(swift):
 @pytest.mark.parametrize("revealed", [[], [0, 3]])
 def test_the_turns_lead_to_the_leaves(model, revealed):
     X, _ = points()
-    x = X.toarray()[123] / np.linalg.norm(X.toarray()[123])
+    x = seen_by_trees(X.toarray()[123].astype(np.float64))
     known = np.zeros((1, N_LABELS), np.float32)
     known[0, revealed] = 1
     swift = isinstance(model, SwiftXML)
-    row = np.concatenate([x, item_sets(known, model.label_features_).to_scipy().toarray()[0]]) if swift else x
+    z = seen_by_trees(item_sets(known, model.label_features_).to_scipy().toarray()[0]) if swift else []
+    row = np.concatenate([x, z])
     forest = model.forest_
     told = model.explain(X[123], 0, revealed=revealed)
     assert [leaf.tree for leaf in told.leaves] == list(range(6))
