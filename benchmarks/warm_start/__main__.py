@@ -32,7 +32,7 @@ RECOMMENDERS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "debian": {
         "WRMF": {"factors": 256, "regularization": 10.0, "alpha": 40.0},
-        "BPR": {"factors": 256, "regularization": 0.01, "learning_rate": 0.1, "iterations": 300},
+        "BPR": {"factors": 64, "regularization": 0.001, "learning_rate": 0.1, "iterations": 300},
     },
     "citeulike": {
         "WRMF": {"factors": 256, "regularization": 10.0, "alpha": 40.0},
