@@ -78,15 +78,6 @@ def test_the_weight_has_the_best_psp_of_those_tried(cls, monkeypatch):
 
 
 @both
-def test_points_that_are_held_out_do_not_describe_labels_while_the_weight_is_chosen(cls, monkeypatch):
-    asked = []
-    plain = fusion.described_labels
-    monkeypatch.setattr(fusion, "described_labels", lambda X, *more: asked.append(X.n_rows) or plain(X, *more))
-    cls(**SMALL, validation=0.25).fit(*groups(200))
-    assert asked == [150, 200]
-
-
-@both
 def test_a_batch_equals_one_row_at_a_time_also_with_revealed_labels(cls):
     X, Y = groups(telling=0.5)
     model = cls(**SMALL).fit(X, Y)

@@ -17,6 +17,21 @@ def unit_scale(values: F32) -> float:
 
 
 @kernel
+def damped(value: float) -> float:
+    """sign(v)·√|v|: a word that is there ten times more does not count ten times more."""
+    return math.sqrt(value) if value >= 0 else -math.sqrt(-value)
+
+
+@kernel
+def damped_scale(values: F32) -> float:
+    """1 / ‖damped row‖, or 0 for a row of nothing: the squares of roots are the sizes themselves."""
+    total = 0.0
+    for value in values:
+        total += abs(np.float64(value))
+    return 1.0 / math.sqrt(total) if total > 0 else 0.0
+
+
+@kernel
 def unit_rows(ptr: I64, values: F32) -> F32:
     """The values of all rows, each row scaled to length 1."""
     scaled = np.empty_like(values)
@@ -24,6 +39,17 @@ def unit_rows(ptr: I64, values: F32) -> F32:
         scale = unit_scale(values[ptr[i] : ptr[i + 1]])
         for e in range(ptr[i], ptr[i + 1]):
             scaled[e] = values[e] * scale
+    return scaled
+
+
+@kernel
+def damped_rows(ptr: I64, values: F32) -> F32:
+    """The values of all rows damped, each row scaled to length 1: what trees see."""
+    scaled = np.empty_like(values)
+    for i in range(len(ptr) - 1):
+        scale = damped_scale(values[ptr[i] : ptr[i + 1]])
+        for e in range(ptr[i], ptr[i + 1]):
+            scaled[e] = damped(values[e]) * scale
     return scaled
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.forest import better, sift_down
-from broadmatch.kernels.xml_points import unit_scale
+from broadmatch.kernels.xml_points import damped, damped_scale, unit_scale
 
 
 class Forest(NamedTuple):
@@ -113,13 +113,12 @@ def predict_row(
     """
     lengths = np.zeros(2)
     width = len(dense) - tail.z_width
-    scale = unit_scale(x_value)
+    scale = damped_scale(x_value)
     for e in range(len(x_index)):
-        dense[x_index[e]] = x_value[e] * scale
-        lengths[0] = 1.0
+        dense[x_index[e]] = damped(x_value[e]) * scale
+    scale = damped_scale(z_value)
     for e in range(len(z_index)):
-        dense[width + z_index[e]] = z_value[e]
-        lengths[1] = tail.z_weight
+        dense[width + z_index[e]] = damped(z_value[e]) * scale
     n_touched = 0
     for tree in range(len(forest.roots)):
         leaf = reach_leaf(dense, forest.roots[tree], forest.child, forest.bias, forest.weight_ptr,
@@ -130,6 +129,14 @@ def predict_row(
                 touched[n_touched] = label
                 n_touched += 1
             sums[label] += forest.leaf_value[e]
+    # The re-ranker's distances are between plain unit rows.
+    scale = unit_scale(x_value)
+    for e in range(len(x_index)):
+        dense[x_index[e]] = x_value[e] * scale
+        lengths[0] = 1.0
+    for e in range(len(z_index)):
+        dense[width + z_index[e]] = z_value[e]
+        lengths[1] = tail.z_weight
     n = 0
     for t in range(n_touched):
         label = touched[t]

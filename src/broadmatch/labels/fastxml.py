@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from broadmatch import artifacts
 from broadmatch.data import CSR
-from broadmatch.kernels.xml_points import inverse_ideal_dcg, unit_rows
+from broadmatch.kernels.xml_points import damped_rows, inverse_ideal_dcg
 from broadmatch.kernels.xml_predict import Forest, Tail, predict_row, predict_rows
 from broadmatch.kernels.xml_split import Costs, Points
 from broadmatch.labels.base import NOTHING, LabelModel, Row
@@ -66,7 +66,7 @@ class FastXML(LabelModel):
         *,
         n_trees: int = 50,
         max_leaf: int = 10,
-        c_features: float = 3.0,
+        c_features: float = 6.0,
         c_ranking: float = 1.0,
         leaf_labels: int = 100,
         seed: int = 0,
@@ -190,7 +190,7 @@ def make_points(X: CSR, Y: CSR, gains: NDArray[np.float32], Z: CSR | None = None
     """The arrays that trees grow from: unit rows of X, item sets Z if any, and the gain of each entry of Y."""
     empty = CSR(np.zeros(X.n_rows + 1, np.int64), NOTHING[0], NOTHING[1], 0)
     z = empty if Z is None else Z
-    return Points(X.indptr, X.indices, unit_rows(X.indptr, X.data), X.n_cols, *z, Y.indptr, Y.indices, gains,
+    return Points(X.indptr, X.indices, damped_rows(X.indptr, X.data), X.n_cols, *z, Y.indptr, Y.indices, gains,
                   gains if mass is None else mass, Y.n_cols, inverse_ideal_dcg(Y.indptr, gains))  # fmt: skip
 
 

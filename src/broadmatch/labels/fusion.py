@@ -67,7 +67,7 @@ class Fusion(LabelModel):
         *,
         n_trees: int = 50,
         max_leaf: int = 10,
-        c_features: float = 3.0,
+        c_features: float = 6.0,
         c_ranking: float = 1.0,
         leaf_labels: int = 100,
         propensity: str = "default",
@@ -135,12 +135,13 @@ class Fusion(LabelModel):
     def _fit(
         self, X: CSR, Y: CSR, checkpoint: Checkpoint, *, label_features: Any = None, propensities: Any = None
     ) -> None:
-        self.weight_ = self._chosen(X, Y, label_features, propensities, checkpoint)
-        self.label_features_ = described_labels(X, Y, label_features, self.n_jobs)
+        p = np.asarray(propensities) if propensities is not None else self._propensities(Y)
+        self.label_features_ = described_labels(label_features, p)
+        self.weight_ = self._chosen(X, Y, p, propensities, checkpoint)
         points = Points(X, self._item_sets(reveal(Y, self.reveal, seed=self.seed)[0]), Y)
         self.parts_ = self._parts(points, self.weight_, propensities, checkpoint, "all")
 
-    def _chosen(self, X: CSR, Y: CSR, label_features: Any, propensities: Any, checkpoint: Checkpoint) -> float:
+    def _chosen(self, X: CSR, Y: CSR, p: NDArray[np.float64], propensities: Any, checkpoint: Checkpoint) -> float:
         """The weight with the best PSP@5 on the hidden labels of the points held out."""
         labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
         drawn = np.random.default_rng(self.seed).permutation(labelled)
@@ -151,11 +152,7 @@ class Fusion(LabelModel):
         if not truth.nnz or not known.nnz:
             log.info("There are too few labels to choose a weight on; it is %g.", self._undecided)
             return self._undecided
-        # Described by the points that are learned from alone: the features of a label that only a held-out point has
-        # would be those of the point itself, and item sets would look better than they are.
-        self.label_features_ = described_labels(X.take(kept), Y.take(kept), label_features, self.n_jobs)
         points = Points(X, self._item_sets(shown), Y)
-        p = np.asarray(propensities) if propensities is not None else self._propensities(Y)
         k = min(_METRIC_K + int(np.diff(known.indptr).max()), Y.n_cols)
         best, best_score = self._undecided, -1.0
         for weight, (labels, scores, found) in self._tried(

@@ -56,7 +56,7 @@ class PfastreXML(FastXML):
         *,
         n_trees: int = 50,
         max_leaf: int = 10,
-        c_features: float = 3.0,
+        c_features: float = 6.0,
         c_ranking: float = 1.0,
         leaf_labels: int = 100,
         propensity: str = "default",
@@ -117,16 +117,14 @@ class PfastreXML(FastXML):
         points = make_points(X, Y, gains(Y, p))
         self.forest_ = self._grow(lambda _: points, Y, checkpoint, (*X[:3], *Y[:3], p))
         self.propensities_ = p
-        means = mean_points(X._replace(data=points.x_value), Y, self.n_jobs)
+        means = mean_points(X, Y, self.n_jobs)
         norms = np.column_stack([means.squares, np.zeros(Y.n_cols)])
         self.tail_ = self._make_tail(*means.rows[:3], norms)
 
     def _updated(self, batch: Batch) -> dict[str, Any]:
         p = self._more_propensities(batch)
         points = make_points(batch.X, batch.Y, gains(batch.Y, p))
-        means = self._merged(
-            batch, self.tail_, mean_points(batch.X._replace(data=points.x_value), batch.Y, self.n_jobs)
-        )
+        means = self._merged(batch, self.tail_, mean_points(batch.X, batch.Y, self.n_jobs))
         norms = np.column_stack([means.squares, np.zeros(batch.Y.n_cols)])
         forest = self._updated_forest(batch, lambda _: points)
         return {"forest_": forest, "propensities_": p, "tail_": self._make_tail(*means.rows[:3], norms)}

@@ -5,21 +5,22 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broadmatch import artifacts
 from broadmatch.data import CSR, as_features
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import reveal
-from broadmatch.features import item_sets, training_label_features
+from broadmatch.features import beside, item_sets
 from broadmatch.kernels.item_sets import item_set
-from broadmatch.kernels.xml_points import unit_rows
+from broadmatch.kernels.xml_points import damped_rows
 from broadmatch.kernels.xml_predict import Tail
 from broadmatch.kernels.xml_split import Points
 from broadmatch.labels.base import NOTHING, Row
 from broadmatch.labels.fastxml import make_points
 from broadmatch.labels.pfastrexml import PfastreXML, gains
 from broadmatch.labels.xml_tail import Means, mean_other_labels, mean_points
-from broadmatch.labels.xml_update import Batch, features_of_new_labels, stacked
+from broadmatch.labels.xml_update import Batch, stacked
 from broadmatch.params import Number, Rule
 
 
@@ -55,15 +56,14 @@ class SwiftXML(PfastreXML):
     _kind: ClassVar[str] = "swiftxml"
 
     label_features_: CSR
-    own_label_features_: bool
 
     def __init__(
         self,
         *,
         n_trees: int = 50,
         max_leaf: int = 10,
-        c_features: float = 3.0,
-        c_item_sets: float = 3.0,
+        c_features: float = 6.0,
+        c_item_sets: float = 1.5,
         c_ranking: float = 1.0,
         leaf_labels: int = 100,
         propensity: str = "default",
@@ -105,8 +105,8 @@ class SwiftXML(PfastreXML):
         """Learn from features X (points × features) and labels Y (points × labels, or a list of lists of names).
 
         `label_features` (labels × item features; a label may have none) describe the labels, see
-        `broadmatch.features`; without them, they are made from X and Y (`training_label_features`). For the rest see
-        `PfastreXML.fit`.
+        `broadmatch.features`. Each label is a feature of its own besides, and without `label_features` only that. For
+        the rest see `PfastreXML.fit`.
         """
         names = {"labels": label_names, "features": feature_names, "points": point_names}
         return self._learn(X, Y, names, checkpoint, propensities=propensities, label_features=label_features)
@@ -127,7 +127,7 @@ class SwiftXML(PfastreXML):
         state = super().to_state()
         z = self.label_features_
         arrays = dict(state.arrays) | {"z_indptr": z.indptr, "z_indices": z.indices, "z_data": z.data}
-        facts = {"n_item_features": z.n_cols, "own_label_features": self.own_label_features_}
+        facts = {"n_item_features": z.n_cols}
         return artifacts.State(state.kind, state.params, arrays, dict(state.facts) | facts)
 
     @classmethod
@@ -137,7 +137,6 @@ class SwiftXML(PfastreXML):
         a = state.arrays
         model.label_features_ = CSR(a["z_indptr"], a["z_indices"], a["z_data"], state.facts["n_item_features"])
         model.tail_ = model.tail_._replace(z_width=model.label_features_.n_cols)
-        model.own_label_features_ = state.facts["own_label_features"]
         return model
 
     def _fit(
@@ -150,14 +149,14 @@ class SwiftXML(PfastreXML):
         label_features: Any = None,
     ) -> None:
         p = self._propensities(Y, propensities)
-        features = described_labels(X, Y, label_features, self.n_jobs)
+        features = described_labels(label_features, p)
         gained = gains(Y, p)
         common = make_points(X, Y, gained)
 
         points_of = self._shown(common, Y, features, self.seed)
         self.forest_ = self._grow(points_of, Y, checkpoint, (*X[:3], *Y[:3], p, *features[:3]))
-        self.propensities_, self.label_features_, self.own_label_features_ = p, features, label_features is None
-        means = mean_points(X._replace(data=common.x_value), Y, self.n_jobs)
+        self.propensities_, self.label_features_ = p, features
+        means = mean_points(X, Y, self.n_jobs)
         others = mean_other_labels(Y, features, self.n_jobs)
         self.tail_ = self._make_tail(*_side_by_side(means, others, float(self.item_set_weight)))
         self.tail_ = self.tail_._replace(z_width=features.n_cols)
@@ -168,41 +167,23 @@ class SwiftXML(PfastreXML):
         def points_of(tree: int) -> Points:
             shown, _ = reveal(Y, float(self.reveal), seed=seed * 1_000_003 + tree)
             z = item_sets(shown, features, n_jobs=1)
-            return common._replace(z_ptr=z.indptr, z_index=z.indices, z_value=z.data, z_width=z.n_cols)
+            seen = damped_rows(z.indptr, z.data)
+            return common._replace(z_ptr=z.indptr, z_index=z.indices, z_value=seen, z_width=z.n_cols)
 
         return points_of
 
     def _updated(self, batch: Batch, *, label_features: Any = None) -> dict[str, Any]:
         p = self._more_propensities(batch)
-        features = self._more_label_features(batch, label_features)
+        features = described_new_labels(self.label_features_, label_features, p)
         common = make_points(batch.X, batch.Y, gains(batch.Y, p))
         points_of = self._shown(common, batch.Y, features, self.seed + self.n_points_)
         weight = float(self.item_set_weight)
-        means = self._merged(
-            batch, self.tail_, mean_points(batch.X._replace(data=common.x_value), batch.Y, self.n_jobs)
-        )
+        means = self._merged(batch, self.tail_, mean_points(batch.X, batch.Y, self.n_jobs))
         others = mean_other_labels(batch.Y, features, self.n_jobs)
         others = self._merged(batch, self.tail_, others, weight, item_sets=True)
         tail = self._make_tail(*_side_by_side(means, others, weight))._replace(z_width=features.n_cols)
         forest = self._updated_forest(batch, points_of)
         return {"forest_": forest, "propensities_": p, "label_features_": features, "tail_": tail}
-
-    def _more_label_features(self, batch: Batch, given: Any) -> CSR:
-        """The label features there are, and those of new labels."""
-        known, n_new = self.label_features_, batch.Y.n_cols - self.label_features_.n_rows
-        if given is not None:
-            new = as_features(given, n_features=known.n_cols)
-            if new.n_rows != n_new:
-                raise BadInput(
-                    f"label_features has {new.n_rows:,} rows, but {n_new:,} labels are new; "
-                    "give one row for each new label, an empty one where there are no features."
-                )
-            new = new._replace(data=unit_rows(new.indptr, new.data))
-        elif self.own_label_features_ and n_new:
-            new = features_of_new_labels(batch, known.n_rows, known.n_cols, self.n_jobs)
-        else:
-            new = CSR(np.zeros(n_new + 1, np.int64), *NOTHING, known.n_cols)
-        return stacked(known, new) if n_new else known
 
     def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
         return super()._make_tail(ptr, feature, value, norms)._replace(z_weight=float(self.item_set_weight))
@@ -219,19 +200,52 @@ class SwiftXML(PfastreXML):
         return item_set(revealed[0], revealed[1], z.indptr, z.indices, z.data)
 
 
-def described_labels(X: CSR, Y: CSR, given: Any, n_jobs: int | None) -> CSR:
-    """The label features that were given, checked and of unit length; without any, those that X and Y make."""
-    if given is None:
-        return training_label_features(X, Y, n_jobs=n_jobs)
-    features = as_features(given)
-    if features.n_rows != Y.n_cols:
-        raise BadInput(
-            f"label_features has {features.n_rows:,} rows, but there are {Y.n_cols:,} labels; "
-            "give one row for each label, an empty one where there are no features."
-        )
-    if not features.nnz:
-        raise BadInput("label_features has no feature at all; leave it out to make features from X and Y.")
-    return features._replace(data=unit_rows(features.indptr, features.data))
+def described_labels(given: Any, propensities: NDArray[np.float64]) -> CSR:
+    """What item sets are added up from: the features that were given, if any, beside a feature of each label's own.
+
+    Both count the same, and a rare label counts more: 1/p_l. Features made from the training points (their words, the
+    labels they come with) are not used by themselves: they hold the very point that is to be learned from.
+    """
+    n_labels = len(propensities)
+    rows = _identity(n_labels)
+    if given is not None:
+        features = as_features(given)
+        if features.n_rows != n_labels:
+            raise BadInput(
+                f"label_features has {features.n_rows:,} rows, but there are {n_labels:,} labels; "
+                "give one row for each label, an empty one where there are no features."
+            )
+        rows = beside(features, rows)
+    return _by_rarity(rows, propensities)
+
+
+def described_new_labels(known: CSR, given: Any, propensities: NDArray[np.float64]) -> CSR:
+    """The label features there are, and behind them those of new labels; `propensities` are those of all."""
+    n_known, n_new = known.n_rows, len(propensities) - known.n_rows
+    n_given = known.n_cols - n_known
+    rows = _identity(n_new)
+    if given is not None:
+        features = as_features(given, n_features=n_given)
+        if features.n_rows != n_new:
+            raise BadInput(
+                f"label_features has {features.n_rows:,} rows, but {n_new:,} labels are new; "
+                "give one row for each new label, an empty one where there are no features."
+            )
+        rows = beside(features, rows)
+    own = rows.indices >= rows.n_cols - n_new
+    shift = known.n_cols - (rows.n_cols - n_new)
+    wider = rows._replace(indices=rows.indices + np.int32(shift) * own.astype(np.int32), n_cols=known.n_cols + n_new)
+    new = _by_rarity(wider, propensities[n_known:])
+    return stacked(known._replace(n_cols=known.n_cols + n_new), new)
+
+
+def _identity(n_labels: int) -> CSR:
+    numbers = np.arange(n_labels + 1)
+    return CSR(numbers.astype(np.int64), numbers[:-1].astype(np.int32), np.ones(n_labels, np.float32), n_labels)
+
+
+def _by_rarity(rows: CSR, propensities: NDArray[np.float64]) -> CSR:
+    return rows._replace(data=(rows.data / np.repeat(propensities, np.diff(rows.indptr))).astype(np.float32))
 
 
 def _side_by_side(means: Means, others: Means, weight: float) -> tuple[Any, Any, Any, Any]:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
-from broadmatch.kernels.xml_points import unit_scale
+from broadmatch.kernels.xml_points import damped_rows, unit_scale
 from broadmatch.kernels.xml_predict import Forest, Tail, reach_leaf, tail_score
 
 if TYPE_CHECKING:
@@ -131,11 +131,10 @@ class XMLExplanation:
 def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_features: CSR | None) -> XMLExplanation:
     """Trace one point; see `FastXML.explain`."""
     forest, tail = model.forest_, model._tail()
-    dense = np.zeros(model.n_features_in_ + tail.z_width, np.float32)
-    dense[x[0]] = x[1] * np.float32(unit_scale(x[1]))
-    z = model._item_set(revealed)
-    dense[model.n_features_in_ + z[0]] = z[1]
-    parts = _item_set_parts(revealed, label_features)
+    width, z = model.n_features_in_, model._item_set(revealed)
+    dense = np.zeros(width + tail.z_width, np.float32)
+    dense[x[0]], dense[width + z[0]] = (damped_rows(np.array([0, len(row[0])]), row[1]) for row in (x, z))
+    parts = _item_set_parts(revealed, label_features, dense[width:])
     reached = [
         int(reach_leaf(dense, root, forest.child, forest.bias, forest.weight_ptr, forest.weight_feature,
                        forest.weight_value))
@@ -154,6 +153,7 @@ def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_featu
         for tree, (leaf, value) in enumerate(zip(reached, values, strict=True))
     ]
     p_trees = total / len(values)
+    dense[x[0]], dense[width + z[0]] = x[1] * np.float32(unit_scale(x[1])), z[1]
     rerank = _rerank(tail, dense, bool(len(x[0])), bool(len(z[0])), label) if tail.alpha < 1 else None
     score = p_trees
     if rerank is not None and p_trees > 0:
@@ -169,14 +169,18 @@ def _summed(pushes: Iterable[tuple[Push, Turn, float]]) -> list[tuple[str, float
     return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _item_set_parts(revealed: "Row", label_features: CSR | None) -> sp.csr_matrix | None:
-    """y_j x'_j / ‖Σ_j y_j x'_j‖ for each revealed label j: the rows add up to z."""
+def _item_set_parts(revealed: "Row", label_features: CSR | None, z: NDArray[np.float32]) -> sp.csr_matrix | None:
+    """What of the item set, as trees see it, is due to each revealed label: rows that add up to z.
+
+    A column is shared out in proportion to y_j x'_j, what each label puts in: z_f · y_j x'_jf / Σ_j y_j x'_jf.
+    """
     if label_features is None or not len(revealed[0]):
         return None
     features = label_features.take(revealed[0].astype(np.int64)).to_scipy().astype(np.float64)
     parts = sp.csr_matrix(sp.diags(revealed[1].astype(np.float64)) @ features)
-    length = float(np.linalg.norm(parts.sum(axis=0)))
-    return sp.csr_matrix(parts / length) if length > 0 else parts
+    sums = np.asarray(parts.sum(axis=0)).ravel()
+    ratio = np.divide(z, sums, out=np.zeros(len(sums)), where=sums != 0)
+    return sp.csr_matrix(parts @ sp.diags(ratio))
 
 
 def _path(forest: Forest, tree: int, leaf: int) -> list[tuple[int, bool]]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR
 from broadmatch.kernels.item_sets import item_set_rows
 from broadmatch.kernels.label_features import label_rows
+from broadmatch.kernels.xml_points import unit_rows
 from broadmatch.parallel import blocks, map_threads
 
 _KEEP = 200  # entries of a mean: what is left out hardly changes a distance, and most of the work is saved
@@ -25,7 +26,12 @@ class Means(NamedTuple):
 
 
 def mean_points(X: CSR, Y: CSR, n_jobs: int | None) -> Means:
-    """μ_l = Σ_i y_il x_i / Σ_i y_il."""
+    """μ_l = Σ_i y_il x_i / Σ_i y_il, with x_i of length 1."""
+    return mean_rows(X._replace(data=unit_rows(X.indptr, X.data)), Y, n_jobs)
+
+
+def mean_rows(X: CSR, Y: CSR, n_jobs: int | None) -> Means:
+    """Σ_i y_il x_i / Σ_i y_il, with x_i as it is."""
     by_label = CSR.from_scipy(Y.to_scipy().transpose())
     ones = np.ones(X.n_cols)
 

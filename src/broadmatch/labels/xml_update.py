@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput
-from broadmatch.features import beside, co_label_features, mean_label_features
 from broadmatch.kernels.xml_predict import Forest, Tail
 from broadmatch.kernels.xml_split import Points
 from broadmatch.kernels.xml_update import add_to_leaves, leaves_reached
 from broadmatch.labels.checkpoint import offsets
-from broadmatch.labels.xml_tail import Means, mean_points
+from broadmatch.labels.xml_tail import Means, mean_rows
 from broadmatch.parallel import map_threads
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def merged_means(old: Means, old_weight: NDArray[np.float64], new: Means, new_we
     before = old.rows._replace(indptr=ptr)
     both = CSR.from_scipy(sp.vstack([before.to_scipy(), new.rows.to_scipy()]))
     weights = CSR.from_scipy(sp.vstack([sp.diags(c), sp.diags(new_weight)]))
-    merged = mean_points(both, weights, 1)
+    merged = mean_rows(both, weights, 1)
     total = np.maximum(c + new_weight, np.finfo(np.float64).tiny)
     lost = (c / total) ** 2 * _beyond(before, squares) + (new_weight / total) ** 2 * _beyond(new.rows, new.squares)
     return merged._replace(squares=merged.squares + lost)
@@ -149,14 +148,3 @@ def means_in(tail: Tail, width: int, scale: float, item_sets: bool) -> Means:
 def stacked(above: CSR, below: CSR) -> CSR:
     """The rows of two matrices of the same width."""
     return CSR.from_scipy(sp.vstack([above.to_scipy(), below.to_scipy()]))
-
-
-def features_of_new_labels(batch: Batch, n_known: int, n_item_features: int, n_jobs: int | None) -> CSR:
-    """Describe new labels by their points, as `training_label_features` does, in the columns that there are.
-
-    Those are the features of points and the labels at the time of `fit`: trees know no others.
-    """
-    n_fitted = n_item_features - batch.X.n_cols
-    new = CSR.from_scipy(batch.Y.to_scipy()[:, n_known:])
-    words = mean_label_features(batch.X, new, n_jobs=n_jobs)
-    return beside(words, CSR.from_scipy(co_label_features(batch.Y, n_jobs=n_jobs).to_scipy()[n_known:, :n_fitted]))
