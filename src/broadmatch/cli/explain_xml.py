@@ -17,7 +17,7 @@ def shown_xml(why: "XMLExplanation", of_pages: bool = True) -> list[Any]:
     n_trees, agreeing = len(why.leaves), sum(leaf.value > 0 for leaf in why.leaves)
     head = Text.assemble(
         (why.label, "bold"),
-        f": score {why.score:.3f}; {agreeing} of the {n_trees} trees vote for it, {why.p_trees:.3f} on average.",
+        f": score {why.score:.3g}; {agreeing} of the {n_trees} trees vote for it, {why.p_trees:.3g} on average.",
     )
     word = "Words" if of_pages else "Features"
     parts: list[Any] = [head]
@@ -40,7 +40,7 @@ def _reranked(rerank: "Rerank", of_pages: bool) -> str:
     revealed = f", {rerank.distance_revealed:.2f} by revealed labels" if rerank.distance_revealed else ""
     return (
         f"The re-ranker: its distance to the mean of the label's training points is {rerank.distance_words:.2f} by "
-        f"{what}{revealed}; the trees' part is multiplied with {rerank.factor:.3f}."
+        f"{what}{revealed}; the trees' part is multiplied with {rerank.factor:.3g}."
     )
 
 

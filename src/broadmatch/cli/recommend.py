@@ -224,5 +224,5 @@ def _table(page: str, phrases: list["Phrase"], words: _Words) -> Any:
     table.add_column(words.one)
     table.add_column("score", justify="right")
     for rank, (phrase, score) in enumerate(phrases, 1):
-        table.add_row(str(rank), Text(phrase), f"{score:.3f}")
+        table.add_row(str(rank), Text(phrase), f"{score:.3g}")
     return table
