@@ -69,8 +69,8 @@ def test_leaves_hold_gains_of_labels_over_their_propensities():
 
 def test_the_trees_alone_are_those_of_fastxml_where_every_label_is_sure():
     X, Y = points()
-    sure = PfastreXML(n_trees=3, alpha=1).fit(X, Y, propensities=np.ones(N_LABELS))
-    plain = FastXML(n_trees=3).fit(X, Y)
+    sure = PfastreXML(n_trees=3, alpha=1, c_features=4).fit(X, Y, propensities=np.ones(N_LABELS))
+    plain = FastXML(n_trees=3, c_features=4).fit(X, Y)
     assert forest_bits(sure) == forest_bits(plain)
     assert (sure.predict_topk(X, k=4) != plain.predict_topk(X, k=4)).nnz == 0
 

@@ -59,14 +59,14 @@ def test_it_answers_as_the_reference(weight):
     X, Y = points()
     Z = label_features()
     model = SwiftXML(n_trees=7, max_leaf=4, alpha=0.6, gamma=12, item_set_weight=weight).fit(X, Y, label_features=Z)
-    unit_z = unit_table(Z)
-    nu = reference.mean_other_labels(doubles(Y), unit_z)
+    described = doubles(model.label_features_.to_scipy())
+    nu = reference.mean_other_labels(doubles(Y), described)
     tail = reference.Tail(reference.mean_points(unit_table(X), doubles(Y)), nu, 0.6, 12, weight)
     known, _ = reveal(CSR.from_scipy(Y), 0.5)
-    sets = item_sets.item_sets(doubles(known.to_scipy()), unit_z)
+    sets = item_sets.item_sets(doubles(known.to_scipy()), described)
     grown, compared = trees(model), 0
     for i in range(0, 300, 5):
-        for z, revealed in ((sets[i], known.row(i)[0]), (np.zeros(7), [])):
+        for z, revealed in ((sets[i], known.row(i)[0]), (np.zeros(described.shape[1]), [])):
             expected, closest = reference.scores(doubles(X[i]).ravel(), z, grown, tail)
             if closest > 1e-5:
                 expected = {label: score for label, score in expected.items() if label not in revealed}
