@@ -105,11 +105,12 @@ def test_mean_item_sets_are_merged():
     X, Y = points()
     given = np.random.default_rng(0).random((N_LABELS, 6))
     model, refit = small(SwiftXML, item_set_weight=0.5), small(SwiftXML, item_set_weight=0.5)
-    model.fit(X[:HALF], Y[:HALF], label_features=given).partial_fit(X[HALF:], Y[HALF:])
-    refit.fit(X, Y, label_features=given)
+    more = {"label_features": given, "propensities": np.linspace(0.2, 1, N_LABELS)}  # item sets count rare labels more
+    model.fit(X[:HALF], Y[:HALF], **more).partial_fit(X[HALF:], Y[HALF:])
+    refit.fit(X, Y, **more)
     np.testing.assert_allclose(_dense(model.tail_), _dense(refit.tail_), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(model.tail_.norms, refit.tail_.norms, rtol=1e-5, atol=1e-9)
-    assert model.tail_.z_width == 6
+    assert model.tail_.z_width == 6 + N_LABELS
 
 
 def test_norms_of_means_that_were_cut():
@@ -155,28 +156,26 @@ def test_propensities_of_new_labels_alone_are_new():
 
 
 def test_new_labels_of_swiftxml_are_described():
+    """By what is given, and by a feature of their own; rare labels count more, as in `fit`."""
     (X, Y), (more_X, more_Y) = halves()
-    column = sp.csr_matrix(np.eye(1, HALF, 3).T + np.eye(1, HALF, 4).T)
-    both = sp.hstack([more_Y, column])
-    given = np.random.default_rng(0).random((N_LABELS, 6))
-    told = small(SwiftXML).fit(X, Y, label_features=given)
+    both = sp.hstack([more_Y, sp.csr_matrix(np.eye(1, HALF, 3).T + np.eye(1, HALF, 4).T)])
+    told = small(SwiftXML).fit(X, Y, label_features=np.random.default_rng(0).random((N_LABELS, 6)))
+    before = told.label_features_.to_scipy().toarray()
     told.partial_fit(more_X, both, label_features=[[0, 3, 0, 0, 4, 0]])
-    assert told.label_features_.shape == (N_LABELS + 1, 6)
-    np.testing.assert_allclose(told.label_features_.row(N_LABELS)[1], [0.6, 0.8])
-    silent = small(SwiftXML).fit(X, Y, label_features=given).partial_fit(more_X, both)
-    assert not len(silent.label_features_.row(N_LABELS)[0])
-    silent.predict_one(more_X[3], revealed=[N_LABELS])
+    assert told.label_features_.shape == (N_LABELS + 1, 6 + N_LABELS + 1)
+    np.testing.assert_array_equal(told.label_features_.to_scipy().toarray()[:N_LABELS, :-1], before)
+    columns, values = told.label_features_.row(N_LABELS)
+    assert columns.tolist() == [1, 4, 6 + N_LABELS]
+    np.testing.assert_allclose(values * told.propensities_[-1], np.array([0.6, 0.8, 1]) / np.sqrt(2), rtol=1e-6)
     own = small(SwiftXML).fit(X, Y).partial_fit(more_X, both)
-    columns, values = own.label_features_.row(N_LABELS)
-    assert np.linalg.norm(values) == pytest.approx(1)
-    words = more_X[[3, 4]].sum(axis=0).A1
-    expected = np.concatenate([words / np.linalg.norm(words), np.zeros(N_LABELS)])
-    beside_it = np.flatnonzero(both.tocsr()[[3, 4]][:, :N_LABELS].sum(axis=0).A1)
-    assert set(columns[columns >= N_FEATURES] - N_FEATURES) == set(beside_it)
-    row = np.zeros(N_FEATURES + N_LABELS)
-    row[columns] = values
-    np.testing.assert_allclose(row[:N_FEATURES], expected[:N_FEATURES] / np.sqrt(2), rtol=1e-5)
-    assert own.predict_topk(more_X, revealed=both).shape == (HALF, N_LABELS + 1)
+    assert own.label_features_.row(N_LABELS)[0].tolist() == [N_LABELS]
+    own.partial_fit(more_X, sp.hstack([both, more_Y[:, :1]]))  # and once more, with another new label
+    assert own.label_features_.row(N_LABELS + 1)[0].tolist() == [N_LABELS + 1]
+    for model, n_labels in ((told, N_LABELS + 1), (own, N_LABELS + 2)):
+        found = model.predict_topk(more_X, revealed=sp.csr_matrix((HALF, n_labels)))
+        assert found.shape == (HALF, n_labels)
+        one, scores = model.predict_one(more_X[4], k=1, revealed=[n_labels - 1])
+        assert model.explain(more_X[4], one[0], revealed=[n_labels - 1]).score == pytest.approx(scores[0], rel=1e-5)
 
 
 @every_model
@@ -193,7 +192,8 @@ def test_labels_are_known_by_name(cls):
 @every_model
 def test_an_error_leaves_the_model_as_it_was(cls):
     (X, Y), (more_X, more_Y) = halves()
-    model = small(cls).fit(X, Y, label_names=["1000", *(str(j) for j in range(1, N_LABELS))])
+    described = {"label_features": np.ones((N_LABELS, 3))} if cls is SwiftXML else {}
+    model = small(cls).fit(X, Y, label_names=["1000", *(str(j) for j in range(1, N_LABELS))], **described)
     before = bits(model)
     wrong = [
         ((more_X[:, :-1], more_Y), {}, r"features"),
@@ -204,8 +204,8 @@ def test_an_error_leaves_the_model_as_it_was(cls):
         ((more_X, more_Y), {"label_names": ["a"] * 9}, r"'a' twice"),
     ]
     if cls is SwiftXML:
-        wrong += [((more_X, more_Y), {"label_features": np.ones((1, 39))}, r"1 rows, but 0 labels are new")]
-        wrong += [((more_X, sp.hstack([more_Y, more_Y[:, :1]])), {"label_features": [[1, 2]]}, r"features")]
+        wrong += [((more_X, more_Y), {"label_features": np.ones((1, 3))}, r"1 rows, but 0 labels are new")]
+        wrong += [((more_X, sp.hstack([more_Y, more_Y[:, :1]])), {"label_features": [[1, 2]]}, r"2 columns")]
     for given, more, why in wrong:
         with pytest.raises(BadInput, match=why):
             model.partial_fit(*given, **more)

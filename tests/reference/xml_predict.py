@@ -23,8 +23,8 @@ class Tail(NamedTuple):
 
 
 def seen_by_trees(row: Table) -> Table:
-    """What hyperplanes are learned on and asked with: rows of length 1."""
-    return unit(row)
+    """What hyperplanes are learned on and asked with: roots of the values, sign kept, rows of length 1."""
+    return unit(np.sign(row) * np.sqrt(np.abs(row)))
 
 
 def log_tail(x: Table, z: Table, label: int, tail: Tail) -> float:

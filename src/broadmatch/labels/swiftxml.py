@@ -116,9 +116,9 @@ class SwiftXML(PfastreXML):
     ) -> Self:
         """Add points, and labels that come with them, to the leaves that they reach, without a refit.
 
-        `label_features` (new labels × item features) describe the new labels, in their order. Without them, new labels
-        are described by their points if the model made its label features itself, and have none if they were given.
-        For the rest see `FastXML.partial_fit`.
+        `label_features` (new labels × the columns that `fit` was given) describe the new labels, in their order. Each
+        new label is a feature of its own besides, and without `label_features` only that. For the rest see
+        `FastXML.partial_fit`.
         """
         return self._take_in(X, Y, label_names, label_features=label_features)
 
@@ -225,7 +225,12 @@ def described_new_labels(known: CSR, given: Any, propensities: NDArray[np.float6
     n_given = known.n_cols - n_known
     rows = _identity(n_new)
     if given is not None:
-        features = as_features(given, n_features=n_given)
+        features = as_features(given)
+        if features.n_cols != n_given:
+            raise BadInput(
+                f"label_features has {features.n_cols:,} columns, but the model was fitted with {n_given:,}; "
+                "describe new labels as the others are described."
+            )
         if features.n_rows != n_new:
             raise BadInput(
                 f"label_features has {features.n_rows:,} rows, but {n_new:,} labels are new; "

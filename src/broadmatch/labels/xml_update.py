@@ -108,7 +108,7 @@ def updated_forest(
 
 
 def merged_means(old: Means, old_weight: NDArray[np.float64], new: Means, new_weight: NDArray[np.float64]) -> Means:
-    """(c·μ + w·μ') / (c + w) of each label; there may be more labels in the new means.
+    """(c·μ + w·μ') / (c + w) of each label; there may be more labels, and more columns, in the new means.
 
     Exact as long as no mean has more entries than are kept. Otherwise what was cut off is missing from the sum and
     from the product in ‖c·μ + w·μ'‖² = c²‖μ‖² + 2·c·w·μ·μ' + w²‖μ'‖².
@@ -116,7 +116,7 @@ def merged_means(old: Means, old_weight: NDArray[np.float64], new: Means, new_we
     n_new = new.rows.n_rows - old.rows.n_rows
     c, squares = np.concatenate([old_weight, np.zeros(n_new)]), np.concatenate([old.squares, np.zeros(n_new)])
     ptr = np.concatenate([old.rows.indptr, np.full(n_new, old.rows.indptr[-1])])
-    before = old.rows._replace(indptr=ptr)
+    before = old.rows._replace(indptr=ptr, n_cols=new.rows.n_cols)
     both = CSR.from_scipy(sp.vstack([before.to_scipy(), new.rows.to_scipy()]))
     weights = CSR.from_scipy(sp.vstack([sp.diags(c), sp.diags(new_weight)]))
     merged = mean_rows(both, weights, 1)
