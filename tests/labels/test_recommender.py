@@ -105,13 +105,11 @@ def test_scores_fall(trained):
 
 
 def test_revealed_phrases_are_not_recommended_again(trained, monkeypatch, caplog):
-    cold = list(trained.recommend(NEW, 2))
+    cold = list(trained.recommend(NEW, 3))
     known = [[found[0].phrase] for found in cold[:4]]
     warm = list(trained.recommend(NEW, 2, revealed=[*known, []]))
-    assert warm[4] == cold[4]
-    for before, after in zip(cold[:4], warm[:4], strict=True):
-        assert before[0].phrase not in [found.phrase for found in after]
-        assert after[0].phrase == before[1].phrase
+    assert warm == [*(found[1:] for found in cold[:4]), cold[4][:2]]
+    assert any(warm[:4])
     monkeypatch.setattr(recommender, "_BATCH", 2)
     assert list(trained.recommend(NEW, 2, revealed=iter([*known, ["nobody asks this"]]))) == warm
     assert "1 revealed phrases are unknown to the model" in caplog.text

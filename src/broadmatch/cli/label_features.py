@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from broadmatch.data import CSR, Dataset
 
 
-def given_features(file: Path, columns: Mapping[str, str] | None, points: "Dataset", n_jobs: int | None) -> "CSR":
-    """A .npz of labels × features as it is; otherwise the words of the labels' texts beside the training data's."""
+def given_features(file: Path, columns: Mapping[str, str] | None, points: "Dataset") -> "CSR | None":
+    """A .npz of labels × features as it is; otherwise the words of the labels' texts, if any are in common."""
     from broadmatch.data import as_features
     from broadmatch.data.npz import read_matrix
 
@@ -36,21 +36,15 @@ def given_features(file: Path, columns: Mapping[str, str] | None, points: "Datas
         )
     if without:
         talk.log.warning("Labels without a text in %s: %s of %s.", file, f"{without:,}", f"{len(points.labels):,}")
-    return _beside_training([texts.get(name, "") for name in points.labels], points, n_jobs)
+    return words_of([texts.get(name, "") for name in points.labels])
 
 
-def phrase_features(points: "Dataset", n_jobs: int | None) -> "CSR":
-    """The words of the phrases that the labels are, beside what the training data say of them."""
-    return _beside_training(list(points.labels), points, n_jobs)
+def words_of(texts: list[str]) -> "CSR | None":
+    """TF-IDF of the labels' texts or, where the labels are phrases, of these; None if no word is in two of them."""
+    from broadmatch.features import text_label_features
 
-
-def _beside_training(texts: list[str], points: "Dataset", n_jobs: int | None) -> "CSR":
-    from broadmatch.features import beside, text_label_features, training_label_features
-
-    from_data = training_label_features(points.X, points.Y, n_jobs=n_jobs)
     try:
-        words, _ = text_label_features(texts)
-    except BadInput as error:  # no word is in two of them
-        talk.log.warning("%s Features from the training data alone are used.", error)
-        return from_data
-    return beside(words, from_data)
+        return text_label_features(texts)[0]
+    except BadInput:
+        talk.log.warning("No word is in two of the %s label texts; labels go without features.", f"{len(texts):,}")
+        return None

@@ -9,7 +9,7 @@ import typer
 
 from broadmatch.cli import options, talk
 from broadmatch.cli.harvested import is_harvested, open_harvested
-from broadmatch.cli.label_features import given_features, phrase_features
+from broadmatch.cli.label_features import given_features, words_of
 from broadmatch.cli.label_models import label_model_of, option
 from broadmatch.errors import CannotWrite
 
@@ -92,8 +92,8 @@ def command(
 
     Options that begin with names of models are for these only. What is not given is as the model has it by default.
 
-    swiftxml learns which labels go with those that a page already has. Without --label-features, labels are alike if
-    they are on like pages, come together and, where they are phrases, have words in common.
+    swiftxml learns which labels go with those that a page already has. --label-features tell which labels are alike;
+    phrases are alike if they have words in common.
 
     \b
     Example:
@@ -138,9 +138,9 @@ def command(
     more: dict[str, Any] = {"label_names": points.labels, "feature_names": points.features,
                             "point_names": points.points}  # fmt: skip
     if label_features is not None:
-        more["label_features"] = given_features(label_features, columns, points, n_jobs)
+        more["label_features"] = given_features(label_features, columns, points)
     elif model == "swiftxml" and harvested is not None:
-        more["label_features"] = phrase_features(points, n_jobs)
+        more["label_features"] = words_of(list(points.labels))
     try:
         forest.fit(points.X, points.Y, **more, checkpoint=partial)
         saved: Any = forest if harvested is None else Recommender(harvested.vectorizer, forest)
