@@ -12,7 +12,7 @@ import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, kernel
 
-_SWEEPS = 10  # over the coordinates of one quadratic model, at most
+_SWEEPS = 5  # over the coordinates of one quadratic model, at most
 _ENOUGH = 0.1  # of the first sweep's violation is left: the next step's model will be another one anyway
 _LEAST_CURVATURE = 1e-12
 _SUFFICIENT = 0.01  # of the decrease that the model promised

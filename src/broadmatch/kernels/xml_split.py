@@ -57,12 +57,12 @@ class Desk(NamedTuple):
     """Room for one node at a time; everything that is indexed by label or feature is left at rest: −1 or 0."""
 
     local: I32  # label -> number in the node
-    counts: I64  # feature -> points that have it, then its place among the columns
-    masses: F64  # feature -> Σ(δx)₊, Σ(δx)₋
+    masses: F64  # feature -> Σ(δx)₊, Σ(δx)₋, points that have it, its place among the columns: one cache line
     touched: I32  # features of the node
     labels: I32  # number in the node -> label
     sums: F64  # number in the node -> Σ I·y on the + side, on the − side
     discounts: F64  # number in the node -> 1/log(1 + rank) on the + side, on the − side
+    by_rank: F64  # rank - 1 -> 1/log(1 + rank)
     keys: F64
     order: I32
     col_ptr: I64
@@ -85,12 +85,12 @@ def make_desk(rows: I32, points: Points) -> Desk:
     columns = min(width, entries) + 1
     return Desk(
         np.full(points.n_labels, -1, np.int32),
-        np.zeros(width, np.int64),
-        np.zeros((width, 2)),
+        np.zeros((width, 4)),
         np.empty(columns, np.int32),
         np.empty(y_most, np.int32),
         np.empty((y_most, 2)),
         np.empty((y_most, 2)),
+        1.0 / np.log(2.0 + np.arange(y_most)),
         np.empty(y_most),
         np.empty(y_most, np.int32),
         np.empty(columns + 1, np.int64),
@@ -102,15 +102,18 @@ def make_desk(rows: I32, points: Points) -> Desk:
 
 @kernel
 def number_labels(rows: I32, points: Points, desk: Desk) -> int:
-    """Number the labels of the node from 0; how many there are."""
+    """Number the labels of the node from 0, in their own order; how many there are."""
     n = 0
     for row in rows:
         for e in range(points.y_ptr[row], points.y_ptr[row + 1]):
             label = points.y_label[e]
             if desk.local[label] < 0:
-                desk.local[label] = n
+                desk.local[label] = 0
                 desk.labels[n] = label
                 n += 1
+    desk.labels[:n].sort()
+    for i in range(n):
+        desk.local[desk.labels[i]] = i
     return n
 
 
@@ -125,12 +128,18 @@ def rank_sides(rows: I32, side: F64, points: Points, desk: Desk, n_labels: int) 
         for e in range(points.y_ptr[row], points.y_ptr[row + 1]):
             desk.sums[desk.local[points.y_label[e]], which] += weight * points.y_gain[e]
     for which in range(2):
-        for label in range(n_labels):
-            desk.keys[label] = desk.sums[label, which]
-            desk.order[label] = desk.labels[label]
-        sort_best_first(desk.keys, desk.order, n_labels)
-        for rank in range(n_labels):
-            desk.discounts[desk.local[desk.order[rank]], which] = 1.0 / np.log(2.0 + rank)
+        # Labels that the side does not have come last, in their own order: only the others need sorting.
+        n, last = 0, n_labels
+        for label in range(n_labels - 1, -1, -1):
+            if desk.sums[label, which] == 0:
+                last -= 1
+                desk.discounts[label, which] = desk.by_rank[last]
+            else:
+                desk.keys[n], desk.order[n] = desk.sums[label, which], label
+                n += 1
+        sort_best_first(desk.keys, desk.order, n)
+        for rank in range(n):
+            desk.discounts[desk.order[rank], which] = desk.by_rank[rank]
 
 
 @kernel
@@ -162,10 +171,10 @@ def gather_columns(rows: I32, side: F64, ptr: I64, index: I32, value: F32, c: fl
     for i in range(len(rows)):
         for e in range(ptr[rows[i]], ptr[rows[i] + 1]):
             feature = index[e]
-            if desk.counts[feature] == 0:
+            if desk.masses[feature, 2] == 0:
                 desk.touched[n_touched] = feature
                 n_touched += 1
-            desk.counts[feature] += 1
+            desk.masses[feature, 2] += 1
             towards = side[i] * value[e]
             if towards > 0:
                 desk.masses[feature, 0] += towards
@@ -179,21 +188,20 @@ def gather_columns(rows: I32, side: F64, ptr: I64, index: I32, value: F32, c: fl
         if kept:
             desk.col_feature[n] = feature
             desk.col_ptr[n] = filled
-            filled += desk.counts[feature]
+            filled += int(desk.masses[feature, 2])
             n += 1
-        desk.counts[feature] = 0
-    for j in range(n):
-        desk.counts[desk.col_feature[j]] = desk.col_ptr[j] + 1
+            desk.masses[feature, 3] = desk.col_ptr[n - 1] + 1
+        desk.masses[feature, 2] = 0.0
     if n > 0:
         for i in range(len(rows)):
             for e in range(ptr[rows[i]], ptr[rows[i] + 1]):
-                place = desk.counts[index[e]]
+                place = int(desk.masses[index[e], 3])
                 if place > 0:
                     desk.col_row[place - 1] = i
                     desk.col_value[place - 1] = value[e]
-                    desk.counts[index[e]] = place + 1
+                    desk.masses[index[e], 3] += 1
     for j in range(n):
-        desk.counts[desk.col_feature[j]] = 0
+        desk.masses[desk.col_feature[j], 3] = 0.0
     desk.col_ptr[n] = filled
     if bias:
         for i in range(len(rows)):
