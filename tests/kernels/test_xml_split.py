@@ -53,7 +53,6 @@ def split(points, rows, costs, seed, steps=STEPS, tolerance=TOLERANCE):
                                       seed_stream(np.uint64(seed)), desk, side, score)  # fmt: skip
     assert (desk.local == -1).all()
     assert not desk.masses.any()
-    assert not desk.masses.any()
     assert len(set(feature.tolist())) == len(feature)
     dense = np.zeros(points.x_width + points.z_width)
     dense[feature] = value
@@ -176,7 +175,6 @@ def test_no_feature_with_a_weight_at_the_optimum_is_screened_out(node, c, bias):
     m = gather_columns(rows, side, points.x_ptr, points.x_index, points.x_value, c, bias, desk)
     kept = desk.col_feature[:m].tolist()
     assert kept[-1:] == [-1] if bias else -1 not in kept
-    assert not desk.masses.any()
     assert not desk.masses.any()
     whole = X[rows].astype(np.float64)
     for j, feature in enumerate(kept):  # the columns that are there are whole

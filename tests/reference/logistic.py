@@ -31,5 +31,14 @@ def l1_logistic(X: Table, side: Table, c: float) -> Table:
 
     bounds = [(0, None)] * (2 * d)
     exactly = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 3000, "maxfun": 10_000, "maxcor": 30}
-    found = minimize(cost, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=bounds, options=exactly)
-    return found.x[:d] - found.x[d:]
+    uv = np.zeros(2 * d)
+    for _ in range(50):  # its line search gives up early now and then: go on from there, without what it remembers
+        uv = minimize(cost, uv, jac=True, method="L-BFGS-B", bounds=bounds, options=exactly).x
+        if _is_least(uv, cost(uv)[1]):
+            break
+    return uv[:d] - uv[d:]
+
+
+def _is_least(uv: Table, slope: Table) -> bool:
+    """Whether every variable that is above 0 has no slope, and none that is 0 could fall by rising."""
+    return bool((np.where(uv > 0, np.abs(slope), -slope) < 1e-5).all())

@@ -214,6 +214,15 @@ def gather_columns(rows: I32, side: F64, ptr: I64, index: I32, value: F32, c: fl
 
 
 @kernel
+def add_margins(score: F64, margins: F64, c: float, n: int) -> None:
+    """Add c·m_i to the score of each point; what only rounding made is nothing, and moves no point."""
+    for i in range(n):
+        score[i] += c * margins[i]
+        if abs(score[i]) < _NOTHING:
+            score[i] = 0.0
+
+
+@kernel
 def split_node(
     rows: I32, points: Points, costs: Costs, stream: U64, desk: Desk, side: F64, score: F64
 ) -> tuple[I32, F32, np.float32]:
@@ -235,8 +244,7 @@ def split_node(
     weights, margins = np.empty(m), np.empty(n)
     l1_logistic(desk.col_ptr, desk.col_row, desk.col_value, m, side, n, costs.features, costs.steps, costs.tolerance,
                 weights, margins)  # fmt: skip
-    for i in range(n):
-        score[i] += costs.features * margins[i]
+    add_margins(score, margins, costs.features, n)
     take_sides(rows, side, score, points, desk, costs.ranking)
     bias = np.float32(costs.features * weights[m - 1])
     kept = np.flatnonzero(weights[: m - 1])
@@ -247,15 +255,11 @@ def split_node(
         weights = np.empty(m)
         l1_logistic(desk.col_ptr, desk.col_row, desk.col_value, m, side, n, costs.item_sets, costs.steps,
                     costs.tolerance, weights, margins)  # fmt: skip
-        for i in range(n):
-            score[i] += costs.item_sets * margins[i]
+        add_margins(score, margins, costs.item_sets, n)
         take_sides(rows, side, score, points, desk, costs.ranking)
         kept = np.flatnonzero(weights)
         features = np.concatenate((features, desk.col_feature[kept] + np.int32(points.x_width)))
         values = np.concatenate((values, (costs.item_sets * weights[kept]).astype(np.float32)))
-    for i in range(n):
-        if abs(score[i]) < _NOTHING:
-            score[i] = 0.0
     for label in range(n_labels):
         desk.local[desk.labels[label]] = -1
     return features, values, bias
