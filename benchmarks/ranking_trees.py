@@ -4,7 +4,8 @@ cold    EURLex-4K in its own split, three seeds: P@k and PSP@k beside the publis
 speed   EURLex-4K: training, one row at a time, size on disk, and omikuji's Parabel in the same run.
 debian  the same of PfastreXML on Debian dependencies, beside peers measured on another day (two threads).
 scale   training time of one thread over four sizes; it grows as N log N. Draws docs/ranking_trees_scale.svg.
-npmi    labels weighted by nPMI against plain ones on three simulated marketplaces: P@5 against the truth.
+npmi    labels weighted by nPMI against plain ones on three simulated marketplaces: P@5 against the truth, where a
+        query counts that is relevant at all, a good one, or the very thing that the page is about.
 
 Models have their defaults, but for the number of trees in `scale` and `npmi`. Published figures: XMC repository
 (FastXML) and Parabel paper (PfastreXML).
@@ -19,12 +20,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from benchmarks.common import load, need_data, tell
 from benchmarks.mlrf import peer
 from broadmatch.data import CSR, ClickLog, Dataset, read_pages
-from broadmatch.evaluate import Report, paired_difference, precision_at, propensity, psp_at, ranking_report, reveal
+from broadmatch.evaluate import (
+    Estimate,
+    Report,
+    paired_difference,
+    precision_at,
+    propensity,
+    psp_at,
+    ranking_report,
+    reveal,
+)
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import build_datasets, harvest
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
@@ -42,6 +53,7 @@ DEBIAN_PEERS = {
     "omikuji Bonsai": {"P": (72.24, 49.82, 38.63), "PSP": (20.06, 26.56, 31.31), "fit_s": 118, "p50_ms": 0.88},
     "napkinXC PLT": {"P": (70.41, 48.61, 37.57), "PSP": (17.83, 23.28, 27.54), "fit_s": 25, "p50_ms": 0.73},
 }
+GRADES = {1: "relevant", 2: "good", 3: "the very thing"}
 PICTURE = Path(__file__).parents[1] / "docs" / "ranking_trees_scale.svg"
 
 
@@ -195,6 +207,9 @@ def draw(sizes: tuple[int, ...], curves: dict[str, list[float]], trees: int) -> 
         axes.plot(n, factor * n * np.log2(n), "--", color=points.get_color(), label="c · N log N")
     axes.set(xscale="log", yscale="log", xlabel="points", ylabel="seconds", title=f"Training, {trees} trees, 1 thread")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    least, most = (f(s for curve in curves.values() for s in curve) for f in (min, max))
+    ticks = 2.0 ** np.arange(np.floor(np.log2(least)), np.ceil(np.log2(most)) + 1)
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)
@@ -205,26 +220,31 @@ def draw(sizes: tuple[int, ...], curves: dict[str, list[float]], trees: int) -> 
 def npmi(small: bool) -> None:
     """Two models that differ in the weights of the training labels only, on marketplaces of different seeds."""
     how: dict[str, Any] = {"n_trees": 5, "n_jobs": 1} if small else {"n_trees": 50}
-    gains: dict[str, list[NDArray[np.float64]]] = {}
-    values: dict[str, list[float]] = {}
+    gains: dict[tuple[str, str], list[Estimate]] = {}
+    draws: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
     for seed in range(1 if small else 3):
-        sets, truth = market(seed, 500 if small else 2500)
+        sets, graded = market(seed, 500 if small else 2500)
         for cls in MODELS:
-            found = {kind: judge(cls(seed=seed, **how), train, test, truth) for kind, (train, test) in sets.items()}
-            gain, name = paired_difference(found["npmi"], found["plain"], "P@5"), cls.__name__
-            gains.setdefault(name, []).append(found["npmi"].draws["P@5"] - found["plain"].draws["P@5"])
-            values.setdefault(name, []).append(gain.value)
-            tell(benchmark="ranking_trees npmi", model=name, market=seed, small=small, test_pages=truth.n_rows,
-                 **{kind: [round(100 * report[f"P@{k}"].value, 2) for k in KS] for kind, report in found.items()},
-                 gain=100 * gain.value, low=100 * gain.low, high=100 * gain.high)  # fmt: skip
-    for name, draws in gains.items():
-        low, high = np.quantile(np.mean(draws, axis=0), [0.025, 0.975])
-        tell(benchmark="ranking_trees npmi", model=name, markets=len(draws), small=small,
-             gain=100 * float(np.mean(values[name])), low=100 * float(low), high=100 * float(high))  # fmt: skip
+            found = {kind: five_best(cls(seed=seed, **how), *both) for kind, both in sets.items()}
+            for least, truth_name in GRADES.items():
+                truth = at_least(graded, least)
+                plain, weighted = (ranking_report(found[kind], truth, ks=KS) for kind in ("plain", "npmi"))
+                gain, key = paired_difference(weighted, plain, "P@5"), (cls.__name__, truth_name)
+                gains.setdefault(key, []).append(gain)
+                draws.setdefault(key, []).append(weighted.draws["P@5"] - plain.draws["P@5"])
+                tell(benchmark="ranking_trees npmi", model=cls.__name__, market=seed, small=small, truth=truth_name,
+                     test_pages=truth.n_rows, true_per_page=truth.nnz / truth.n_rows, plain=percent(plain),
+                     npmi=percent(weighted), gain=100 * gain.value, low=100 * gain.low,
+                     high=100 * gain.high)  # fmt: skip
+    for (name, truth_name), each in gains.items():
+        low, high = np.quantile(np.mean(draws[name, truth_name], axis=0), [0.025, 0.975])
+        tell(benchmark="ranking_trees npmi", model=name, markets=len(each), small=small, truth=truth_name,
+             gain=100 * float(np.mean([gain.value for gain in each])), low=100 * float(low),
+             high=100 * float(high))  # fmt: skip
 
 
 def market(seed: int, n_pages: int) -> tuple[dict[str, tuple[Dataset, Dataset]], CSR]:
-    """Training and test pages of a marketplace with plain and with weighted labels, and the truth of the test pages."""
+    """Training and test pages of a marketplace, labels plain and weighted, and the graded truth of the test pages."""
     with tempfile.TemporaryDirectory() as folder:
         made = simulate_marketplace(Path(folder) / "market", n_pages=n_pages, n_sessions=100 * n_pages, seed=seed)
         found = harvest(ClickLog(made.clicks), min_test_queries=10, test_share=0.2)
@@ -235,11 +255,23 @@ def market(seed: int, n_pages: int) -> tuple[dict[str, tuple[Dataset, Dataset]],
         test = sets["plain"][1]
         if test.points is None:
             raise ValueError("The harvested pages have no names.")
-        return sets, truth_matrix(made.folder, test.points, test.labels)
+        return sets, truth_matrix(made.folder, test.points, test.labels, graded=True)
 
 
-def judge(model: FastXML, train: Dataset, test: Dataset, truth: CSR) -> Report:
-    return ranking_report(model.fit(train.X, train.Y).predict_topk(test.X, k=max(KS)), truth, ks=KS)
+def five_best(model: FastXML, train: Dataset, test: Dataset) -> sp.csr_matrix:
+    return model.fit(train.X, train.Y).predict_topk(test.X, k=max(KS))
+
+
+def at_least(graded: CSR, least: int) -> CSR:
+    """The pairs of this grade or a better one, 1 each."""
+    truth = graded.to_scipy().copy()
+    truth.data = (truth.data >= least).astype(np.float32)
+    truth.eliminate_zeros()
+    return CSR.from_scipy(truth)
+
+
+def percent(report: Report) -> list[float]:
+    return [round(100 * report[f"P@{k}"].value, 2) for k in KS]
 
 
 PARTS: dict[str, Callable[[bool], None]] = {
