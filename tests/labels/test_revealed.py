@@ -116,5 +116,8 @@ def test_revealed_labels_that_do_not_fit_are_refused(cls):
     for wrong in (-1, N_LABELS, 0.5):
         with pytest.raises(BadInput, match="There is no label"):
             model.predict_one(X[0], revealed=[wrong])
+    for wrong in ("taxi", "0", 3):  # a text would be read letter by letter
+        with pytest.raises(BadInput, match=rf"must be a list of labels: give \[{wrong!r}\]"):
+            model.predict_one(X[0], revealed=wrong)
     with pytest.raises(BadInput, match="labels, but the model knows 9"):
         model.predict_one(X[0], revealed=sp.csr_matrix((1, 4), dtype=np.float32))

@@ -10,7 +10,6 @@ import broadmatch
 from broadmatch.data import CSR
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import precision_at, reveal
-from broadmatch.features import training_label_features
 from broadmatch.labels import PfastreXML, SwiftXML
 from broadmatch.labels.xml_tail import mean_other_labels
 from broadmatch.simulate import planted_dataset
@@ -124,12 +123,23 @@ def test_the_model_that_was_saved_starts_warm_too(tmp_path):
     assert (loaded.predict_topk(X, k=3) != model.predict_topk(X, k=3)).nnz == 0
 
 
-def test_label_features_are_made_from_the_training_data_where_none_are_given():
+def test_labels_describe_themselves_where_no_features_are_given():
     X, Y = points()
-    own = training_label_features(X, Y)
-    made, given = SwiftXML(n_trees=3).fit(X, Y), SwiftXML(n_trees=3).fit(X, Y, label_features=own)
-    assert [array.tobytes() for array in made.forest_] == [array.tobytes() for array in given.forest_]
-    assert (made.predict_topk(X, k=3, revealed=Y) != given.predict_topk(X, k=3, revealed=Y)).nnz == 0
+    p = np.linspace(0.2, 1, N_LABELS)
+    model = SwiftXML(n_trees=1).fit(X, Y, propensities=p)
+    assert model.label_features_.to_scipy().toarray() == pytest.approx(np.diag(1 / p))
+
+
+def test_given_features_stand_beside_the_labels_themselves_and_rare_labels_count_more():
+    X, Y = points()
+    Z, p = label_features(), np.linspace(0.2, 1, N_LABELS)
+    model = SwiftXML(n_trees=1).fit(X, Y, label_features=Z, propensities=p)
+    expected = np.zeros((N_LABELS, 7 + N_LABELS))
+    for label, row in enumerate(doubles(Z)):
+        length, kinds = np.linalg.norm(row), 2 if row.any() else 1
+        expected[label, :7] = row / max(length, 1e-9) / np.sqrt(kinds) / p[label]
+        expected[label, 7 + label] = 1 / np.sqrt(kinds) / p[label]
+    assert model.label_features_.to_scipy().toarray() == pytest.approx(expected, rel=1e-6)
 
 
 def test_label_features_in_any_form_and_of_any_length():
@@ -140,15 +150,12 @@ def test_label_features_in_any_form_and_of_any_length():
         assert bits(SwiftXML(n_trees=2).fit(X, Y, label_features=form)) == expected
 
 
-def test_a_label_without_features_adds_nothing_to_an_item_set():
-    X, Y = points()
-    model = SwiftXML(n_trees=5).fit(X, Y, label_features=label_features())
-    cold, _ = model.predict_one(X[0], k=9)
-    warm, _ = model.predict_one(X[0], k=9, revealed=[3])
-    assert warm.tolist() == [label for label in cold.tolist() if label != 3]
-    both, alone = (model.predict_one(X[0], k=9, revealed=revealed) for revealed in ([3, 5], [5]))
-    assert both[0].tolist() == [label for label in alone[0].tolist() if label != 3]
-    assert set(both[1].tolist()) <= set(alone[1].tolist())
+def test_a_label_without_given_features_still_tells_something():
+    Y = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 20, axis=0)
+    model = SwiftXML(n_trees=5, max_leaf=20, c_item_sets=10, reveal=0.5)
+    model.fit(np.ones((40, 1)), Y, label_features=[[1, 0], [0, 0], [0, 1], [0, 0]])  # labels 1 and 3 have none
+    for known, best in ((1, 0), (3, 2)):
+        assert model.predict_one([1], k=1, revealed=[known])[0].tolist() == [best]
 
 
 @pytest.mark.parametrize("n_rows", [1, 8, 10])

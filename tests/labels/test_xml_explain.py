@@ -19,7 +19,7 @@ MODELS = {
     "pfastrexml": lambda: PfastreXML(n_trees=6, max_leaf=4),
     "trees alone": lambda: PfastreXML(n_trees=6, max_leaf=4, alpha=1),
     "tail alone": lambda: PfastreXML(n_trees=6, max_leaf=4, alpha=0),
-    "swiftxml": lambda: SwiftXML(n_trees=6, max_leaf=4, item_set_weight=0.5),
+    "swiftxml": lambda: SwiftXML(n_trees=6, max_leaf=4, c_features=1, c_item_sets=10, item_set_weight=0.5),
 }
 
 

@@ -258,6 +258,8 @@ class LabelModel(Parameters, BaseEstimator):
         """The labels that one point is known to have, from numbers or names; names that are not known are passed."""
         if sp.issparse(revealed):
             return self._revealed(revealed, 1).row(0)
+        if isinstance(revealed, str) or not isinstance(revealed, Iterable):
+            raise BadInput(f"revealed is {revealed!r}, but it must be a list of labels: give [{revealed!r}].")
         given = list(revealed)
         known = [label for label in given if not isinstance(label, str) or label in self.label_names_]
         if len(known) < len(given):

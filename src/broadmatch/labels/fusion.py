@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from broadmatch import artifacts
 from broadmatch.data import CSR
-from broadmatch.evaluate import PROPENSITY_PRESETS, propensity, psp_at, reveal
+from broadmatch.evaluate import psp_at, reveal
 from broadmatch.features import item_sets
 from broadmatch.kernels.forest import add_leaves
 from broadmatch.kernels.item_sets import item_set
@@ -19,7 +19,7 @@ from broadmatch.kernels.revealed import leave_out
 from broadmatch.kernels.xml_points import unit_rows
 from broadmatch.labels.base import NOTHING, LabelModel, Row, _rows_to_csr
 from broadmatch.labels.checkpoint import Among
-from broadmatch.labels.pfastrexml import PfastreXML
+from broadmatch.labels.pfastrexml import PfastreXML, label_propensities
 from broadmatch.labels.swiftxml import described_labels
 from broadmatch.parallel import blocks
 from broadmatch.params import Number, Rule
@@ -105,9 +105,9 @@ class Fusion(LabelModel):
     ) -> Self:
         """Choose the weight on a part of the points, then learn from all of them.
 
-        `label_features` is labels × item features; without it the labels are described by the training data
-        (`broadmatch.features.training_label_features`). `propensities` (one for each label) replace the preset.
-        The other arguments are those of every label model.
+        `label_features` (labels × item features; a label may have none) describe the labels. Each label is a feature
+        of its own besides, and without `label_features` only that. `propensities` (one for each label) replace the
+        preset. The other arguments are those of every label model.
         """
         names = {"labels": label_names, "features": feature_names, "points": point_names}
         return self._learn(X, Y, names, checkpoint, label_features=label_features, propensities=propensities)
@@ -135,7 +135,7 @@ class Fusion(LabelModel):
     def _fit(
         self, X: CSR, Y: CSR, checkpoint: Checkpoint, *, label_features: Any = None, propensities: Any = None
     ) -> None:
-        p = np.asarray(propensities) if propensities is not None else self._propensities(Y)
+        p = label_propensities(Y, self.propensity, propensities)
         self.label_features_ = described_labels(label_features, p)
         self.weight_ = self._chosen(X, Y, p, propensities, checkpoint)
         points = Points(X, self._item_sets(reveal(Y, self.reveal, seed=self.seed)[0]), Y)
@@ -164,10 +164,6 @@ class Fusion(LabelModel):
             if score > best_score:
                 best, best_score = weight, score
         return best
-
-    def _propensities(self, Y: CSR) -> NDArray[np.float64]:
-        counts = np.bincount(Y.indices, minlength=Y.n_cols)
-        return propensity(counts, max(3, Y.n_rows), **PROPENSITY_PRESETS[self.propensity])
 
     def _item_sets(self, revealed: CSR) -> CSR:
         return item_sets(revealed, self.label_features_, n_jobs=self.n_jobs)

@@ -113,7 +113,7 @@ class PfastreXML(FastXML):
         return model
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None, *, propensities: Any = None) -> None:
-        p = self._propensities(Y, propensities)
+        p = label_propensities(Y, self.propensity, propensities)
         points = make_points(X, Y, gains(Y, p))
         self.forest_ = self._grow(lambda _: points, Y, checkpoint, (*X[:3], *Y[:3], p))
         self.propensities_ = p
@@ -141,24 +141,6 @@ class PfastreXML(FastXML):
         old = means_in(tail, self.n_features_in_, scale, item_sets)
         return merged_means(old, self.label_counts_, new, batch.label_counts())
 
-    def _propensities(self, Y: CSR, given: Any) -> NDArray[np.float64]:
-        if given is None:
-            counts = np.bincount(Y.indices, minlength=Y.n_cols)
-            return propensity(counts, max(3, Y.n_rows), **PROPENSITY_PRESETS[self.propensity])
-        try:
-            p = np.asarray(given, np.float64)
-        except (TypeError, ValueError) as error:
-            raise BadInput("propensities must be numbers, one for each label.") from error
-        if p.shape != (Y.n_cols,):
-            raise BadInput(f"propensities must be one number for each of the {Y.n_cols:,} labels, not {p.shape}.")
-        wrong = ~((p > 0) & (p <= 1))
-        if wrong.any():
-            label = int(np.argmax(wrong))
-            raise BadInput(
-                f"propensities: label {label} has {p[label]}; a propensity is a probability above 0 and at most 1."
-            )
-        return p
-
     def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
         return Tail(ptr, feature, value, norms, float(self.alpha), float(self.gamma), 0.0, 0)
 
@@ -169,3 +151,23 @@ class PfastreXML(FastXML):
 def gains(Y: CSR, propensities: NDArray[np.float64]) -> NDArray[np.float32]:
     """y_il / p_l for each entry of Y."""
     return np.asarray(Y.data / propensities[Y.indices], np.float32)
+
+
+def label_propensities(Y: CSR, preset: str, given: Any) -> NDArray[np.float64]:
+    """p_l: those that were given, checked, or those of the propensity model with the constants of a preset."""
+    if given is None:
+        counts = np.bincount(Y.indices, minlength=Y.n_cols)
+        return propensity(counts, max(3, Y.n_rows), **PROPENSITY_PRESETS[preset])
+    try:
+        p = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadInput("propensities must be numbers, one for each label.") from error
+    if p.shape != (Y.n_cols,):
+        raise BadInput(f"propensities must be one number for each of the {Y.n_cols:,} labels, not {p.shape}.")
+    wrong = ~((p > 0) & (p <= 1))
+    if wrong.any():
+        label = int(np.argmax(wrong))
+        raise BadInput(
+            f"propensities: label {label} has {p[label]}; a propensity is a probability above 0 and at most 1."
+        )
+    return p

@@ -18,7 +18,7 @@ from broadmatch.kernels.xml_predict import Tail
 from broadmatch.kernels.xml_split import Points
 from broadmatch.labels.base import NOTHING, Row
 from broadmatch.labels.fastxml import make_points
-from broadmatch.labels.pfastrexml import PfastreXML, gains
+from broadmatch.labels.pfastrexml import PfastreXML, gains, label_propensities
 from broadmatch.labels.xml_tail import Means, mean_other_labels, mean_points
 from broadmatch.labels.xml_update import Batch, stacked
 from broadmatch.params import Number, Rule
@@ -148,7 +148,7 @@ class SwiftXML(PfastreXML):
         propensities: Any = None,
         label_features: Any = None,
     ) -> None:
-        p = self._propensities(Y, propensities)
+        p = label_propensities(Y, self.propensity, propensities)
         features = described_labels(label_features, p)
         gained = gains(Y, p)
         common = make_points(X, Y, gained)
@@ -215,6 +215,8 @@ def described_labels(given: Any, propensities: NDArray[np.float64]) -> CSR:
                 f"label_features has {features.n_rows:,} rows, but there are {n_labels:,} labels; "
                 "give one row for each label, an empty one where there are no features."
             )
+        if not features.nnz:
+            raise BadInput("label_features has no feature at all; leave it out, each label is a feature of its own.")
         rows = beside(features, rows)
     return _by_rarity(rows, propensities)
 
