@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# numpy is not loaded yet. Tables of tests are small, and threads that wait for each other take 30 times as long on cores
-# that other tests are using.
+# numpy is not loaded yet. Tables of tests are small, and threads that wait for each other take 30 times as long on
+# cores that other tests are using.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # No deadline: a first call compiles. In CI the same examples every time; elsewhere each run looks at new ones.
