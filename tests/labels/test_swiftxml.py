@@ -63,6 +63,8 @@ def test_it_answers_as_the_reference(weight):
     tail = reference.Tail(reference.mean_points(unit_table(X), doubles(Y)), nu, 0.6, 12, weight)
     known, _ = reveal(CSR.from_scipy(Y), 0.5)
     sets = item_sets.item_sets(doubles(known.to_scipy()), described)
+    n_known = np.diff(known.indptr)[:, None]
+    sets = sets * np.sqrt(n_known / (n_known + 1))
     grown, compared = trees(model), 0
     for i in range(0, 300, 5):
         for z, revealed in ((sets[i], known.row(i)[0]), (np.zeros(described.shape[1]), [])):

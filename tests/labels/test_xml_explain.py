@@ -78,7 +78,7 @@ def test_distances_are_those_to_the_mean_points(swift):
     sets = item_sets(others.astype(np.float32), swift.label_features_).to_scipy().toarray()
     z = item_sets(np.eye(1, N_LABELS, 0) + np.eye(1, N_LABELS, 3), swift.label_features_).to_scipy().toarray()[0]
     centre = (y[:, 2] @ sets) / y[:, 2].sum()
-    assert told.distance_revealed == pytest.approx(0.5 * ((z - centre) ** 2).sum(), rel=1e-4)
+    assert told.distance_revealed == pytest.approx(2 / 3 * 0.5 * ((z - centre) ** 2).sum(), rel=1e-4)  # n = 2
     assert swift.explain(X[123], 2).rerank.distance_revealed == 0
     assert swift.explain(X[5], 2, revealed=[0]).rerank.distance_words == 0
 

@@ -28,12 +28,12 @@ def seen_by_trees(row: Table) -> Table:
 
 
 def log_tail(x: Table, z: Table, label: int, tail: Tail) -> float:
-    """log P_tail = −log(1 + exp(γ/2 · (‖x − μ_l‖² + λ_z·‖z − ν_l‖²))); what a point does not have is not compared."""
+    """log P_tail = −log(1 + exp(γ/2 · (‖x − μ_l‖² + ‖z‖²·λ_z·‖z/‖z‖ − ν_l‖²))); what is not there is not compared."""
     distance = 0.0
     if x.any():
         distance += ((x - tail.mu[label]) ** 2).sum()
     if z.any():
-        distance += tail.z_weight * ((z - tail.nu[label]) ** 2).sum()
+        distance += tail.z_weight * (z**2).sum() * ((unit(z) - tail.nu[label]) ** 2).sum()
     return -float(np.logaddexp(0, 0.5 * tail.gamma * distance))
 
 

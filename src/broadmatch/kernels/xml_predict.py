@@ -82,21 +82,18 @@ def order_best(labels: I32, scores: F32, n: int) -> None:
 
 @kernel
 def tail_score(
-    dense: F32, label: int, lengths: F64, mu_ptr: I64, mu_feature: I32, mu_value: F32, mu_norms: F64, gamma: float
-) -> float:
-    """log P_tail = −log(1 + exp(γ/2·d²)), d² = ‖x − μ_l‖² + λ_z·‖z − ν_l‖²: how far a point is from the label's mean.
+    dense: F32, label: int, shares: F64, z_weight: float, mu_ptr: I64, mu_feature: I32, mu_value: F32, mu_norms: F64,
+    gamma: float,
+) -> float:  # fmt: skip
+    """log P_tail = −log(1 + exp(γ/2·d²)), d² = ‖x − μ_l‖² + e·λ_z·‖z − ν_l‖²: how far a point is from the label's mean.
 
-    `lengths` are ‖x‖² (1, or 0 for an empty row) and λ_z·‖z‖², `mu_norms` ‖μ_l‖² and
-    λ_z·‖ν_l‖²; the values of ν_l hold λ_z already. A point
-    without z, or without x, is compared in the other alone.
+    `shares` are 1 for x and e for z, and 0 for what the point does not have: it is compared in the other alone. `dense`
+    holds x and e·z, `mu_norms` ‖μ_l‖² and λ_z·‖ν_l‖²; the values of ν_l hold λ_z already.
     """
     dot = np.float32(0)
     for e in range(mu_ptr[label], mu_ptr[label + 1]):
         dot += mu_value[e] * dense[mu_feature[e]]
-    distance = -2.0 * float(dot)
-    for view in range(2):
-        if lengths[view] > 0:
-            distance += lengths[view] + mu_norms[label, view]
+    distance = shares[0] * (1.0 + mu_norms[label, 0]) + shares[1] * (z_weight + mu_norms[label, 1]) - 2.0 * float(dot)
     exponent = 0.5 * gamma * distance if distance > 0 else 0.0
     return -exponent - math.log1p(math.exp(-exponent))
 
@@ -108,10 +105,11 @@ def predict_row(
 ) -> int:  # fmt: skip
     """Recommend for one point: its best labels and their scores, best first, and how many there are.
 
-    s_l = exp(α·log P_trees,l + (1 − α)·log P_tail,l) over the labels of the leaves; α = 1 is the trees alone. `dense`
+    s_l = exp(α·log P_trees,l + (1 − α)·log P_tail,l) over the labels of the leaves; α = 1 is the trees alone. ‖z‖² is
+    e, how much the item set counts in the re-ranker: trees see it with length 1. `dense`
     and `sums` are room for all features and labels, all 0 before and after.
     """
-    lengths = np.zeros(2)
+    shares = np.zeros(2)
     width = len(dense) - tail.z_width
     scale = damped_scale(x_value)
     for e in range(len(x_index)):
@@ -133,17 +131,19 @@ def predict_row(
     scale = unit_scale(x_value)
     for e in range(len(x_index)):
         dense[x_index[e]] = x_value[e] * scale
-        lengths[0] = 1.0
+        shares[0] = 1.0
+    scale = unit_scale(z_value)
     for e in range(len(z_index)):
-        dense[width + z_index[e]] = z_value[e]
-        lengths[1] = tail.z_weight
+        dense[width + z_index[e]] = z_value[e] / scale
+        shares[1] = 1.0 / (scale * scale)
     n = 0
     for t in range(n_touched):
         label = touched[t]
         score = float(sums[label]) / len(forest.roots)
         sums[label] = 0
         if tail.alpha < 1:
-            near = tail_score(dense, label, lengths, tail.ptr, tail.feature, tail.value, tail.norms, tail.gamma)
+            near = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms,
+                              tail.gamma)  # fmt: skip
             score = math.exp(tail.alpha * math.log(score) + (1 - tail.alpha) * near)
         n = keep_best(label, float(np.float32(score)), labels, scores, n)
     order_best(labels, scores, n)

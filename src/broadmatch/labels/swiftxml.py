@@ -34,7 +34,8 @@ class SwiftXML(PfastreXML):
     tagging, ranking & recommendation", WSDM 2018.
 
     c_item_sets: C_z, how much telling the sides apart by item sets matters.
-    item_set_weight: λ_z, how much distance in item sets counts in the re-ranker, beside distance in features.
+    item_set_weight: λ_z, how much distance in item sets counts in the re-ranker, beside distance in features: with n
+        revealed labels, λ_z·n/(n+1).
     reveal: the share of its labels that a training point shows to a tree as its item set, drawn anew for each tree.
         With all of them (the paper's way) a tree learns to find labels in an item set that holds them, and later none
         does.
@@ -63,13 +64,13 @@ class SwiftXML(PfastreXML):
         n_trees: int = 50,
         max_leaf: int = 6,
         c_features: float = 8.0,
-        c_item_sets: float = 1.5,
+        c_item_sets: float = 2.0,
         c_ranking: float = 1.0,
         leaf_labels: int = 100,
         propensity: str = "default",
         alpha: float = 0.8,
         gamma: float = 20.0,
-        item_set_weight: float = 1.0,
+        item_set_weight: float = 2.0,
         reveal: float = 0.5,
         seed: int = 0,
         n_jobs: int | None = None,
@@ -191,13 +192,21 @@ class SwiftXML(PfastreXML):
     def _item_sets(self, revealed: CSR | None, n_rows: int) -> CSR:
         if revealed is None:
             return super()._item_sets(None, n_rows)
-        return item_sets(revealed, self.label_features_, n_jobs=self.n_jobs)
+        sets = item_sets(revealed, self.label_features_, n_jobs=self.n_jobs)
+        n = np.diff(revealed.indptr)
+        return sets._replace(data=sets.data * np.repeat(_evidence(n), np.diff(sets.indptr)))
 
     def _item_set(self, revealed: Row) -> Row:
         if not len(revealed[0]):
             return NOTHING
         z = self.label_features_
-        return item_set(revealed[0], revealed[1], z.indptr, z.indices, z.data)
+        indices, values = item_set(revealed[0], revealed[1], z.indptr, z.indices, z.data)
+        return indices, values * _evidence(np.array([len(revealed[0])]))
+
+
+def _evidence(n_revealed: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The length of an item set, √(n / (n + 1)): one revealed label says less than many."""
+    return np.sqrt(n_revealed / (n_revealed + 1)).astype(np.float32)
 
 
 def described_labels(given: Any, propensities: NDArray[np.float64]) -> CSR:

@@ -74,7 +74,7 @@ class Rerank:
     distance_words: float
     """‖x − μ_l‖², to the mean point of the label; 0 for a point without words."""
     distance_revealed: float
-    """λ_z·‖z − ν_l‖², to the mean item set of the label's points; 0 for a point without revealed labels."""
+    """λ_z·n/(n+1)·‖z − ν_l‖² with n revealed labels, to the mean item set of the label's points; 0 without any."""
     alpha: float
     gamma: float
     factor: float
@@ -153,8 +153,9 @@ def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_featu
         for tree, (leaf, value) in enumerate(zip(reached, values, strict=True))
     ]
     p_trees = total / len(values)
-    dense[x[0]], dense[width + z[0]] = x[1] * np.float32(unit_scale(x[1])), z[1]
-    rerank = _rerank(tail, dense, bool(len(x[0])), bool(len(z[0])), label) if tail.alpha < 1 else None
+    evidence = float(np.square(z[1], dtype=np.float64).sum())
+    dense[x[0]], dense[width + z[0]] = x[1] * np.float32(unit_scale(x[1])), z[1] * np.sqrt(evidence)
+    rerank = _rerank(tail, dense, bool(len(x[0])), evidence, label) if tail.alpha < 1 else None
     score = p_trees
     if rerank is not None and p_trees > 0:
         score = p_trees**rerank.alpha * rerank.factor
@@ -228,16 +229,14 @@ def _value(forest: Forest, leaf: int, label: int) -> float:
     return float(forest.leaf_value[here][forest.leaf_label[here] == label].sum())
 
 
-def _rerank(tail: Tail, dense: NDArray[np.float32], has_x: bool, has_z: bool, label: int) -> Rerank:
-    lengths = np.array([1.0 if has_x else 0.0, tail.z_weight if has_z else 0.0])
-    log_p = tail_score(dense, label, lengths, tail.ptr, tail.feature, tail.value, tail.norms, tail.gamma)
+def _rerank(tail: Tail, dense: NDArray[np.float32], has_x: bool, evidence: float, label: int) -> Rerank:
+    shares, weights = np.array([1.0 if has_x else 0.0, evidence]), (1.0, tail.z_weight)
+    log_p = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms, tail.gamma)
     here = slice(tail.ptr[label], tail.ptr[label + 1])
     feature, dots = tail.feature[here], tail.value[here].astype(np.float64) * dense[tail.feature[here]]
     own = feature < len(dense) - tail.z_width
     distances = [
-        max(0.0, float(lengths[view] + tail.norms[label, view] - 2 * dots[own == (view == 0)].sum()))
-        if lengths[view] > 0
-        else 0.0
+        max(0.0, float(shares[view] * (weights[view] + tail.norms[label, view]) - 2 * dots[own == (view == 0)].sum()))
         for view in range(2)
     ]
     factor = math.exp((1 - tail.alpha) * log_p)
