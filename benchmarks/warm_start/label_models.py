@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from benchmarks.warm_start.data import WarmStart
 from benchmarks.warm_start.measure import Predict
 from broadmatch.data import CSR, Dataset
-from broadmatch.features import beside, co_label_features
 from broadmatch.labels import MLRF, PfastreXML, PfastreXMLEarly, PfastreXMLLate, SwiftXML
 
 KINDS: dict[str, Any] = {
@@ -22,17 +21,9 @@ OF_POINTS = ("MLRF", "PfastreXML")
 """Models of the points' features alone: revealed labels are left out of what they find, and that is all."""
 
 
-def label_features(data: WarmStart) -> CSR | None:
-    """The labels' own features beside the labels they come with in training; None leaves it all to the model."""
-    if data.label_features is None:
-        return None
-    together = data.train.Y.to_scipy() + data.known_train.to_scipy()
-    return beside(data.label_features, co_label_features(CSR.from_scipy(together)))
-
-
 def fitted(name: str, data: WarmStart, settings: dict[str, Any], *, seed: int) -> Any:
     """The model, fitted on the training points."""
-    more = {} if name in OF_POINTS else {"label_features": label_features(data)}
+    more = {} if name in OF_POINTS else {"label_features": data.label_features}
     return KINDS[name](**settings, seed=seed).fit(data.train.X, data.train.Y, **more)
 
 

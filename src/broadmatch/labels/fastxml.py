@@ -21,7 +21,7 @@ from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, Rule, Whole
 
 _BLOCK = 256
-_STEPS, _TOLERANCE = 2, 0.01  # of each logistic regression: more cost time and rank no better
+_STEPS, _TOLERANCE = 1, 0.01  # of each logistic regression: more cost time and rank no better
 
 
 class FastXML(LabelModel):
