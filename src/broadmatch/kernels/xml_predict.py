@@ -47,10 +47,19 @@ def reach_leaf(dense: F32, root: int, child: I32, bias: F32, ptr: I64, feature: 
     """The leaf that a point (as a dense row) falls into: left where its score is above 0."""
     node = root
     while child[node] >= 0:
-        score = bias[node]
-        for e in range(ptr[node], ptr[node + 1]):
-            score += value[e] * dense[feature[e]]
-        node = child[node] + (0 if score > 0 else 1)
+        # Four sums at once: one would wait for each addition.
+        a, b, c, d = bias[node], np.float32(0), np.float32(0), np.float32(0)
+        e, stop = ptr[node], ptr[node + 1]
+        while e + 3 < stop:
+            a += value[e] * dense[feature[e]]
+            b += value[e + 1] * dense[feature[e + 1]]
+            c += value[e + 2] * dense[feature[e + 2]]
+            d += value[e + 3] * dense[feature[e + 3]]
+            e += 4
+        while e < stop:
+            a += value[e] * dense[feature[e]]
+            e += 1
+        node = child[node] + (0 if (a + b) + (c + d) > 0 else 1)
     return -1 - int(child[node])
 
 
@@ -90,9 +99,18 @@ def tail_score(
     `shares` are 1 for x and e for z, and 0 for what the point does not have: it is compared in the other alone. `dense`
     holds x and e·z, `mu_norms` ‖μ_l‖² and λ_z·‖ν_l‖²; the values of ν_l hold λ_z already.
     """
-    dot = np.float32(0)
-    for e in range(mu_ptr[label], mu_ptr[label + 1]):
-        dot += mu_value[e] * dense[mu_feature[e]]
+    a, b, c, d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    e, stop = mu_ptr[label], mu_ptr[label + 1]
+    while e + 3 < stop:
+        a += mu_value[e] * dense[mu_feature[e]]
+        b += mu_value[e + 1] * dense[mu_feature[e + 1]]
+        c += mu_value[e + 2] * dense[mu_feature[e + 2]]
+        d += mu_value[e + 3] * dense[mu_feature[e + 3]]
+        e += 4
+    while e < stop:
+        a += mu_value[e] * dense[mu_feature[e]]
+        e += 1
+    dot = (a + b) + (c + d)
     distance = shares[0] * (1.0 + mu_norms[label, 0]) + shares[1] * (z_weight + mu_norms[label, 1]) - 2.0 * float(dot)
     exponent = 0.5 * gamma * distance if distance > 0 else 0.0
     return -exponent - math.log1p(math.exp(-exponent))

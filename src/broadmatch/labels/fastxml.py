@@ -186,12 +186,11 @@ class FastXML(LabelModel):
         return labels[:n], scores[:n]
 
 
-def make_points(X: CSR, Y: CSR, gains: NDArray[np.float32], Z: CSR | None = None, mass: Any = None) -> Points:
-    """The arrays that trees grow from: unit rows of X, item sets Z if any, and the gain of each entry of Y."""
-    empty = CSR(np.zeros(X.n_rows + 1, np.int64), NOTHING[0], NOTHING[1], 0)
-    z = empty if Z is None else Z
-    return Points(X.indptr, X.indices, damped_rows(X.indptr, X.data), X.n_cols, *z, Y.indptr, Y.indices, gains,
-                  gains if mass is None else mass, Y.n_cols, inverse_ideal_dcg(Y.indptr, gains))  # fmt: skip
+def make_points(X: CSR, Y: CSR, gains: NDArray[np.float32]) -> Points:
+    """The arrays that trees grow from: damped rows of X, no item sets, and the gain of each entry of Y."""
+    z = CSR(np.zeros(X.n_rows + 1, np.int64), NOTHING[0], NOTHING[1], 0)
+    return Points(X.indptr, X.indices, damped_rows(X.indptr, X.data), X.n_cols, *z, Y.indptr, Y.indices, gains, gains,
+                  Y.n_cols, inverse_ideal_dcg(Y.indptr, gains))  # fmt: skip
 
 
 NO_TAIL = Tail(np.zeros(1, np.int64), NOTHING[0], NOTHING[1], np.zeros((0, 2)), 1.0, 0.0, 0.0, 0)

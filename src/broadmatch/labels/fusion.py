@@ -72,7 +72,7 @@ class Fusion(LabelModel):
         leaf_labels: int = 100,
         propensity: str = "default",
         alpha: float = 0.8,
-        gamma: float = 15.0,
+        gamma: float = 12.0,
         validation: float = 0.2,
         reveal: float = 0.5,
         seed: int = 0,

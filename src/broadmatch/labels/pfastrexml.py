@@ -61,7 +61,7 @@ class PfastreXML(FastXML):
         leaf_labels: int = 100,
         propensity: str = "default",
         alpha: float = 0.8,
-        gamma: float = 15.0,
+        gamma: float = 12.0,
         seed: int = 0,
         n_jobs: int | None = None,
     ) -> None:

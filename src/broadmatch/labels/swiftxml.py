@@ -69,7 +69,7 @@ class SwiftXML(PfastreXML):
         leaf_labels: int = 100,
         propensity: str = "default",
         alpha: float = 0.8,
-        gamma: float = 15.0,
+        gamma: float = 12.0,
         item_set_weight: float = 2.0,
         reveal: float = 0.5,
         seed: int = 0,
