@@ -3,6 +3,7 @@
 import numpy as np
 
 from broadmatch.kernels import F32, I32, I64, kernel
+from broadmatch.kernels.sorting import before
 
 
 @kernel
@@ -42,19 +43,13 @@ def reach_leaves(indices: I32, values: F32, roots: I64, feature: I32, threshold:
 
 
 @kernel
-def better(score: float, label: int, other_score: float, other_label: int) -> bool:
-    """The order of recommendations: higher score first, then the lower label."""
-    return score > other_score or (score == other_score and label < other_label)
-
-
-@kernel
 def sift_down(labels: I32, scores: F32, n: int) -> None:
     """Restore the heap (worst on top) after its top changed."""
     i = 0
     while True:
         worst, left = i, 2 * i + 1
         for c in (left, left + 1):
-            if c < n and better(scores[worst], labels[worst], scores[c], labels[c]):
+            if c < n and before(scores[worst], labels[worst], scores[c], labels[c]):
                 worst = c
         if worst == i:
             return
@@ -96,11 +91,11 @@ def add_leaves(leaves: I64, leaf_ptr: I64, leaf_label: I32, leaf_share: F32, top
         if n < k:
             i = n
             n += 1
-            while i > 0 and better(top_scores[(i - 1) >> 1], top_labels[(i - 1) >> 1], score, label):
+            while i > 0 and before(top_scores[(i - 1) >> 1], top_labels[(i - 1) >> 1], score, label):
                 top_labels[i], top_scores[i] = top_labels[(i - 1) >> 1], top_scores[(i - 1) >> 1]
                 i = (i - 1) >> 1
             top_labels[i], top_scores[i] = label, score
-        elif k > 0 and better(score, label, top_scores[0], top_labels[0]):
+        elif k > 0 and before(score, label, top_scores[0], top_labels[0]):
             top_labels[0], top_scores[0] = label, score
             sift_down(top_labels, top_scores, n)
     for last in range(n - 1, 0, -1):

@@ -56,7 +56,7 @@ def sort_descending(keys: F32, payload: I32, start: int, stop: int) -> None:
 
 @kernel
 def before(key: float, item: int, other_key: float, other_item: int) -> bool:
-    """Whether a pair comes first: the larger key, then the lower item."""
+    """The order of recommendations and rankings: the larger key (score) first, then the lower item (label)."""
     return key > other_key or (key == other_key and item < other_item)
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, kernel
-from broadmatch.kernels.forest import better, sift_down
+from broadmatch.kernels.forest import sift_down
+from broadmatch.kernels.sorting import before
 from broadmatch.kernels.xml_points import damped, damped_scale, unit_scale
 
 
@@ -69,12 +70,12 @@ def keep_best(label: int, score: float, labels: I32, scores: F32, n: int) -> int
     k = len(labels)
     if n < k:
         i = n
-        while i > 0 and better(scores[(i - 1) >> 1], labels[(i - 1) >> 1], score, label):
+        while i > 0 and before(scores[(i - 1) >> 1], labels[(i - 1) >> 1], score, label):
             labels[i], scores[i] = labels[(i - 1) >> 1], scores[(i - 1) >> 1]
             i = (i - 1) >> 1
         labels[i], scores[i] = label, score
         return n + 1
-    if k > 0 and better(score, label, scores[0], labels[0]):
+    if k > 0 and before(score, label, scores[0], labels[0]):
         labels[0], scores[0] = label, score
         sift_down(labels, scores, n)
     return n
