@@ -26,6 +26,15 @@ from broadmatch.evaluate.propensity import PROPENSITY_PRESETS, propensity
 from broadmatch.evaluate.reliability import Reliability, reliability
 from broadmatch.evaluate.reliability_plot import plot_reliability
 from broadmatch.evaluate.report import Estimate, Report, paired_difference, ranking_report
+from broadmatch.evaluate.sets import (
+    exact_match,
+    hamming_loss,
+    macro_f1,
+    micro_f1,
+    set_precision,
+    set_recall,
+    set_report,
+)
 from broadmatch.evaluate.warm_start import WarmStartReport, reveal, warm_start_report
 
 __all__ = [
@@ -42,7 +51,11 @@ __all__ = [
     "calibration_error",
     "coverage_error",
     "edit_distance_at",
+    "exact_match",
+    "hamming_loss",
     "log_loss",
+    "macro_f1",
+    "micro_f1",
     "ndcg_at",
     "one_error",
     "paired_difference",
@@ -57,6 +70,9 @@ __all__ = [
     "recall_at",
     "reliability",
     "reveal",
+    "set_precision",
+    "set_recall",
+    "set_report",
     "share_with_at_least",
     "squared_error",
     "warm_start_report",

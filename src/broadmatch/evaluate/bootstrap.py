@@ -1,6 +1,6 @@
 """The bootstrap over points: metrics on samples drawn with replacement, and the interval that holds most of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,21 @@ def resample(contributions: Mapping[str, PerPoint], n_samples: int, seed: int) -
     ratios = {name: c.denominator for name, c in contributions.items() if c.denominator is not None}
     below = np.hstack([np.ones((len(stacked), 1)), *ratios.values()])
     table = np.hstack([stacked, below])
-    sums = np.empty((n_samples, table.shape[1]))
-    rng, n = np.random.default_rng(seed), len(table)
-    for start, stop in blocks(n_samples, max(1, _CELLS // n)):
-        counts = np.empty((stop - start, n))
-        for row in counts:
-            row[:] = np.bincount(rng.integers(0, n, n), minlength=n)
-        sums[start:stop] = counts @ table
+    sums = np.concatenate([counts @ table for counts in drawn_counts(len(table), n_samples, seed)])
     places = {name: len(contributions) + 1 + i for i, name in enumerate(ratios)}
     return {
         name: ratio(sums[:, i], sums[:, places.get(name, len(contributions))]) for i, name in enumerate(contributions)
     }
+
+
+def drawn_counts(n: int, n_samples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """How often each of `n` points is drawn in each sample, as blocks of samples × points."""
+    rng = np.random.default_rng(seed)
+    for start, stop in blocks(n_samples, max(1, _CELLS // n)):
+        counts = np.empty((stop - start, n))
+        for row in counts:
+            row[:] = np.bincount(rng.integers(0, n, n), minlength=n)
+        yield counts
 
 
 def interval(draws: NDArray[np.float64], level: float) -> tuple[float, float]:
