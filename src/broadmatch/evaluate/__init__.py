@@ -7,6 +7,7 @@ from broadmatch.evaluate.click_metrics import (
     log_loss,
     squared_error,
 )
+from broadmatch.evaluate.coverings import COVERINGS, covering_error, covering_report
 from broadmatch.evaluate.metrics import (
     average_precision,
     coverage_error,
@@ -38,6 +39,7 @@ from broadmatch.evaluate.sets import (
 from broadmatch.evaluate.warm_start import WarmStartReport, reveal, warm_start_report
 
 __all__ = [
+    "COVERINGS",
     "PROPENSITY_PRESETS",
     "Estimate",
     "PredictionLog",
@@ -50,6 +52,8 @@ __all__ = [
     "calibration_bias",
     "calibration_error",
     "coverage_error",
+    "covering_error",
+    "covering_report",
     "edit_distance_at",
     "exact_match",
     "hamming_loss",

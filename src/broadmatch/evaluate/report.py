@@ -17,7 +17,11 @@ from broadmatch.evaluate.ranking import Ranking
 from broadmatch.params import Number, Whole
 
 _ENOUGH = 100  # "at least 100 bid phrases" in MLRF §5.4
-_UNITS = {"edit distance": (100, "% of the words"), "coverage error": (1, "labels")}
+_UNITS = {
+    "edit distance": (100, "% of the words"),
+    "coverage error": (1, "labels"),
+    "covering error": (1, "label sets"),
+}
 
 
 @dataclass(frozen=True)

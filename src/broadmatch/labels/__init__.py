@@ -1,5 +1,7 @@
 """Label models, named as in their papers: rows of features in, ranked labels out."""
 
+from broadmatch.labels.adaboost_lc import AdaBoostLC
+from broadmatch.labels.boosting import BoostingHistory
 from broadmatch.labels.fastxml import FastXML
 from broadmatch.labels.fusion import PfastreXMLEarly, PfastreXMLLate
 from broadmatch.labels.mlrf import MLRF
@@ -11,6 +13,8 @@ from broadmatch.labels.xml_explain import XMLExplanation
 
 __all__ = [
     "MLRF",
+    "AdaBoostLC",
+    "BoostingHistory",
     "Explanation",
     "FastXML",
     "PfastreXML",

@@ -1,0 +1,211 @@
+"""AdaBoost.LC (Amit, Dekel and Singer, AISTATS 2007): boosting for the error that one names, by a label covering."""
+
+import logging
+import os
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from broadmatch import artifacts
+from broadmatch.data import CSR, Names, as_features, as_labels
+from broadmatch.errors import BadInput, BadParameter
+from broadmatch.evaluate.coverings import Covering, CoveringRule, cover
+from broadmatch.kernels.adaboost_lc import best_of_rows, best_of_scores, score_row, score_rows
+from broadmatch.labels.base import LabelModel, Row
+from broadmatch.labels.boosting import BoostingHistory, How, Labelled, boost
+from broadmatch.parallel import blocks, map_threads
+from broadmatch.params import Number, OneOf, Rule, Whole
+
+log = logging.getLogger("broadmatch")
+_BLOCK = 256
+
+
+class AdaBoostLC(LabelModel):
+    """Boosting that answers with sets of labels, trained for the error that a covering of the labels describes.
+
+    A covering says which labels count as one decision: `covering` is "ZO", "HM", "TS", "WP", "WN", groups of labels,
+    or a function of a labelling, see `broadmatch.evaluate.covering_error`. The base hypotheses are the features, each
+    divided by its largest absolute value, and a constant. A score above 0 says that the point has the label. Labels
+    of any weight above 0 count alike. Y. Amit, O. Dekel and Y. Singer, "A boosting algorithm for label covering in
+    multilabel problems", AISTATS 2007.
+
+    rounds: boosting rounds; about 20 of the parallel template reach the plateau.
+    template: "parallel" moves all hypotheses in each round, "sequential" one for each label.
+    smoothing: so many points of average weight are added to what is right and to what is wrong about a hypothesis.
+    patience: stop after so many rounds without gain on the evaluation points, and go back to the best; None never does.
+    n_jobs: threads; None takes every core. The model does not depend on it.
+
+    >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
+    >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi"]]
+    >>> model = AdaBoostLC(covering="ZO", rounds=30).fit(X, Y)
+    >>> [[model.label_names_[i] for i in row.indices] for row in model.predict([[1, 0], [0, 1]])]
+    [['pizza'], ['taxi']]
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        "covering": CoveringRule(),
+        "rounds": Whole(1),
+        "template": OneOf(("parallel", "sequential")),
+        "smoothing": Number(0, above=True),
+        "patience": Whole(1, none=True),
+        "n_jobs": Whole(-1, none=True),
+    }
+
+    alpha_: NDArray[np.float32]
+    limits_: NDArray[np.float32]
+    n_rounds_: int
+    history_: BoostingHistory
+
+    def __init__(
+        self,
+        *,
+        covering: Covering = "HM",
+        rounds: int = 20,
+        template: str = "parallel",
+        smoothing: float = 1.0,
+        patience: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.covering = covering
+        self.rounds = rounds
+        self.template = template
+        self.smoothing = smoothing
+        self.patience = patience
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        evaluation: tuple[Any, Any] | None = None,
+        label_names: Iterable[str] | None = None,
+        feature_names: Iterable[str] | None = None,
+        point_names: Iterable[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn from features X (points × features) and labels Y (points × labels, or a list of lists of names).
+
+        `evaluation` is a pair (X, Y) of points that are not learned from: `history_` tells how every round does on
+        them, and `patience` goes by them. `checkpoint` is a folder where every finished round is kept; a fit with the
+        same data and parameters goes on from there.
+        """
+        self.check_params()
+        if self.patience is not None and evaluation is None:
+            raise BadParameter(f"patience must be None without evaluation points, but it is {self.patience}.")
+        labels, found = as_labels(Y)
+        named = found if label_names is None else Names.of(label_names)
+        names = {"labels": named, "features": feature_names, "points": point_names}
+        return self._learn(X, labels, names, checkpoint, evaluation=evaluation, label_names=named)
+
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """The score f^l(x) of every label, points × labels; above 0 it says yes."""
+        self._check_fitted()
+        features = as_features(X, n_features=self.n_features_in_)
+        scores = np.empty((features.n_rows, len(self.label_names_)), np.float32)
+
+        def score(block: tuple[int, int]) -> None:
+            score_rows(*features[:3], *block, self.limits_, self.alpha_, scores)
+
+        for _ in map_threads(score, blocks(features.n_rows, _BLOCK), self.n_jobs):
+            pass
+        return scores
+
+    def predict(self, X: Any) -> sp.csr_matrix:
+        """The labels that each point is said to have, with their scores: those above 0 that training has seen."""
+        scores = self.decision_function(X)
+        return sp.csr_matrix(np.where(self._seen(), scores.clip(0), np.float32(0)))
+
+    def to_state(self) -> artifacts.State:
+        """Give the weights, the history and the names to `broadmatch.artifacts.save`.
+
+        A function cannot be saved: a model trained with one predicts after loading, but its `covering` is None.
+        """
+        self._check_fitted()
+        arrays, facts = self._common_state()
+        arrays |= {"alpha": self.alpha_, "limits": self.limits_}
+        arrays |= {"training": self.history_.training, "evaluation": self.history_.evaluation}
+        params = self.get_params()
+        if callable(self.covering):
+            log.warning("The covering is a function, which cannot be saved: a loaded model predicts, but cannot refit.")
+            params["covering"] = None
+        elif not isinstance(self.covering, str | None):
+            params["covering"] = [sorted(g) if isinstance(g, set | frozenset) else list(g) for g in self.covering]
+        return artifacts.State("adaboost_lc", params, arrays, facts | {"n_rounds": self.n_rounds_})
+
+    @classmethod
+    def from_state(cls, state: artifacts.State) -> Self:
+        """The model that was saved."""
+        model, a = cls(**state.params), state.arrays
+        model._take_common(state)
+        model.alpha_, model.limits_, model.n_rounds_ = a["alpha"], a["limits"], state.facts["n_rounds"]
+        model.history_ = BoostingHistory(a["training"], a["evaluation"])
+        return model
+
+    def _fit(
+        self,
+        X: CSR,
+        Y: CSR,
+        checkpoint: str | os.PathLike[str] | None,
+        evaluation: tuple[Any, Any] | None = None,
+        label_names: Names | None = None,
+    ) -> None:
+        training = Labelled(X, Y, *cover(self.covering, Y, label_names))
+        other = None if evaluation is None else self._evaluation(evaluation, training, label_names)
+        how = How(self.rounds, self.template == "sequential", float(self.smoothing), self.patience, self.n_jobs)
+        shaping = {"template": self.template, "smoothing": float(self.smoothing), "widths": (X.n_cols, Y.n_cols)}
+        boosted = boost(training, other, how, checkpoint, shaping)
+        self.alpha_, self.limits_, self.n_rounds_, self.history_ = boosted
+
+    def _evaluation(self, given: Any, training: Labelled, label_names: Names | None) -> Labelled:
+        """The evaluation points, by the columns of the training points."""
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise BadInput("evaluation must be a pair (X, Y) of features and labels.")
+        X, (Y, names) = as_features(given[0], n_features=training.X.n_cols), as_labels(given[1])
+        if names is not None:
+            Y = _by_name(Y, names, label_names or Names.numbers(training.Y.n_cols))
+        if X.n_rows != Y.n_rows or not X.n_rows or Y.n_cols != training.Y.n_cols:
+            raise BadInput(
+                f"evaluation: X has {X.n_rows:,} rows, Y has {Y.n_rows:,} rows and {Y.n_cols:,} labels; there must be "
+                f"points, the same in both, and the {training.Y.n_cols:,} labels of training."
+            )
+        return Labelled(X, Y, *cover(self.covering, Y, label_names))
+
+    def _seen(self) -> NDArray[np.bool_]:
+        """Which labels training has seen; others are never recommended."""
+        return np.asarray(self.label_counts_ > 0)
+
+    def _best(
+        self, X: CSR, k: int, revealed: CSR | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        labels, scores = np.zeros((X.n_rows, k), np.int32), np.zeros((X.n_rows, k), np.float32)
+        found = np.zeros(X.n_rows, np.int64)
+        seen = self._seen()
+
+        def predict(block: tuple[int, int]) -> None:
+            best_of_rows(*X[:3], *block, self.limits_, self.alpha_, seen, labels, scores, found)
+
+        for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), self.n_jobs):
+            pass
+        return labels, scores, found
+
+    def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
+        labels, best = np.empty(k, np.int32), np.empty(k, np.float32)
+        scores = np.empty(len(self.label_names_))
+        score_row(*x, self.limits_, self.alpha_, scores)
+        n = best_of_scores(scores, self._seen(), labels, best)
+        return labels[:n], best[:n]
+
+
+def _by_name(Y: CSR, names: Names, known: Names) -> CSR:
+    """Labels by the numbers of training; those that training does not know are left out, and counted."""
+    place = np.array([known.index(name) if name in known else -1 for name in names], np.int64)
+    if (place < 0).any():
+        log.warning("%d of %d labels of the evaluation points are unknown.", int((place < 0).sum()), len(names))
+    column = place[Y.indices]
+    kept = column >= 0
+    row = np.repeat(np.arange(Y.n_rows), np.diff(Y.indptr))[kept]
+    return CSR.from_scipy(sp.csr_matrix((Y.data[kept], (row, column[kept])), shape=(Y.n_rows, len(known))))

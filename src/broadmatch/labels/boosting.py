@@ -1,0 +1,255 @@
+"""The rounds of AdaBoost.LC: points are weighted by what goes wrong, hypotheses by what they set right."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from broadmatch import artifacts, progress
+from broadmatch.data import CSR
+from broadmatch.errors import BadInput
+from broadmatch.evaluate import COVERINGS
+from broadmatch.kernels import F32, F64, I64
+from broadmatch.kernels.adaboost_lc import (
+    Found,
+    Hypotheses,
+    Points,
+    best_single,
+    step_single,
+    step_together,
+    weigh_rows,
+)
+from broadmatch.kernels.coverings import Closed, Sets
+from broadmatch.labels.checkpoint import Checkpoint
+from broadmatch.parallel import blocks, map_threads
+
+_ROWS, _HYPOTHESES = 256, 64
+
+MEASURES = ("loss", "promised", "error", *COVERINGS)
+"""The columns of a history."""
+
+
+@dataclass(frozen=True)
+class BoostingHistory:
+    """What every round changed: tables of rounds × `MEASURES`, on the training and on the evaluation points.
+
+    Row t is the model after t rounds, so row 0 says yes to nothing. "loss" is the mean covering loss, "error" the mean
+    covering error of the model's own covering, "ZO" to "WN" those of the five coverings, and "promised" what the next
+    round is sure to take off the training loss (theorem 3.1).
+    """
+
+    training: F64
+    evaluation: F64
+
+    def of(self, measure: str, part: str = "training") -> F64:
+        """One measure after 0, 1, 2, … rounds; `part` is "training" or "evaluation"."""
+        if measure not in MEASURES:
+            raise BadInput(f"The history has no {measure!r}; it has {', '.join(MEASURES)}.")
+        if part not in ("training", "evaluation"):
+            raise BadInput(f"The history has no part {part!r}; it has 'training' and 'evaluation'.")
+        table: F64 = self.training if part == "training" else self.evaluation
+        return table[:, MEASURES.index(measure)]
+
+
+class Labelled(NamedTuple):
+    """Points with their labels and what the covering makes of these."""
+
+    X: CSR
+    Y: CSR
+    closed: Closed
+    sets: Sets
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """What a checkpoint goes by; the sets stand for the covering, which may be a function."""
+        return (*self.X[:3], *self.Y[:3], np.array(self.closed), *self.sets)
+
+    def points(self) -> Points:
+        return Points(*self.X[:3], self.Y.indptr, self.Y.indices)
+
+
+class How(NamedTuple):
+    """The settings of the rounds."""
+
+    rounds: int
+    sequential: bool
+    smoothing: float
+    patience: int | None
+    n_jobs: int | None
+
+
+class Round(NamedTuple):
+    """What a finished round leaves: the weights after it, and the rows of the history before it."""
+
+    alpha: F32
+    training: F64
+    evaluation: F64
+
+    @classmethod
+    def from_state(cls, state: artifacts.State) -> "Round":
+        """Take the round out of a checkpoint."""
+        return cls(*(np.array(state.arrays[name]) for name in cls._fields))
+
+
+class Boosted(NamedTuple):
+    """The trained model: α, (features + 1) × labels; the largest value of each feature; the rounds that count."""
+
+    alpha: F32
+    limits: F32
+    n_rounds: int
+    history: BoostingHistory
+
+
+def boost(
+    training: Labelled,
+    evaluation: Labelled | None,
+    how: How,
+    checkpoint: str | os.PathLike[str] | None,
+    shaping: Mapping[str, Any],
+) -> Boosted:
+    """Run the rounds; with `patience`, stop once the evaluation points see no gain, and go back to the best round."""
+    arrays = training.arrays() + (() if evaluation is None else evaluation.arrays())
+    kept = Checkpoint(checkpoint, "adaboost_lc_round", shaping, arrays)
+    kept.name = "round"
+    booster = _Booster(training, evaluation, how)
+    alpha = np.zeros((training.X.n_cols + 1, training.Y.n_cols), np.float32)
+    rows: list[F64] = []
+    evaluated: list[F64] = []
+    best, best_round = alpha, 0
+    error = MEASURES.index("error")
+    with progress.task("Boosting", total=how.rounds, unit="rounds") as bar:
+        for number in range(how.rounds + 1):
+            last = number == how.rounds
+            state = None if last else kept.take(number)
+            if state is not None:
+                after = Round.from_state(state)
+            elif last:
+                after = Round(alpha, *booster.look(alpha)[:2])
+            else:
+                after = booster.step(alpha)
+                kept.keep(number, after._asdict())
+            rows.append(after.training)
+            evaluated.append(after.evaluation)
+            if how.patience is not None:
+                if evaluated[number][error] < evaluated[best_round][error]:
+                    best, best_round = alpha, number
+                if number - best_round >= how.patience:
+                    break
+            if not last:
+                alpha = after.alpha
+                bar.advance()
+    if how.patience is None:
+        best, best_round = alpha, how.rounds
+    return Boosted(best, booster.limits, best_round, BoostingHistory(np.array(rows), np.array(evaluated)))
+
+
+class _Booster:
+    """The training points by row and by hypothesis."""
+
+    def __init__(self, training: Labelled, evaluation: Labelled | None, how: How) -> None:
+        self.training, self.evaluation, self.how = training, evaluation, how
+        self.limits = _limits(training.X)
+        self.hypotheses, self.share = make_hypotheses(training.X, self.limits)
+
+    def step(self, alpha: F32) -> Round:
+        """One round of figure 2: weigh the points, then add a step to the weights of the hypotheses."""
+        row, evaluated, signed, smoothing = self.look(alpha)
+        after = alpha.copy()
+        spans = list(blocks(len(self.share), _HYPOTHESES))
+        if self.how.sequential:
+            row[MEASURES.index("promised")] = self._step_single(signed, smoothing, spans, after)
+        else:
+            promised = np.zeros(len(self.share))
+
+            def together(span: tuple[int, int]) -> None:
+                step_together(self.hypotheses, *span, signed, smoothing, self.share, after, promised)
+
+            for _ in map_threads(together, spans, self.how.n_jobs):
+                pass
+            row[MEASURES.index("promised")] = promised.sum()
+        row[MEASURES.index("promised")] /= self.training.X.n_rows
+        return Round(after, row, evaluated)
+
+    def look(self, alpha: F32) -> tuple[F64, F64, F32, F64]:
+        """The history's rows of training and evaluation points, the signed weights, and ε for each label.
+
+        ε is the weight of `smoothing` points of average weight: a hypothesis that was never wrong may be wrong later.
+        """
+        n, n_labels = self.training.Y.shape
+        signed = np.empty((n, n_labels), np.float32)
+        row, totals = _weigh(self.training, self.limits, alpha, signed, self.how.n_jobs)
+        if self.evaluation is None:
+            evaluated = np.zeros(0)
+        else:
+            evaluated, _ = _weigh(self.evaluation, self.limits, alpha, signed[:0], self.how.n_jobs)
+        return row, evaluated, signed, totals * (self.how.smoothing / n)
+
+    def _step_single(self, signed: F32, smoothing: F64, spans: list[tuple[int, int]], alpha: F32) -> float:
+        def best_of(span: tuple[int, int]) -> tuple[F64, I64, F64, F64]:
+            return best_single(self.hypotheses, *span, signed)
+
+        n_labels = alpha.shape[1]
+        gain, best = np.zeros(n_labels), np.full(n_labels, -1, np.int64)
+        right, wrong = np.zeros(n_labels), np.zeros(n_labels)
+        for found in map_threads(best_of, spans, self.how.n_jobs):
+            better = found[0] > gain
+            for mine, new in zip((gain, best, right, wrong), found, strict=True):
+                mine[better] = new[better]
+        return step_single(best, right, wrong, smoothing, alpha)
+
+
+def _weigh(labelled: Labelled, limits: F32, alpha: F32, signed: F32, n_jobs: int | None) -> tuple[F64, F64]:
+    """The history's row of these points, and the sum of the weights of each label."""
+    n = labelled.X.n_rows
+    found = Found(np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64))
+    points = labelled.points()
+
+    def weigh(span: tuple[int, int]) -> F64:
+        return weigh_rows(points, *span, limits, alpha, labelled.closed, labelled.sets, signed, found)
+
+    totals = np.zeros(alpha.shape[1])
+    for some in map_threads(weigh, blocks(n, _ROWS), n_jobs):
+        totals += some
+    measured = {"loss": found.loss.mean(), "promised": 0.0, "error": found.error.mean()}
+    measured |= {name: _error(found, closed) for name, closed in COVERINGS.items()}
+    return np.array([measured[name] for name in MEASURES]), totals
+
+
+def _error(found: Found, closed: Closed) -> float:
+    """The mean error of a closed covering, from the labels missed and those too many."""
+    both = ((found.missed, closed.relevant), (found.extra, closed.irrelevant))
+    own = sum(wrong.mean() for wrong, where in both if where == 0)
+    tied = [sum((wrong for wrong, where in both if where == s), np.zeros(1)) > 0 for s in (1, 2)]
+    return float(own + closed.weight * np.mean(tied[0]) + np.mean(tied[1]))
+
+
+def _limits(X: CSR) -> F32:
+    """The largest absolute value of each feature: h_j(x) = x_j / limit_j is in [-1, 1]."""
+    limits = np.zeros(X.n_cols, np.float32)
+    np.maximum.at(limits, X.indices, np.abs(X.data))
+    return limits
+
+
+def make_hypotheses(X: CSR, limits: F32) -> tuple[Hypotheses, F64]:
+    """The features as hypotheses, by column, a constant one after them, and the share b^j of each in the template.
+
+    Theorem 3.1 asks of the template that Σ_j b^j |h_j(x_i)| ≤ 1 on every training point (eq. 6); ‖b‖₁ ≤ 1 is enough
+    for it, but would make the steps as small as there are features. With the lengths ‖h(x_i)‖₁ = Σ_j |h_j(x_i)|,
+    b^j = 1 / max {‖h(x_i)‖₁: h_j(x_i) ≠ 0} is enough too: on point i no b^j that counts is above 1 / ‖h(x_i)‖₁. On
+    sparse rows it is large.
+    """
+    n = X.n_rows
+    values = np.clip(X.data.astype(np.float64) / limits[X.indices].astype(np.float64), -1, 1).astype(np.float32)
+    point = np.repeat(np.arange(n), np.diff(X.indptr))
+    length = 1 + np.bincount(point, np.abs(values.astype(np.float64)), n)
+    longest = np.zeros(X.n_cols + 1)
+    np.maximum.at(longest, X.indices, length[point])
+    longest[-1] = length.max(initial=1)
+    share = np.divide(1.0, longest, out=np.zeros_like(longest), where=longest > 0)
+    columns = sp.csr_matrix((values, X.indices, X.indptr), shape=X.shape).tocsc()
+    ptr = np.append(columns.indptr, columns.indptr[-1] + n).astype(np.int64)
+    points = np.concatenate([columns.indices, np.arange(n)]).astype(np.int32)
+    return Hypotheses(ptr, points, np.concatenate([columns.data, np.ones(n, np.float32)])), share
