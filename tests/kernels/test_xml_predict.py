@@ -5,7 +5,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from broadmatch.kernels.xml_predict import Forest, Tail, predict_row, predict_rows, reach_leaf
+from broadmatch.kernels.xml_predict import (
+    Forest,
+    Tail,
+    add_ahead,
+    nearest,
+    predict_row,
+    predict_rows,
+    reach_leaves,
+    reach_shares,
+    tail_score,
+)
 from tests.kernels.test_xml_split import rows_of, seeds
 from tests.reference import item_sets, xml_tree
 from tests.reference import xml_predict as reference
@@ -40,8 +50,44 @@ def random_forest(rng, n_trees, n_labels, width):
         np.concatenate([*weights, []]).astype(np.int32), rng.normal(size=n_weights).astype(np.float32), leaf_ptr,
         np.concatenate([*leaves, []]).astype(np.int32),
         rng.choice(np.float32([1, 0.5, 0.25, 1e-6, 20]), n_kept) * rng.choice(np.float32([1, 0.9]), n_kept),
-        np.ones(len(leaves), np.int32),
+        np.ones(len(leaves), np.int32), **no_slots(len(child)),
     )  # fmt: skip
+
+
+def no_slots(n_nodes):
+    """What a forest has whose weights are all kept by node."""
+    none = np.zeros(0, np.int32)
+    return {"slot": np.full(n_nodes, -1, np.int32), "slot_node": none, "ahead_ptr": np.zeros(1, np.int64),
+            "ahead_slot": none, "ahead_value": np.zeros(0, np.float32)}  # fmt: skip
+
+
+def by_feature(rng, forest, width):
+    """The same forest with any of the weights kept by feature, some of their nodes having others too."""
+    inner = np.flatnonzero(forest.child >= 0)
+    nodes = rng.permutation(inner)[: rng.integers(len(inner) + 1)].astype(np.int32)
+    slot = np.full(len(forest.child), -1, np.int32)
+    slot[nodes] = np.arange(len(nodes))
+    kept, ahead = [[] for _ in slot], [[] for _ in range(width)]
+    for node, weights in enumerate(xml_tree.node_weights(forest)):
+        for feature, weight in weights.items():
+            if slot[node] >= 0 and rng.random() < 0.7:
+                ahead[feature].append((slot[node], weight))
+            else:
+                kept[node].append((feature, weight))
+    while ahead and not ahead[-1]:  # features beyond the last one that has any
+        ahead.pop()
+    weight_ptr, weight_feature, weight_value = packed(kept)
+    ahead_ptr, ahead_slot, ahead_value = packed(ahead)
+    return forest._replace(weight_ptr=weight_ptr, weight_feature=weight_feature, weight_value=weight_value, slot=slot,
+                           slot_node=nodes, ahead_ptr=ahead_ptr, ahead_slot=ahead_slot,
+                           ahead_value=ahead_value)  # fmt: skip
+
+
+def packed(rows):
+    """Lists of pairs as pointers, numbers and values."""
+    numbers, values = ([pair[i] for row in rows for pair in row] for i in (0, 1))
+    ptr = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
+    return ptr, np.array(numbers, np.int32), np.array(values, np.float32)
 
 
 def random_tail(rng, n_labels, z_width, alpha, gamma, z_weight):
@@ -55,16 +101,17 @@ def random_tail(rng, n_labels, z_width, alpha, gamma, z_weight):
     return tail, reference.Tail(mu, nu, alpha, gamma, z_weight)
 
 
-def room(tail, n_labels):
-    return (np.zeros(WIDTH + tail.z_width, np.float32), np.zeros(n_labels, np.float32), np.full(n_labels, -7, np.int32))
+def room(forest, tail, n_labels):
+    return (np.zeros(WIDTH + tail.z_width, np.float32), np.full(len(forest.slot_node), 7, np.float32),
+            np.zeros(n_labels, np.float32), np.full(n_labels, -7, np.int32))  # fmt: skip
 
 
 def ask(x, z, forest, tail, n_labels, k):
     """(label, score) pairs of `predict_row` for dense x and z; its room is left as it was."""
     (_, xi, xv, _), (_, zi, zv, _) = rows_of(x[None]), rows_of(z[None])
-    dense, sums, touched = room(tail, n_labels)
+    dense, margins, sums, touched = room(forest, tail, n_labels)
     labels, scores = np.full(k, -7, np.int32), np.full(k, -7, np.float32)
-    n = predict_row(xi, xv, zi, zv, dense, sums, touched, forest, tail, labels, scores)
+    n = predict_row(xi, xv, zi, zv, dense, margins, sums, touched, forest, tail, labels, scores)
     assert not dense.any()
     assert not sums.any()
     return list(zip(labels[:n].tolist(), scores[:n].tolist(), strict=True))
@@ -83,6 +130,8 @@ def questions(draw):
     rng = np.random.default_rng(draw(seeds))
     n_labels, z_width = draw(st.sampled_from([1, 2, 7, 40])), draw(st.sampled_from([0, Z_WIDTH]))
     forest = random_forest(rng, draw(st.integers(1, 6)), n_labels, WIDTH + z_width)
+    if draw(st.booleans()):
+        forest = by_feature(rng, forest, WIDTH + z_width)
     alpha = draw(st.sampled_from([1.0, 0.8, 0.5, 0.0]))
     gamma, z_weight = draw(st.sampled_from([0.0, 1.0, 30.0])), draw(st.sampled_from([0.0, 0.5, 1.0]))
     tails = random_tail(rng, n_labels, z_width, alpha, gamma, z_weight)
@@ -94,15 +143,11 @@ def questions(draw):
     return X.astype(np.float32), np.array([item_sets.unit(z) for z in Z], np.float32), forest, *tails, n_labels
 
 
-def trees_of(forest):
-    return [xml_tree.unpack(*forest[1:], node=int(root)) for root in forest.roots]
-
-
 @settings(max_examples=150)
 @given(questions(), st.integers(1, 50))
 def test_rows_equal_the_formulas(question, k):
     X, Z, forest, tail, plain, n_labels = question
-    trees = trees_of(forest)
+    trees = xml_tree.trees(forest)
     expected = []
     for x, z in zip(X.astype(np.float64), Z.astype(np.float64), strict=True):
         scores, closest = reference.scores(x, z, trees, plain)
@@ -114,8 +159,9 @@ def test_rows_equal_the_formulas(question, k):
 
     labels, scores = np.full((len(X), k), -7, np.int32), np.full((len(X), k), -7, np.float32)
     found = np.full(len(X), -7, np.int64)
-    dense, sums, touched = room(tail, n_labels)
-    predict_rows(*rows_of(X)[:3], *rows_of(Z)[:3], 1, 4, dense, sums, touched, forest, tail, labels, scores, found)
+    dense, margins, sums, touched = room(forest, tail, n_labels)
+    predict_rows(*rows_of(X)[:3], *rows_of(Z)[:3], 1, 4, dense, margins, sums, touched, forest, tail, labels, scores,
+                 found)  # fmt: skip
     assert not dense.any()
     assert not sums.any()
     for i in range(1, 4):
@@ -129,16 +175,126 @@ def test_rows_equal_the_formulas(question, k):
 def test_a_row_counts_by_its_direction(question):
     X, Z, forest, tail, _, n_labels = question
     for x, z in zip(X, Z, strict=True):
-        trees = trees_of(forest)
+        trees = xml_tree.trees(forest)
         assume(reference.scores(x.astype(np.float64), z.astype(np.float64), trees, None)[1] > 1e-4)
         one, eight = ask(x, z, forest, tail, n_labels, 5), ask(8 * x, z, forest, tail, n_labels, 5)
         assert [s for _, s in one] == pytest.approx([s for _, s in eight], rel=1e-4)
 
 
+def leaves_of(forest, dense):
+    """The leaves that a dense row reaches."""
+    margins = forest.bias[forest.slot_node]
+    present = np.flatnonzero(dense).astype(np.int32)
+    add_ahead(present[present < WIDTH], 0, dense, forest.ahead_ptr, forest.ahead_slot, forest.ahead_value, margins)
+    add_ahead(present[present >= WIDTH] - np.int32(WIDTH), WIDTH, dense, forest.ahead_ptr, forest.ahead_slot,
+              forest.ahead_value, margins)  # fmt: skip
+    leaves = np.full(len(forest.roots), -7, np.int64)
+    reach_leaves(dense, *forest[:6], forest.slot, margins, leaves)
+    return leaves.tolist()
+
+
+@settings(max_examples=60)
+@given(seeds)
+def test_where_weights_are_kept_does_not_change_the_way_down(seed):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, 4, 3, WIDTH + Z_WIDTH)
+    # Quarters, of which all sums are exact: no rounding can send a point another way, not even on a hyperplane.
+    forest = forest._replace(weight_value=rng.integers(-8, 9, len(forest.weight_value)).astype(np.float32) / 4)
+    moved = by_feature(rng, forest, WIDTH + Z_WIDTH)
+    assert xml_tree.node_weights(moved) == xml_tree.node_weights(forest)
+    for _ in range(5):
+        dense = rng.integers(-2, 3, WIDTH + Z_WIDTH).astype(np.float32)
+        reached = leaves_of(moved, dense)
+        assert reached == leaves_of(forest, dense)
+        for leaf, tree in zip(reached, xml_tree.trees(forest), strict=True):
+            a, b = forest.leaf_ptr[leaf], forest.leaf_ptr[leaf + 1]
+            assert list(xml_tree.walk(tree, dense)[0].values) == forest.leaf_label[a:b].tolist()
+
+
+@settings(max_examples=50)
+@given(seeds)
+def test_shares_of_nodes_are_those_of_the_leaves_below(seed):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, 1, 3, WIDTH)
+    size = rng.integers(1, 50, len(forest.leaf_size)).astype(np.int32)
+
+    def below(node):
+        under = int(forest.child[node])
+        return int(size[-1 - under]) if under < 0 else below(under) + below(under + 1)
+
+    shares = reach_shares(forest.child, size)
+    assert shares == pytest.approx([below(node) / size.sum() for node in range(len(forest.child))])
+
+
+def scored(x, z, label, tail):
+    """`tail_score` and its bound, of dense x of length 1 and z of length √e."""
+    e = float((z.astype(np.float64) ** 2).sum())
+    shares = np.array([float(x.any()), e])
+    dense = np.concatenate([x, z * np.float32(np.sqrt(e))])
+    exact = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms, tail.gamma)
+    return exact, nearest(shares, tail.z_weight, tail.norms[label, 0], tail.norms[label, 1], tail.gamma)
+
+
+@settings(max_examples=300)
+@given(seeds, st.sampled_from([0.0, 1e-6, 12.0, 1e5]), st.sampled_from([0.0, 0.5, 1e4]), st.booleans())
+def test_no_label_is_nearer_than_the_bound(seed, gamma, z_weight, cut):
+    """Where the point lies right before the mean, the bound is reached; means that were cut keep their length."""
+    rng = np.random.default_rng(seed)
+    width = int(rng.choice([1, WIDTH, 200]))
+    mu = rng.normal(size=(4, width)) * rng.choice([0.01, 1, 100], (4, 1)) * (rng.random((4, width)) < 0.8)
+    nu = rng.random((4, width)) * (rng.random((4, 1)) < 0.8)
+    mu, nu = (unit_rows(table) * rng.choice([1, 0.999, 0.5, 1e-9], (4, 1)) for table in (mu, nu))
+    norms = np.column_stack([(mu**2).sum(axis=1), z_weight * (nu**2).sum(axis=1)])
+    stored = np.hstack([mu, z_weight * nu]).astype(np.float32)
+    if cut:
+        stored[:, rng.random(stored.shape[1]) < 0.3] = 0
+    ptr, feature, value, _ = rows_of(stored)
+    tail = Tail(ptr, feature, value, norms, 0.8, gamma, z_weight, width)
+    for label in range(4):
+        towards = unit_rows(np.vstack([mu, rng.normal(size=(1, width)), 0 * mu[:1]]))
+        sets = unit_rows(np.vstack([nu, rng.random((1, width)), 0 * nu[:1]])) * np.sqrt(rng.choice([0.5, 0.9]))
+        for x in towards.astype(np.float32):
+            for z in sets.astype(np.float32):
+                exact, bound = scored(x, z, label, tail)
+                assert bound >= exact
+        if not cut and mu[label].any() and nu[label].any():
+            exact, bound = scored(towards[label].astype(np.float32), sets[label].astype(np.float32), label, tail)
+            assert bound == pytest.approx(exact, rel=1e-3, abs=1e-4 * gamma * (1 + z_weight))
+
+
+def unit_rows(table):
+    return table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-300)
+
+
+@settings(max_examples=150)
+@given(questions(), st.integers(1, 50))
+def test_labels_that_are_passed_over_are_none_of_the_best(question, k):
+    """To the bit: with room for all labels none is passed over, and the first k of that list are the answer."""
+    X, Z, forest, tail, _, n_labels = question
+    for x, z in zip(X, Z, strict=True):
+        assert ask(x, z, forest, tail, n_labels, k) == ask(x, z, forest, tail, n_labels, n_labels)[:k]
+
+
+@pytest.mark.parametrize("gamma", [1.0, 12.0, 1e4])
+def test_labels_right_at_the_bound_are_not_passed_over(gamma):
+    """All labels have the same votes and the point lies right before every mean: only rounding tells them apart."""
+    rng = np.random.default_rng(0)
+    x = np.abs(rng.normal(size=WIDTH)).astype(np.float32)
+    lengths = 0.5 + np.arange(200) * 1e-9
+    mu = lengths[:, None] * (x / np.linalg.norm(x.astype(np.float64)))
+    ptr, feature, value, _ = rows_of(mu.astype(np.float32))
+    tail = Tail(ptr, feature, value, np.column_stack([lengths**2, 0 * lengths]), 0.5, gamma, 0.0, 0)
+    forest = one_leaf(rng.permutation(200), np.ones(200))
+    everything = ask(x, np.zeros(0, np.float32), forest, tail, 200, 200)
+    for k in (1, 3, 20):
+        assert ask(x, np.zeros(0, np.float32), forest, tail, 200, k) == everything[:k]
+
+
 def one_leaf(labels, values):
     """A forest of one tree of one leaf."""
     return Forest(np.int64([0]), np.int32([-1]), np.float32([0]), np.int64([0, 0]), np.int32([]), np.float32([]),
-                  np.int64([0, len(labels)]), np.int32(labels), np.float32(values), np.int32([1]))  # fmt: skip
+                  np.int64([0, len(labels)]), np.int32(labels), np.float32(values), np.int32([1]),
+                  **no_slots(1))  # fmt: skip
 
 
 def no_tail():
@@ -154,18 +310,17 @@ def test_equal_scores_come_by_the_lower_label():
 
 def test_the_trees_alone_give_the_mean_of_the_leaves():
     two = [one_leaf([0, 2], [1, 0.5]), one_leaf([2], [0.25])]
+    leaves = [np.concatenate([a, b]) for a, b in zip(*(t[7:10] for t in two), strict=True)]
     forest = Forest(np.int64([0, 1]), np.int32([-1, -2]), np.float32([0, 0]), np.int64([0, 0, 0]), np.int32([]),
-                    np.float32([]), np.int64([0, 2, 3]), *(np.concatenate([a, b]) for a, b in zip(*(t[7:] for t in two),
-                    strict=True)))  # fmt: skip
+                    np.float32([]), np.int64([0, 2, 3]), *leaves, **no_slots(2))  # fmt: skip
     assert ask(np.ones(WIDTH, np.float32), np.zeros(0, np.float32), forest, no_tail(), 3, 3) == [(0, 0.5), (2, 0.375)]
 
 
 def test_a_point_on_the_hyperplane_goes_right():
     forest = Forest(np.int64([0]), np.int32([1, -1, -2]), np.float32([0, 0, 0]), np.int64([0, 1, 1, 1]), np.int32([2]),
                     np.float32([1]), np.int64([0, 1, 2]), np.int32([10, 20]), np.float32([1, 1]),
-                    np.int32([1, 1]))  # fmt: skip
-    leaves = [reach_leaf(np.float32([0, 0, value]), 0, *forest[1:6]) for value in (1e-30, 0, -1e-30)]
-    assert leaves == [0, 1, 1]
+                    np.int32([1, 1]), **no_slots(3))  # fmt: skip
+    assert [leaves_of(forest, np.float32([0, 0, value])) for value in (1e-30, 0, -1e-30)] == [[0], [1], [1]]
 
 
 def test_the_nearer_label_wins_where_the_trees_do_not_know():

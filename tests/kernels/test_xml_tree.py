@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from broadmatch.kernels.xml_predict import reach_leaf
+from broadmatch.kernels.xml_predict import reach_leaves
 from broadmatch.kernels.xml_split import Costs
 from broadmatch.kernels.xml_tree import child_seed, grow, split_rows
 from tests.kernels.test_xml_split import make_points, seeds
@@ -76,12 +76,13 @@ def test_a_tree_equals_the_recursion(node, max_leaf, most, seed):
     assert sorted(row for leaf in leaves for row in leaf.rows) == rows.tolist()
     assert all(leaf.rows for leaf in leaves)
     assert len(arrays[0]) == 2 * len(leaves) - 1
-    dense = np.hstack([X, Z])
+    dense, no_slots, found_leaf = np.hstack([X, Z]), np.full(len(arrays[0]), -1, np.int32), np.zeros(1, np.int64)
     for leaf in leaves:
         for row in leaf.rows:
             reached, closest = reference.walk(expected, dense[row])
             assert reached.rows == leaf.rows or closest < 1e-5
-            number = reach_leaf(dense[row], 0, *arrays[:5])
+            reach_leaves(dense[row], np.int64([0]), *arrays[:5], no_slots, np.float32([]), found_leaf)
+            (number,) = found_leaf
             kept = arrays[6][arrays[5][number] : arrays[5][number + 1]].tolist()
             assert (arrays[8][number], kept) == (leaf.size, list(leaf.values)) or closest < 1e-5
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from broadmatch.kernels.xml_predict import Forest
 from broadmatch.kernels.xml_split import Points
 from broadmatch.kernels.xml_update import add_to_leaves, leaves_reached
+from tests.kernels.test_xml_predict import no_slots
 from tests.reference.xml_update import leaf_reached, leaf_with_points
 
 N_LABELS, WIDTH, Z_WIDTH = 6, 4, 2
@@ -70,7 +71,7 @@ def test_points_go_down_by_the_sign_of_the_score(x, weights, seed):
     ptr, feature, value = packed([{}, *weights[:2], {}, {}, {}])
     nothing = np.empty(0, np.float32)
     forest = Forest(np.array([0, 1]), child, bias, ptr, feature, value, np.zeros(5, np.int64), np.empty(0, np.int32),
-                    nothing, np.ones(4, np.int32))  # fmt: skip
+                    nothing, np.ones(4, np.int32), **no_slots(6))  # fmt: skip
     dense = np.zeros(WIDTH + Z_WIDTH, np.float32)
     points, rows = make_points(x, z, [{}] * len(x)), np.arange(len(x), dtype=np.int32)
     got = leaves_reached(rows, points, 1, forest, dense)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from broadmatch.data import CSR
 from broadmatch.evaluate import precision_at
 from broadmatch.labels import FastXML
+from broadmatch.labels.xml_forest import without_slots
 from tests.contract import bits, points
 from tests.labels.test_xml_forest import trees
 from tests.reference import xml_predict as reference
@@ -89,7 +90,7 @@ def test_features_of_any_size(scale):
     X, Y = points()
     model = FastXML(n_trees=3).fit(X * np.float32(scale), Y)
     assert model.score(X * np.float32(scale), Y) > 0.6
-    assert np.isfinite(model.forest_.weight_value).all()
+    assert np.isfinite(without_slots(model.forest_).weight_value).all()
 
 
 @pytest.mark.parametrize("scale", [2.0**-110, 2.0**110])
@@ -104,7 +105,8 @@ def test_labels_of_any_weight(scale):
 
 def test_larger_c_makes_larger_hyperplanes():
     X, Y = points()
-    sizes = [np.count_nonzero(FastXML(n_trees=3, c_features=c).fit(X, Y).forest_.weight_value) for c in (0.3, 3, 30)]
+    forests = [without_slots(FastXML(n_trees=3, c_features=c).fit(X, Y).forest_) for c in (0.3, 3, 30)]
+    sizes = [np.count_nonzero(forest.weight_value) for forest in forests]
     assert sizes[0] < sizes[1] < sizes[2]
 
 

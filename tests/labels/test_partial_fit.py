@@ -9,8 +9,9 @@ from broadmatch.data import read_dataset
 from broadmatch.errors import BadInput, NotFitted
 from broadmatch.evaluate import PROPENSITY_PRESETS, precision_at, propensity
 from broadmatch.features import item_sets
-from broadmatch.kernels.xml_predict import reach_leaf
+from broadmatch.kernels.xml_predict import reach_leaves
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
+from broadmatch.labels.xml_forest import without_slots
 from tests.contract import N_FEATURES, N_LABELS, bits, memory_mapped, points
 from tests.reference.xml_predict import seen_by_trees
 
@@ -43,15 +44,14 @@ def dense_rows(model, X, Y):
 
 def leaf_means(model, X, Y):
     """Σ mass / n over the labelled points in each leaf: what a tree with these hyperplanes would hold."""
-    rows, forest = dense_rows(model, X, Y), model.forest_
+    rows, forest = dense_rows(model, X, Y), without_slots(model.forest_)
     mass = Y.toarray() / getattr(model, "propensities_", np.ones(Y.shape[1]))
     means, sizes = np.zeros((len(forest.leaf_size), Y.shape[1])), np.zeros(len(forest.leaf_size))
-    for root in forest.roots:
-        for i in np.flatnonzero(Y.getnnz(axis=1)):
-            leaf = reach_leaf(rows[i], root, forest.child, forest.bias, forest.weight_ptr, forest.weight_feature,
-                              forest.weight_value)  # fmt: skip
-            means[leaf] += mass[i]
-            sizes[leaf] += 1
+    reached = np.zeros(len(forest.roots), np.int64)
+    for i in np.flatnonzero(Y.getnnz(axis=1)):
+        reach_leaves(rows[i], *forest[:6], forest.slot, np.float32([]), reached)
+        means[reached] += mass[i]
+        sizes[reached] += 1
     return means / np.maximum(sizes, 1)[:, None], sizes
 
 
@@ -79,7 +79,7 @@ def test_leaves_hold_the_means_over_old_and_new_points(cls):
     means, sizes = leaf_means(model, *points())
     np.testing.assert_allclose(leaves_of(model), means, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(model.forest_.leaf_size, sizes)
-    for name in ("roots", "child", "bias", "weight_ptr", "weight_feature", "weight_value"):
+    for name in set(before._fields) - {"leaf_ptr", "leaf_label", "leaf_value", "leaf_size"}:
         assert getattr(model.forest_, name) is getattr(before, name)
 
 

@@ -11,6 +11,7 @@ from broadmatch.data import CSR
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import precision_at, reveal
 from broadmatch.labels import PfastreXML, SwiftXML
+from broadmatch.labels.xml_forest import without_slots
 from broadmatch.labels.xml_tail import mean_other_labels
 from broadmatch.simulate import planted_dataset
 from tests.contract import N_FEATURES, N_LABELS, bits, points
@@ -81,7 +82,7 @@ def test_item_sets_split_nodes():
     X, Y = groups()
     for C, used in ((10.0, True), (1e-6, False)):
         model = SwiftXML(n_trees=2, c_item_sets=C).fit(X, Y)
-        assert (model.forest_.weight_feature >= 40).any() == used
+        assert (without_slots(model.forest_).weight_feature >= 40).any() == used
 
 
 def test_warm_beats_cold_where_the_item_set_matters():
@@ -195,7 +196,7 @@ def test_features_of_another_width_are_refused():
 def test_training_points_may_show_all_labels_or_none(share):
     X, Y = points()
     model = SwiftXML(n_trees=3, reveal=share).fit(X, Y)
-    item = model.forest_.weight_feature >= N_FEATURES
+    item = without_slots(model.forest_).weight_feature >= N_FEATURES
     assert item.any() == (share == 1)
     assert model.score(X, Y) > 0.6
     assert model.predict_topk(X, k=3, revealed=Y).multiply(Y).nnz == 0

@@ -9,8 +9,10 @@ import pytest
 from broadmatch.errors import BadInput, NotFitted
 from broadmatch.features import item_sets
 from broadmatch.labels import FastXML, PfastreXML, Recommender, SwiftXML, XMLExplanation
+from broadmatch.labels.xml_forest import without_slots
 from tests.contract import N_FEATURES, N_LABELS, NEVER, points
 from tests.reference.xml_predict import seen_by_trees
+from tests.reference.xml_tree import node_weights
 
 PHRASES = [f"phrase {j}" for j in range(N_LABELS)]
 WORDS = [f"word {j}" for j in range(N_FEATURES)]
@@ -93,13 +95,14 @@ def test_the_turns_lead_to_the_leaves(model, revealed):
     z = seen_by_trees(item_sets(known, model.label_features_).to_scipy().toarray()[0]) if swift else []
     row = np.concatenate([x, z])
     forest = model.forest_
+    assert len(forest.ahead_value)
+    weights = node_weights(forest)
     told = model.explain(X[123], 0, revealed=revealed)
     assert [leaf.tree for leaf in told.leaves] == list(range(6))
     for leaf, root in zip(told.leaves, forest.roots, strict=True):
         node = int(root)
         for turn in leaf.path:
-            here = slice(forest.weight_ptr[node], forest.weight_ptr[node + 1])
-            score = forest.bias[node] + forest.weight_value[here] @ row[forest.weight_feature[here]]
+            score = forest.bias[node] + sum(weight * row[feature] for feature, weight in weights[node].items())
             assert turn.score == pytest.approx(score, abs=1e-5)
             assert turn.went_left == (score > 0)
             assert turn.score == pytest.approx(turn.bias + sum(push.amount for push in turn.words + turn.revealed))
@@ -113,6 +116,30 @@ def test_the_turns_lead_to_the_leaves(model, revealed):
         there = slice(forest.leaf_ptr[reached], forest.leaf_ptr[reached + 1])
         said = dict(zip(forest.leaf_label[there].tolist(), forest.leaf_value[there].tolist(), strict=True))
         assert leaf.value == said.get(0, 0.0)
+
+
+@pytest.mark.parametrize("revealed", [[], [0, 3]])
+def test_turns_are_the_same_wherever_weights_are_kept(model, revealed):
+    X, _ = points()
+    slots = model.forest_
+    assert len(slots.ahead_value)
+    rows = [0, 5, 60, 123, 200]
+    told = [model.explain(X[i], 0, revealed=revealed) for i in rows]
+    try:
+        model.forest_ = without_slots(slots)
+        plain = [model.explain(X[i], 0, revealed=revealed) for i in rows]
+    finally:
+        model.forest_ = slots
+    for one, other in zip(told, plain, strict=True):
+        assert one.score == other.score
+        for a, b in zip(one.leaves, other.leaves, strict=True):
+            assert (a.value, a.n_points) == (b.value, b.n_points)
+            assert [t.went_left for t in a.path] == [t.went_left for t in b.path]
+            for t, u in zip(a.path, b.path, strict=True):
+                assert t.score == pytest.approx(u.score, abs=1e-12)
+                for kind in ("words", "revealed"):
+                    pushes = [{p.name: p.amount for p in getattr(turn, kind)} for turn in (t, u)]
+                    assert pushes[0] == pytest.approx(pushes[1], abs=1e-12)
 
 
 def test_each_revealed_label_has_its_share_of_the_item_set():

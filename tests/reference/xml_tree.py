@@ -1,6 +1,7 @@
 """Trees of FastXML, PfastreXML and SwiftXML as nested Python objects: grown by recursion, unpacked from arrays."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +66,28 @@ def unpack(
     weights = dict(zip(weight_feature[a:b].tolist(), weight_value[a:b].tolist(), strict=True))
     sides = [unpack(*arrays, node=int(child[node]) + side) for side in (0, 1)]
     return Node(weights, float(bias[node]), *sides)
+
+
+def node_weights(forest: Any) -> list[dict[int, float]]:
+    """feature -> weight of each node of a forest's arrays: those kept by node, and those kept by feature."""
+    ptr, feature, value = forest.weight_ptr, forest.weight_feature.tolist(), forest.weight_value.tolist()
+    nodes = [dict(zip(feature[a:b], value[a:b], strict=True)) for a, b in pairwise(ptr)]
+    for i in range(len(forest.ahead_ptr) - 1):
+        for e in range(forest.ahead_ptr[i], forest.ahead_ptr[i + 1]):
+            own = nodes[forest.slot_node[forest.ahead_slot[e]]]
+            if i in own:
+                raise ValueError(f"feature {i} has two weights")
+            own[i] = float(forest.ahead_value[e])
+    return nodes
+
+
+def trees(forest: Any) -> list[Node | Leaf]:
+    """All trees of a forest's arrays; where a weight is kept makes no difference."""
+    weights = node_weights(forest)
+    ptr = np.cumsum([0, *(len(w) for w in weights)])
+    feature, value = (np.array([pair[i] for w in weights for pair in w.items()], t) for i, t in ((0, int), (1, float)))
+    leaf = (forest.leaf_ptr, forest.leaf_label, forest.leaf_value, forest.leaf_size)
+    return [unpack(forest.child, forest.bias, ptr, feature, value, *leaf, node=int(root)) for root in forest.roots]
 
 
 def leaves(tree: Node | Leaf) -> list[Leaf]:

@@ -7,8 +7,12 @@ import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.forest import sift_down
+from broadmatch.kernels.memory import prefetch
 from broadmatch.kernels.sorting import before
 from broadmatch.kernels.xml_points import damped, damped_scale, unit_scale
+
+_LIKELY = 0.3  # of the best label's votes
+_ROUNDING = 2e-5  # of a product of unit rows in float32, relative, at worst; some hundred entries
 
 
 class Forest(NamedTuple):
@@ -16,6 +20,11 @@ class Forest(NamedTuple):
 
     child[node] is the left child, the right one follows it; child < 0 is the leaf −1 − child. A node's hyperplane has
     the weights weight_value[weight_ptr[node]:weight_ptr[node + 1]]; item-set features follow the point's own.
+
+    Most points come by the nodes near the roots, whose hyperplanes have thousands of weights, and a point has few of
+    the features. So a node that many points reach has a slot, and its weights of features that fewer points have are
+    kept by feature, ahead_value[ahead_ptr[feature]:ahead_ptr[feature + 1]] with their slots: what the point's features
+    add to all slots is added up before the way down. Features beyond `ahead_ptr` have none.
     """
 
     roots: I64
@@ -28,6 +37,11 @@ class Forest(NamedTuple):
     leaf_label: I32
     leaf_value: F32
     leaf_size: I32
+    slot: I32  # node -> its slot, −1 for none
+    slot_node: I32
+    ahead_ptr: I64
+    ahead_slot: I32
+    ahead_value: F32
 
 
 class Tail(NamedTuple):
@@ -44,24 +58,64 @@ class Tail(NamedTuple):
 
 
 @kernel
-def reach_leaf(dense: F32, root: int, child: I32, bias: F32, ptr: I64, feature: I32, value: F32) -> int:
-    """The leaf that a point (as a dense row) falls into: left where its score is above 0."""
-    node = root
-    while child[node] >= 0:
-        # Four sums at once: one would wait for each addition.
-        a, b, c, d = bias[node], np.float32(0), np.float32(0), np.float32(0)
-        e, stop = ptr[node], ptr[node + 1]
-        while e + 3 < stop:
-            a += value[e] * dense[feature[e]]
-            b += value[e + 1] * dense[feature[e + 1]]
-            c += value[e + 2] * dense[feature[e + 2]]
-            d += value[e + 3] * dense[feature[e + 3]]
-            e += 4
-        while e < stop:
-            a += value[e] * dense[feature[e]]
-            e += 1
-        node = child[node] + (0 if (a + b) + (c + d) > 0 else 1)
-    return -1 - int(child[node])
+def reach_leaves(
+    dense: F32, roots: I64, child: I32, bias: F32, ptr: I64, feature: I32, value: F32, slot: I32, margins: F32,
+    leaves: I64,
+) -> None:  # fmt: skip
+    """The leaf of each tree that a point (as a dense row) falls into: left where its score is above 0.
+
+    `margins` are what was added up ahead for each slot, bias included. All trees go down together, a node each at a
+    time: what the next nodes need is asked from memory for all before the first of them waits for it.
+    """
+    n_open = len(roots)
+    for tree in range(len(roots)):
+        leaves[tree] = roots[tree]
+    while n_open > 0:
+        for tree in range(len(roots)):
+            if leaves[tree] >= 0:
+                prefetch(feature, ptr[leaves[tree]])
+                prefetch(value, ptr[leaves[tree]])
+        n_open = 0
+        for tree in range(len(roots)):
+            node = leaves[tree]
+            if node < 0:
+                continue
+            if child[node] < 0:
+                leaves[tree] = child[node]
+                continue
+            # Four sums at once: one would wait for each addition.
+            a = bias[node] if slot[node] < 0 else margins[slot[node]]
+            b, c, d = np.float32(0), np.float32(0), np.float32(0)
+            e, stop = ptr[node], ptr[node + 1]
+            while e + 3 < stop:
+                a += value[e] * dense[feature[e]]
+                b += value[e + 1] * dense[feature[e + 1]]
+                c += value[e + 2] * dense[feature[e + 2]]
+                d += value[e + 3] * dense[feature[e + 3]]
+                e += 4
+            while e < stop:
+                a += value[e] * dense[feature[e]]
+                e += 1
+            node = child[node] + (0 if (a + b) + (c + d) > 0 else 1)
+            prefetch(child, node)
+            prefetch(bias, node)
+            prefetch(ptr, node)
+            prefetch(slot, node)
+            leaves[tree] = node
+            n_open += 1
+    for tree in range(len(roots)):
+        leaves[tree] = -1 - leaves[tree]
+
+
+@kernel
+def add_ahead(index: I32, first: int, dense: F32, ptr: I64, slot: I32, value: F32, margins: F32) -> None:
+    """Add what the features first + index, whose values are in `dense`, add to the slots."""
+    for i in range(len(index)):
+        feature = first + index[i]
+        if feature + 1 < len(ptr):
+            x = dense[feature]
+            for e in range(ptr[feature], ptr[feature + 1]):
+                margins[slot[e]] += x * value[e]
 
 
 @kernel
@@ -113,20 +167,37 @@ def tail_score(
         e += 1
     dot = (a + b) + (c + d)
     distance = shares[0] * (1.0 + mu_norms[label, 0]) + shares[1] * (z_weight + mu_norms[label, 1]) - 2.0 * float(dot)
+    return log_near(distance, gamma)
+
+
+@kernel
+def log_near(distance: float, gamma: float) -> float:
+    """−log(1 + exp(γ/2·d²)); d² below 0 is rounding."""
     exponent = 0.5 * gamma * distance if distance > 0 else 0.0
     return -exponent - math.log1p(math.exp(-exponent))
 
 
 @kernel
+def nearest(shares: F64, z_weight: float, x_square: float, z_square: float, gamma: float) -> float:
+    """No label with these ‖μ_l‖² and λ_z·‖ν_l‖² has a higher log P_tail: d² ≥ (1 − ‖μ‖)² + e·λ_z·(1 − ‖ν‖)².
+
+    As in `tail_score`, but for the product: that is at most the lengths', and what rounding adds to it and to the log.
+    """
+    most = (1.0 + _ROUNDING) * (shares[0] * math.sqrt(x_square) + shares[1] * math.sqrt(z_weight * z_square))
+    distance = shares[0] * (1.0 + x_square) + shares[1] * (z_weight + z_square) - 2.0 * most
+    return (1.0 - 1e-12) * log_near(distance, gamma)
+
+
+@kernel
 def predict_row(
-    x_index: I32, x_value: F32, z_index: I32, z_value: F32, dense: F32, sums: F32, touched: I32, forest: Forest,
-    tail: Tail, labels: I32, scores: F32,
+    x_index: I32, x_value: F32, z_index: I32, z_value: F32, dense: F32, margins: F32, sums: F32, touched: I32,
+    forest: Forest, tail: Tail, labels: I32, scores: F32,
 ) -> int:  # fmt: skip
     """Recommend for one point: its best labels and their scores, best first, and how many there are.
 
     s_l = exp(α·log P_trees,l + (1 − α)·log P_tail,l) over the labels of the leaves; α = 1 is the trees alone. ‖z‖² is
     e, how much the item set counts in the re-ranker: trees see it with length 1. `dense`
-    and `sums` are room for all features and labels, all 0 before and after.
+    and `sums` are room for all features and labels, all 0 before and after; `margins` is room for all slots.
     """
     shares = np.zeros(2)
     width = len(dense) - tail.z_width
@@ -136,10 +207,18 @@ def predict_row(
     scale = damped_scale(z_value)
     for e in range(len(z_index)):
         dense[width + z_index[e]] = damped(z_value[e]) * scale
+    for i in range(len(margins)):
+        margins[i] = forest.bias[forest.slot_node[i]]
+    add_ahead(x_index, 0, dense, forest.ahead_ptr, forest.ahead_slot, forest.ahead_value, margins)
+    add_ahead(z_index, width, dense, forest.ahead_ptr, forest.ahead_slot, forest.ahead_value, margins)
+    leaves = np.empty(len(forest.roots), np.int64)
+    reach_leaves(dense, forest.roots, forest.child, forest.bias, forest.weight_ptr, forest.weight_feature,
+                 forest.weight_value, forest.slot, margins, leaves)  # fmt: skip
+    for leaf in leaves:
+        prefetch(forest.leaf_label, forest.leaf_ptr[leaf])
+        prefetch(forest.leaf_value, forest.leaf_ptr[leaf])
     n_touched = 0
-    for tree in range(len(forest.roots)):
-        leaf = reach_leaf(dense, forest.roots[tree], forest.child, forest.bias, forest.weight_ptr,
-                          forest.weight_feature, forest.weight_value)  # fmt: skip
+    for leaf in leaves:
         for e in range(forest.leaf_ptr[leaf], forest.leaf_ptr[leaf + 1]):
             label = forest.leaf_label[e]
             if sums[label] == 0:
@@ -155,16 +234,28 @@ def predict_row(
     for e in range(len(z_index)):
         dense[width + z_index[e]] = z_value[e] / scale
         shares[1] = 1.0 / (scale * scale)
-    n = 0
+    best = np.float32(0)
     for t in range(n_touched):
-        label = touched[t]
-        score = float(sums[label]) / len(forest.roots)
-        sums[label] = 0
-        if tail.alpha < 1:
-            near = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms,
-                              tail.gamma)  # fmt: skip
-            score = math.exp(tail.alpha * math.log(score) + (1 - tail.alpha) * near)
-        n = keep_best(label, float(np.float32(score)), labels, scores, n)
+        best = max(best, sums[touched[t]])
+    n = 0
+    # The likely winners first: most others cannot reach them however near they are, and need no distance.
+    for likely in (True, False):
+        for t in range(n_touched):
+            label = touched[t]
+            if (sums[label] > np.float32(_LIKELY) * best) != likely or sums[label] == 0:
+                continue
+            score = float(sums[label]) / len(forest.roots)
+            sums[label] = 0
+            if tail.alpha < 1:
+                voted = tail.alpha * math.log(score)
+                reach = voted + (1 - tail.alpha) * nearest(shares, tail.z_weight, tail.norms[label, 0],
+                                                           tail.norms[label, 1], tail.gamma)  # fmt: skip
+                if n == len(labels) and n > 0 and np.float32(math.exp(reach)) < scores[0]:
+                    continue
+                near = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms,
+                                  tail.gamma)  # fmt: skip
+                score = math.exp(voted + (1 - tail.alpha) * near)
+            n = keep_best(label, float(np.float32(score)), labels, scores, n)
     order_best(labels, scores, n)
     for e in range(len(x_index)):
         dense[x_index[e]] = 0
@@ -176,10 +267,21 @@ def predict_row(
 @kernel
 def predict_rows(
     x_ptr: I64, x_index: I32, x_value: F32, z_ptr: I64, z_index: I32, z_value: F32, start: int, stop: int,
-    dense: F32, sums: F32, touched: I32, forest: Forest, tail: Tail, labels: I32, scores: F32, found: I64,
+    dense: F32, margins: F32, sums: F32, touched: I32, forest: Forest, tail: Tail, labels: I32, scores: F32, found: I64,
 ) -> None:  # fmt: skip
     """Recommend for the points start to stop; results by number of the point in labels, scores and found."""
     for i in range(start, stop):
         a, b, c, d = x_ptr[i], x_ptr[i + 1], z_ptr[i], z_ptr[i + 1]
-        found[i] = predict_row(x_index[a:b], x_value[a:b], z_index[c:d], z_value[c:d], dense, sums, touched, forest,
-                               tail, labels[i], scores[i])  # fmt: skip
+        found[i] = predict_row(x_index[a:b], x_value[a:b], z_index[c:d], z_value[c:d], dense, margins, sums, touched,
+                               forest, tail, labels[i], scores[i])  # fmt: skip
+
+
+@kernel
+def reach_shares(child: I32, leaf_size: I32) -> F64:
+    """The share of the points that comes by each node; node 0 is a root, and all trees have the same points."""
+    share = np.empty(len(child))
+    for node in range(len(child) - 1, -1, -1):  # children come behind their parents
+        below = child[node]
+        share[node] = leaf_size[-1 - below] if below < 0 else share[below] + share[below + 1]
+    share /= share[0]
+    return share

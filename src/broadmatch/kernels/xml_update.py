@@ -4,22 +4,25 @@ import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.sorting import sort_best_first
-from broadmatch.kernels.xml_predict import Forest, reach_leaf
+from broadmatch.kernels.xml_predict import Forest, reach_leaves
 from broadmatch.kernels.xml_split import Points
 
 
 @kernel
 def leaves_reached(rows: I32, points: Points, tree: int, forest: Forest, dense: F32) -> I64:
-    """The leaf of a tree that each of `rows` falls into; `dense` is room for all features, all 0 before and after."""
-    leaves = np.empty(len(rows), np.int64)
+    """The leaf of a tree that each of `rows` falls into; no node has a slot.
+
+    `dense` is room for all features, all 0 before and after.
+    """
+    leaves, margins = np.empty(len(rows), np.int64), np.empty(0, np.float32)
     for i in range(len(rows)):
         row = rows[i]
         for e in range(points.x_ptr[row], points.x_ptr[row + 1]):
             dense[points.x_index[e]] = points.x_value[e]
         for e in range(points.z_ptr[row], points.z_ptr[row + 1]):
             dense[points.x_width + points.z_index[e]] = points.z_value[e]
-        leaves[i] = reach_leaf(dense, forest.roots[tree], forest.child, forest.bias, forest.weight_ptr,
-                               forest.weight_feature, forest.weight_value)  # fmt: skip
+        reach_leaves(dense, forest.roots[tree : tree + 1], forest.child, forest.bias, forest.weight_ptr,
+                     forest.weight_feature, forest.weight_value, forest.slot, margins, leaves[i : i + 1])  # fmt: skip
         for e in range(points.x_ptr[row], points.x_ptr[row + 1]):
             dense[points.x_index[e]] = 0
         for e in range(points.z_ptr[row], points.z_ptr[row + 1]):

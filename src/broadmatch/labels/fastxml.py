@@ -170,9 +170,9 @@ class FastXML(LabelModel):
         tail = self._tail()
 
         def predict(block: tuple[int, int]) -> None:
-            room = _room(self.n_features_in_ + tail.z_width, len(self.label_names_))
-            predict_rows(*X[:3], *Z[:3], *block, room.dense, room.sums, room.touched, self.forest_, tail, labels,
-                         scores, found)  # fmt: skip
+            room = _room(self.n_features_in_ + tail.z_width, len(self.forest_.slot_node), len(self.label_names_))
+            predict_rows(*X[:3], *Z[:3], *block, room.dense, room.margins, room.sums, room.touched, self.forest_, tail,
+                         labels, scores, found)  # fmt: skip
 
         for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), self.n_jobs):
             pass
@@ -181,8 +181,9 @@ class FastXML(LabelModel):
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
         tail = self._tail()
         labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
-        z, room = self._item_set(revealed), _room(self.n_features_in_ + tail.z_width, len(self.label_names_))
-        n = predict_row(x[0], x[1], z[0], z[1], room.dense, room.sums, room.touched, self.forest_, tail, labels, scores)
+        room = _room(self.n_features_in_ + tail.z_width, len(self.forest_.slot_node), len(self.label_names_))
+        n = predict_row(*x, *self._item_set(revealed), room.dense, room.margins, room.sums, room.touched,
+                        self.forest_, tail, labels, scores)  # fmt: skip
         return labels[:n], scores[:n]
 
 
@@ -197,9 +198,10 @@ NO_TAIL = Tail(np.zeros(1, np.int64), NOTHING[0], NOTHING[1], np.zeros((0, 2)), 
 
 
 class _Room(NamedTuple):
-    """Room for one point at a time: all features, all labels; all 0 at rest."""
+    """Room for one point at a time: all features, all slots, all labels; but for the slots, all 0 at rest."""
 
     dense: NDArray[np.float32]
+    margins: NDArray[np.float32]
     sums: NDArray[np.float32]
     touched: NDArray[np.int32]
 
@@ -207,10 +209,11 @@ class _Room(NamedTuple):
 _of_thread = threading.local()
 
 
-def _room(width: int, n_labels: int) -> _Room:
+def _room(width: int, n_slots: int, n_labels: int) -> _Room:
     """This thread's room; made anew only if a model of another size is asked."""
     room: _Room | None = getattr(_of_thread, "room", None)
-    if room is None or len(room.dense) != width or len(room.sums) != n_labels:
-        room = _Room(np.zeros(width, np.float32), np.zeros(n_labels, np.float32), np.empty(n_labels, np.int32))
+    if room is None or (len(room.dense), len(room.margins), len(room.sums)) != (width, n_slots, n_labels):
+        room = _Room(np.zeros(width, np.float32), np.empty(n_slots, np.float32), np.zeros(n_labels, np.float32),
+                     np.empty(n_labels, np.int32))  # fmt: skip
         _of_thread.room = room
     return room

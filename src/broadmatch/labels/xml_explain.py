@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
 from broadmatch.kernels.xml_points import damped_rows, unit_scale
-from broadmatch.kernels.xml_predict import Forest, Tail, reach_leaf, tail_score
+from broadmatch.kernels.xml_predict import Forest, Tail, add_ahead, reach_leaves, tail_score
 
 if TYPE_CHECKING:
     from broadmatch.labels.base import Row
@@ -128,6 +128,13 @@ class XMLExplanation:
         }
 
 
+class _Ahead(NamedTuple):
+    """The weights of a point's features that the forest keeps by feature: features × slots."""
+
+    features: NDArray[np.int64]
+    weights: sp.csc_matrix
+
+
 def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_features: CSR | None) -> XMLExplanation:
     """Trace one point; see `FastXML.explain`."""
     forest, tail = model.forest_, model._tail()
@@ -135,17 +142,19 @@ def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_featu
     dense = np.zeros(width + tail.z_width, np.float32)
     dense[x[0]], dense[width + z[0]] = (damped_rows(np.array([0, len(row[0])]), row[1]) for row in (x, z))
     parts = _item_set_parts(revealed, label_features, dense[width:])
-    reached = [
-        int(reach_leaf(dense, root, forest.child, forest.bias, forest.weight_ptr, forest.weight_feature,
-                       forest.weight_value))
-        for root in forest.roots
-    ]  # fmt: skip
-    values = [_value(forest, leaf, label) for leaf in reached]
+    ahead = _ahead(forest, np.concatenate([x[0], width + z[0]]))
+    margins = forest.bias[forest.slot_node]
+    for index, first in ((x[0], 0), (z[0], width)):
+        add_ahead(index, first, dense, forest.ahead_ptr, forest.ahead_slot, forest.ahead_value, margins)
+    reached = np.empty(len(forest.roots), np.int64)
+    reach_leaves(dense, forest.roots, forest.child, forest.bias, forest.weight_ptr, forest.weight_feature,
+                 forest.weight_value, forest.slot, margins, reached)  # fmt: skip
+    values = [_value(forest, int(leaf), label) for leaf in reached]
     total = sum(values)
     leaves = [
         ReachedLeaf(
             tree,
-            [_turn(model, node, left, dense, revealed, parts) for node, left in _path(forest, tree, leaf)],
+            [_turn(model, node, left, ahead, dense, revealed, parts) for node, left in _path(forest, tree, int(leaf))],
             int(forest.leaf_size[leaf]),
             value,
             value / total if total else 0.0,
@@ -201,12 +210,29 @@ def _path(forest: Forest, tree: int, leaf: int) -> list[tuple[int, bool]]:
     return path[::-1]
 
 
+def _ahead(forest: Forest, features: NDArray[np.int64]) -> _Ahead:
+    own = features[features < len(forest.ahead_ptr) - 1]
+    shape = (len(forest.ahead_ptr) - 1, len(forest.slot_node))
+    weights = sp.csr_matrix((forest.ahead_value, forest.ahead_slot, forest.ahead_ptr), shape=shape)[own]
+    return _Ahead(own, weights.tocsc().astype(np.float64))
+
+
 def _turn(
-    model: "FastXML", node: int, left: bool, dense: NDArray[np.float32], revealed: "Row", parts: sp.csr_matrix | None
+    model: "FastXML",
+    node: int,
+    left: bool,
+    ahead: _Ahead,
+    dense: NDArray[np.float32],
+    revealed: "Row",
+    parts: sp.csr_matrix | None,
 ) -> Turn:
     forest, width = model.forest_, model.n_features_in_
     here = slice(forest.weight_ptr[node], forest.weight_ptr[node + 1])
     feature, weight = forest.weight_feature[here], forest.weight_value[here].astype(np.float64)
+    if forest.slot[node] >= 0:
+        more = ahead.weights[:, [forest.slot[node]]].tocoo()
+        feature = np.concatenate([feature, ahead.features[more.row]])
+        weight = np.concatenate([weight, more.data])
     own = feature < width
     pushes = weight[own] * dense[feature[own]]
     words = _named(model.feature_names_, feature[own], pushes)

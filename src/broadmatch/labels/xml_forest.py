@@ -5,15 +5,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch import artifacts, progress
 from broadmatch.data import CSR
-from broadmatch.kernels.xml_predict import Forest
+from broadmatch.kernels.xml_predict import Forest, reach_shares
 from broadmatch.kernels.xml_split import Costs, Points
 from broadmatch.kernels.xml_tree import child_seed, grow, split_rows
 from broadmatch.labels.checkpoint import Checkpoint, joined_ptr, offsets
 from broadmatch.parallel import Stop, map_threads, n_workers
+
+_OFTEN = 1 / 64
+"""Nodes that at least this share of the points reach get a slot. With more slots they no longer fit the first cache."""
 
 _PART = 4096
 """A node of more points is split on its own, so that its sides can be grown by different threads."""
@@ -98,7 +102,67 @@ def grow_forest(
         for number in range(together, how.n_trees):
             trees.append(tree(number, workers))
             bar.advance()
-    return join_trees(trees)
+    points = points_of(0)
+    counts = [
+        np.bincount(i, minlength=n) for i, n in ((points.x_index, points.x_width), (points.z_index, points.z_width))
+    ]
+    return with_slots(join_trees(trees), np.concatenate(counts) / max(1, len(points.x_ptr) - 1))
+
+
+def with_slots(forest: Forest, frequency: NDArray[np.float64]) -> Forest:
+    """The same forest with the weights kept by feature where that is less to read, see `Forest`.
+
+    `frequency` is the share of points that have a feature: a weight by feature is read as often as its feature comes,
+    one by node as often as its node is reached.
+    """
+    share = reach_shares(forest.child, forest.leaf_size)
+    n_weights = np.diff(forest.weight_ptr)
+    nodes = np.flatnonzero((share >= _OFTEN) & (n_weights > 0)).astype(np.int32)
+    slot = np.full(len(forest.child), -1, np.int32)
+    slot[nodes] = np.arange(len(nodes))
+    node = np.repeat(np.arange(len(slot), dtype=np.int32), n_weights)
+    ahead = (slot[node] >= 0) & (frequency[forest.weight_feature] < share[node])
+    shape = (len(frequency), len(nodes))
+    entries = (forest.weight_value[ahead], (forest.weight_feature[ahead], slot[node[ahead]]))
+    by_feature = CSR.from_scipy(sp.csr_matrix(entries, shape=shape))
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(node[~ahead], minlength=len(slot)))])
+    return forest._replace(
+        weight_ptr=ptr,
+        weight_feature=forest.weight_feature[~ahead],
+        weight_value=forest.weight_value[~ahead],
+        slot=slot,
+        slot_node=nodes,
+        ahead_ptr=by_feature.indptr,
+        ahead_slot=by_feature.indices,
+        ahead_value=by_feature.data,
+    )
+
+
+def without_slots(forest: Forest) -> Forest:
+    """The same forest with all weights by node."""
+    n_nodes = len(forest.child)
+    node = np.concatenate(
+        [np.repeat(np.arange(n_nodes), np.diff(forest.weight_ptr)), forest.slot_node[forest.ahead_slot]]
+    )
+    early = np.repeat(np.arange(len(forest.ahead_ptr) - 1, dtype=np.int32), np.diff(forest.ahead_ptr))
+    order = np.argsort(node, kind="stable")
+    return forest._replace(
+        weight_ptr=np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n_nodes))]),
+        weight_feature=np.concatenate([forest.weight_feature, early])[order],
+        weight_value=np.concatenate([forest.weight_value, forest.ahead_value])[order],
+        **_no_slots(n_nodes),
+    )
+
+
+def _no_slots(n_nodes: int) -> dict[str, Any]:
+    none = np.zeros(0, np.int32)
+    return {
+        "slot": np.full(n_nodes, -1, np.int32),
+        "slot_node": none,
+        "ahead_ptr": np.zeros(1, np.int64),
+        "ahead_slot": none,
+        "ahead_value": np.zeros(0, np.float32),
+    }
 
 
 def join_trees(trees: list[Tree]) -> Forest:
@@ -116,6 +180,7 @@ def join_trees(trees: list[Tree]) -> Forest:
         np.concatenate([t.leaf_label for t in trees]),
         np.concatenate([t.leaf_value for t in trees]),
         np.concatenate([t.leaf_size for t in trees]),
+        **_no_slots(int(nodes[-1])),
     )
 
 

@@ -13,6 +13,7 @@ from broadmatch.kernels.xml_predict import Forest, Tail
 from broadmatch.kernels.xml_split import Points
 from broadmatch.kernels.xml_update import add_to_leaves, leaves_reached
 from broadmatch.labels.checkpoint import offsets
+from broadmatch.labels.xml_forest import without_slots
 from broadmatch.labels.xml_tail import Means, mean_rows
 from broadmatch.parallel import map_threads
 
@@ -91,12 +92,13 @@ def updated_forest(
     forest: Forest, points_of: Callable[[int], Points], rows: NDArray[np.int32], leaf_labels: int, n_jobs: int | None
 ) -> Forest:
     """The same trees with the points `rows` in the leaves that they reach; tree t sees points_of(t)."""
+    by_node = without_slots(forest)
     leaves = offsets(np.add.reduceat(forest.child < 0, forest.roots).tolist())
 
     def update(tree: int) -> tuple[NDArray[Any], ...]:
         points = points_of(tree)
         dense, sums = np.zeros(points.x_width + points.z_width, np.float32), np.zeros(points.n_labels)
-        reached = leaves_reached(rows, points, tree, forest, dense)
+        reached = leaves_reached(rows, points, tree, by_node, dense)
         return add_to_leaves(rows, reached, points, leaves[tree], leaves[tree + 1], forest.leaf_ptr, forest.leaf_label,
                              forest.leaf_value, forest.leaf_size, leaf_labels, sums)  # fmt: skip
 
