@@ -38,13 +38,14 @@ def pages():
     return [*(page.encode() if i % 2 else page for i, page in enumerate(html)), "", *texts]
 
 
-DATA = {"PageVectorizer": lambda: (pages(),)}
+SET_MODELS = ("MetaLabeler", "PCut", "RCut", "SCut", "TargetCut", "Threshold")
+DATA = {"PageVectorizer": lambda: (pages(),), **dict.fromkeys(SET_MODELS, points)}
 """What `fit` takes, by name of the estimator; label models take `points`."""
 
-SMALL = {"n_trees": 4, "max_leaf": 3, "features_per_node": 5, "min_pages": 2, "n_jobs": 1}
+SMALL = {"n_trees": 4, "rounds": 4, "max_leaf": 3, "features_per_node": 5, "min_pages": 2, "goal": 0.5, "n_jobs": 1}
 """Settings that make a fit fast, for the estimators that have them."""
 
-LONG = SMALL | {"n_trees": 1_000_000}
+LONG = SMALL | {"n_trees": 1_000_000, "rounds": 1_000_000}
 """Settings that make a fit take longer than any test waits."""
 
 
@@ -82,7 +83,10 @@ def fitted(cls, **more):
 def answer(model, given=None):
     """What an estimator says of data, as bytes."""
     X = (data_of(type(model)) if given is None else given)[0]
-    said = model.predict_topk(X, k=4) if isinstance(model, LabelModel) else model.transform(X)
+    if isinstance(model, LabelModel):
+        said = model.predict_topk(X, k=4)
+    else:
+        said = model.predict(X) if hasattr(model, "predict") else model.transform(X)
     return tuple(np.asarray(a).tobytes() for a in (said.indptr, said.indices, said.data)), said.shape
 
 

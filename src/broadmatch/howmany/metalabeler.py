@@ -1,0 +1,194 @@
+"""MetaLabeler: the number of labels of a point is learned too (Tang, Rajan and Narayanan, WWW 2009)."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from broadmatch import artifacts
+from broadmatch.data import CSR, as_features
+from broadmatch.errors import BadParameter
+from broadmatch.howmany.base import AnyLabelModel, SetModel, Training
+from broadmatch.howmany.calibration import LabelCalibrations
+from broadmatch.howmany.ranked import as_rows, kept, places_in_rows, row_numbers, to_matrix
+from broadmatch.labels.base import NOTHING, LabelModel, Row
+from broadmatch.params import Flag, OneOf, Rule, Whole
+
+
+class MetaLabeler(SetModel):
+    """As many of the best labels of each point as a second model says that it has.
+
+    How many labels a point has is a problem of many classes, one class for each number that occurs in training, and a
+    label model learns it. What it looks at (φ in equations 2 to 4 of the paper) is
+
+    - "content": the features of the point, φ(x) = x. It needs no scores, so it costs one small model;
+    - "scores": the vector of the labels' scores;
+    - "ranks": the scores sorted, best first.
+
+    Scores to learn from have to be of points that the model was not trained on: they come from models that are trained
+    on all folds but one. That costs `folds` more trainings. A model that is fitted already is not trained again: `fit`
+    then takes points that it has not seen.
+
+    model: any label model; None is `OneVsRest()`. The one given is never changed: `model_` is trained in its place,
+        unless it is fitted already.
+    counter: the label model that learns the number; None is `OneVsRest()`.
+    on: what the number is learned from.
+    most: larger numbers are taken for this one, in training and prediction (τ in the paper); None leaves them.
+    calibrated: with "scores" and "ranks", turn each label's scores into probabilities first, by isotonic regression.
+    candidates: with "scores" and "ranks", how many of the best labels of a point are looked at.
+    folds: with "scores" and "ranks", in how many parts the training points are held out.
+    seed: draws the folds.
+
+    >>> from broadmatch.labels import MLRF
+    >>> X = [[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 0]] * 5
+    >>> Y = [["pizza"], ["pizza", "oven"], ["taxi"], ["taxi"]] * 5
+    >>> forest = MLRF(n_trees=4, max_leaf=2)
+    >>> sets = MetaLabeler(model=forest, counter=forest).fit(X, Y)
+    >>> sets.counts([[1, 0, 1], [0, 1, 0]])
+    array([2, 1])
+    >>> [sets.label_names_[label] for label in sets.predict_one([1, 0, 1])[0].tolist()]
+    ['pizza', 'oven']
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        "model": AnyLabelModel(),
+        "counter": AnyLabelModel(),
+        "on": OneOf(("content", "scores", "ranks")),
+        "most": Whole(1, none=True),
+        "calibrated": Flag(),
+        "candidates": Whole(1),
+        "folds": Whole(2),
+        "seed": Whole(0),
+    }
+    _kind = "metalabeler"
+    _models = ("model", "counter")
+
+    counter_: LabelModel
+    numbers_: NDArray[np.int64]
+    usual_: int
+    calibrations_: LabelCalibrations | None
+
+    def __init__(
+        self,
+        *,
+        model: LabelModel | None = None,
+        counter: LabelModel | None = None,
+        on: str = "content",
+        most: int | None = None,
+        calibrated: bool = False,
+        candidates: int = 100,
+        folds: int = 5,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.counter = counter
+        self.on = on
+        self.most = most
+        self.calibrated = calibrated
+        self.candidates = candidates
+        self.folds = folds
+        self.seed = seed
+
+    def check_params(self) -> None:
+        """Check every parameter, and that a calibration has scores to work on."""
+        super().check_params()
+        if self.calibrated and self.on == "content":
+            raise BadParameter("calibrated must be False where on is 'content', which looks at no scores.")
+
+    def counts(self, X: Any) -> NDArray[np.int64]:
+        """The number of labels that the second model says each row has."""
+        self._check_fitted()
+        features = as_features(X, n_features=self.model_.n_features_in_)
+        found = [self._numbers(block)[0] for block in self._blocks(features)]
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+    def _tune(self, training: Training) -> None:
+        n = np.diff(training.Y.indptr)
+        if self.most is not None:
+            n = np.minimum(n, self.most)
+        self.numbers_, number, often = np.unique(n, return_inverse=True, return_counts=True)
+        self.usual_ = int(self.numbers_[np.argmax(often)])
+        self.calibrations_ = None
+        phi = training.X if self.on == "content" else self._learn_scores(training)
+        one = CSR(np.arange(len(n) + 1), number.astype(np.int32), np.ones(len(n), np.float32), len(self.numbers_))
+        self.counter_ = self._new_counter(training.model).fit(phi, one)
+
+    def _learn_scores(self, training: Training) -> CSR:
+        """φ of the training points, from scores by models that have not seen them."""
+        folds = list(training.new_scores(self.candidates, self.folds, self.seed))
+        scored = to_matrix([scores for _, scores in folds], training.Y.n_cols)
+        rows = as_rows(scored[np.argsort(np.concatenate([held for held, _ in folds]))])
+        if self.calibrated:
+            self.calibrations_ = LabelCalibrations.fit(rows, training.Y)
+        return self._phi(rows)
+
+    def _phi(self, rows: CSR) -> CSR:
+        """Score vectors, or sorted scores, as features.
+
+        Of more labels than `candidates` only the best are in a score vector; the others are taken to score as the last
+        of them does. Since features that are not stored are 0, that score is subtracted.
+        """
+        if self.calibrations_ is not None:
+            rows = self.calibrations_.apply(rows)
+        if self.on == "ranks":
+            shape = (rows.n_rows, min(self.candidates, rows.n_cols))
+            return CSR.from_scipy(sp.csr_matrix((rows.data, (row_numbers(rows), places_in_rows(rows))), shape=shape))
+        if rows.n_cols > self.candidates and self.calibrations_ is None:
+            last = np.full(rows.n_rows, np.inf, np.float32)
+            np.minimum.at(last, row_numbers(rows), rows.data)
+            cut_off = np.where(np.diff(rows.indptr) == self.candidates, last, np.float32(0))
+            rows = rows._replace(data=rows.data - cut_off[row_numbers(rows)])
+        return CSR.from_scipy(rows.to_scipy())
+
+    def _new_counter(self, model: LabelModel) -> LabelModel:
+        if self.counter is not None:
+            return clone(self.counter)
+        from broadmatch.labels.one_vs_rest import OneVsRest
+
+        return OneVsRest(n_jobs=getattr(model, "n_jobs", None))
+
+    def _numbers(self, X: CSR) -> tuple[NDArray[np.int64], CSR | None]:
+        """How many labels each row has, and the scores if they were looked at."""
+        rows = None if self.on == "content" else as_rows(self.model_.predict_topk(X, self.candidates))
+        said = self.counter_.predict_topk(X if rows is None else self._phi(rows), 1)
+        numbers = np.full(X.n_rows, self.usual_, np.int64)
+        numbers[np.diff(said.indptr) > 0] = self.numbers_[said.indices]
+        return numbers, rows
+
+    def _sets(self, X: CSR) -> CSR:
+        numbers, rows = self._numbers(X)
+        deepest = max(1, int(numbers.max(initial=1)))
+        if rows is None or deepest > self.candidates:
+            rows = as_rows(self.model_.predict_topk(X, deepest))
+        return kept(rows, places_in_rows(rows) < numbers[row_numbers(rows)])
+
+    def _set_of_row(self, x: Any) -> Row:
+        if self.on == "content":
+            said = self.counter_.predict_one(x, 1)[0]
+            number = int(self.numbers_[said[0]]) if len(said) else self.usual_
+        else:
+            labels, scores = self.model_.predict_one(x, self.candidates)
+            order = np.argsort(labels)
+            one = CSR(np.array([0, len(labels)]), labels[order], scores[order], len(self.label_names_))
+            phi = self._phi(one).row(0)
+            said = self.counter_.predict_one(phi, 1)[0]
+            number = int(self.numbers_[said[0]]) if len(said) else self.usual_
+        return self.model_.predict_one(x, number) if number else NOTHING
+
+    def _width(self) -> int:
+        return int(self.numbers_[-1]) if self.on == "content" else max(self.candidates, int(self.numbers_[-1]))
+
+    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any], dict[str, artifacts.State]]:
+        arrays: dict[str, NDArray[Any]] = {"numbers": self.numbers_}
+        if self.calibrations_ is not None:
+            arrays |= {f"calibration_{name}": array for name, array in self.calibrations_._asdict().items()}
+        return arrays, {"usual": self.usual_}, {"counter": self.counter_.to_state()}
+
+    def _take_learned(self, state: artifacts.State, parts: dict[str, Any]) -> None:
+        a = state.arrays
+        self.numbers_, self.usual_, self.counter_ = a["numbers"], state.facts["usual"], parts["counter"]
+        fields = LabelCalibrations._fields
+        found = "calibration_ptr" in a
+        self.calibrations_ = LabelCalibrations(*(a[f"calibration_{name}"] for name in fields)) if found else None
