@@ -44,6 +44,8 @@ KINDS = {
     "click_model": "broadmatch.ctr:ClickModel",
     "click_training": "broadmatch.ctr.training:ClickTraining",
     "page_vectorizer": "broadmatch.features:PageVectorizer",
+    "pivoted_vectorizer": "broadmatch.features:PivotedVectorizer",
+    "rocchio_selector": "broadmatch.features:RocchioSelector",
     "mlrf": "broadmatch.labels:MLRF",
     "mlrf_tree": "broadmatch.labels.mlrf:Tree",
     "fastxml": "broadmatch.labels:FastXML",

@@ -12,11 +12,15 @@ from broadmatch.features.label_features import (
 )
 from broadmatch.features.label_texts import embed_label_features, text_label_features
 from broadmatch.features.page_vectorizer import PageVectorizer
+from broadmatch.features.pivoted import PivotedVectorizer
+from broadmatch.features.rocchio import RocchioSelector
 from broadmatch.features.tokens import tokenize
 
 __all__ = [
     "PageText",
     "PageVectorizer",
+    "PivotedVectorizer",
+    "RocchioSelector",
     "bag_of_words",
     "beside",
     "co_label_features",

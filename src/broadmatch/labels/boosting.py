@@ -51,6 +51,8 @@ class BoostingHistory:
             raise BadInput(f"The history has no {measure!r}; it has {', '.join(MEASURES)}.")
         if part not in ("training", "evaluation"):
             raise BadInput(f"The history has no part {part!r}; it has 'training' and 'evaluation'.")
+        if part == "evaluation" and not self.evaluation.size:
+            raise BadInput("The model was trained without evaluation points; give some to fit.")
         table: F64 = self.training if part == "training" else self.evaluation
         return table[:, MEASURES.index(measure)]
 
