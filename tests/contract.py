@@ -39,7 +39,12 @@ def pages():
 
 
 SET_MODELS = ("MetaLabeler", "PCut", "RCut", "SCut", "TargetCut", "Threshold")
-DATA = {"PageVectorizer": lambda: (pages(),), **dict.fromkeys(SET_MODELS, points)}
+DATA = {
+    "PageVectorizer": lambda: (pages(),),
+    "PivotedVectorizer": lambda: (pages(),),
+    "RocchioSelector": points,
+    **dict.fromkeys(SET_MODELS, points),
+}
 """What `fit` takes, by name of the estimator; label models take `points`."""
 
 SMALL = {"n_trees": 4, "rounds": 4, "max_leaf": 3, "features_per_node": 5, "min_pages": 2, "goal": 0.5, "n_jobs": 1}
@@ -62,9 +67,12 @@ every_estimator = pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda c: c.__n
 every_label_model = pytest.mark.parametrize(
     "cls", [c for c in ESTIMATORS if issubclass(c, LabelModel)], ids=lambda c: c.__name__
 )
-every_transformer = pytest.mark.parametrize(
-    "cls", [c for c in ESTIMATORS if hasattr(c, "transform")], ids=lambda c: c.__name__
+TRANSFORMERS = [c for c in ESTIMATORS if hasattr(c, "transform")]
+every_transformer = pytest.mark.parametrize("cls", TRANSFORMERS, ids=lambda c: c.__name__)
+every_vectorizer = pytest.mark.parametrize(
+    "cls", [c for c in TRANSFORMERS if c.__name__.endswith("Vectorizer")], ids=lambda c: c.__name__
 )
+"""Transformers of streams of pages; the others take a matrix and labels."""
 
 
 def small(cls, settings=SMALL, **more):

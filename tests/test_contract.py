@@ -43,6 +43,7 @@ from tests.contract import (
     every_estimator,
     every_label_model,
     every_transformer,
+    every_vectorizer,
     fitted,
     memory_mapped,
     points,
@@ -488,14 +489,14 @@ def test_fit_then_transform_equals_fit_transform(cls):
     assert at_once.dtype == np.float32
 
 
-@every_transformer
+@every_vectorizer
 def test_a_stream_is_as_good_as_a_list(cls):
     stream = small(cls).fit(iter(data_of(cls)[0]))
     assert bits(stream) == bits(fitted(cls))
     assert answer(stream, (iter(data_of(cls)[0]),)) == answer(stream)
 
 
-@every_transformer
+@every_vectorizer
 def test_row_by_row_equals_all_at_once(cls):
     model, rows = fitted(cls), list(data_of(cls)[0])
     together = model.transform(rows)
@@ -505,7 +506,7 @@ def test_row_by_row_equals_all_at_once(cls):
     assert np.array_equal(together.data, alone.data)
 
 
-@every_transformer
+@every_vectorizer
 def test_nothing_to_learn_from_is_refused(cls):
     with pytest.raises(BadInput):
         small(cls).fit([])
