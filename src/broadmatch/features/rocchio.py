@@ -79,8 +79,11 @@ class RocchioSelector(Parameters, TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the chosen features, out of those of all features; numbers without these."""
-        names = [str(j) for j in range(self._n_features)] if input_features is None else list(input_features)
-        return np.array([names[j] for j in self.columns], dtype=object)
+        self._check_fitted()
+        names = range(self._n_features) if input_features is None else list(input_features)
+        if len(names) != self._n_features:
+            raise BadInput(f"There are {len(names):,} names for {self._n_features:,} features.")
+        return np.array([str(names[j]) for j in self._columns], dtype=object)
 
     def to_state(self) -> artifacts.State:
         """Everything to save."""
