@@ -113,16 +113,17 @@ def best_of_rows(
 
 
 @kernel
-def tied_weights(z: F64, tied: I64, n: int, weight: float, q: F64) -> float:
+def tied_weights(z: F64, tied: I64, n: int, weight: float, terms: F64, q: F64) -> float:
     """q_l += w e^{z_l} / (1 + Σ_r e^{z_r}) for the n tied labels; gives w log(1 + Σ_r e^{z_r}), with z = -y f."""
     top = 0.0  # the 1 in the sum is e^0, and no term may overflow
     for k in range(n):
         top = max(top, z[tied[k]])
     total = np.exp(-top)
     for k in range(n):
-        total += np.exp(z[tied[k]] - top)
+        terms[k] = np.exp(z[tied[k]] - top)
+        total += terms[k]
     for k in range(n):
-        q[tied[k]] += weight * np.exp(z[tied[k]] - top) / total
+        q[tied[k]] += weight * terms[k] / total
     loss: float = weight * (top + np.log(total))
     return loss
 
@@ -137,16 +138,18 @@ def own_weights(z: F64, label: int, q: F64) -> float:
 
 
 @kernel
-def closed_weights(z: F64, relevant: Flags, closed: Closed, tied: I64, q: F64) -> float:
+def closed_weights(z: F64, relevant: Flags, closed: Closed, tied: I64, terms: F64, q: F64) -> float:
     """Σ_s q(i, s, l) for each label, and the loss Σ_s log(1 + Σ_l a_s^l e^{z_l}), of a closed covering."""
     loss = 0.0
     for number in (1, 2):
+        if closed.relevant != number and closed.irrelevant != number:
+            continue
         n = 0
         for label in range(len(z)):
             if (closed.relevant if relevant[label] else closed.irrelevant) == number:
                 tied[n] = label
                 n += 1
-        loss += tied_weights(z, tied, n, np.float64(closed.weight if number == 1 else 1), q)
+        loss += tied_weights(z, tied, n, np.float64(closed.weight if number == 1 else 1), terms, q)
     for label in range(len(z)):
         if (closed.relevant if relevant[label] else closed.irrelevant) == 0:
             loss += own_weights(z, label, q)
@@ -154,7 +157,7 @@ def closed_weights(z: F64, relevant: Flags, closed: Closed, tied: I64, q: F64) -
 
 
 @kernel
-def listed_weights(z: F64, sets: Sets, point: int, tied: I64, q: F64) -> float:
+def listed_weights(z: F64, sets: Sets, point: int, tied: I64, terms: F64, q: F64) -> float:
     """Σ_s q(i, s, l) for each label, and the loss Σ_s log(1 + Σ_l a_s^l e^{z_l}), of the sets listed for the point."""
     loss = 0.0
     cover = sets.of_point[point]
@@ -163,7 +166,7 @@ def listed_weights(z: F64, sets: Sets, point: int, tied: I64, q: F64) -> float:
         for k in range(sets.set_ptr[s], sets.set_ptr[s + 1]):
             tied[n] = sets.labels[k]
             n += 1
-        loss += tied_weights(z, tied, n, sets.weight[s], q)
+        loss += tied_weights(z, tied, n, sets.weight[s], terms, q)
     return loss
 
 
@@ -177,7 +180,7 @@ def weigh_rows(
     `closed` of weight 0 says that `sets` are meant. If `signed` has no rows, only `found` is filled in.
     """
     n_labels = alpha.shape[1]
-    z, q, tied = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels, np.int64)
+    z, q, terms, tied = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels, np.int64)
     relevant, wrong = np.zeros(n_labels, np.bool_), np.zeros(n_labels, np.bool_)
     totals = np.zeros(n_labels)
     for i in range(start, stop):
@@ -196,10 +199,10 @@ def weigh_rows(
             q[label] = 0.0
         found.missed[i], found.extra[i] = missed, extra
         if closed.weight > 0:
-            found.loss[i] = closed_weights(z, relevant, closed, tied, q)
+            found.loss[i] = closed_weights(z, relevant, closed, tied, terms, q)
             found.error[i] = closed_error(missed, extra, closed)
         else:
-            found.loss[i] = listed_weights(z, sets, i, tied, q)
+            found.loss[i] = listed_weights(z, sets, i, tied, terms, q)
             found.error[i] = sets_error(wrong, sets, i)
         if len(signed):
             for label in range(n_labels):

@@ -2,10 +2,12 @@
 
 from broadmatch.labels.adaboost_lc import AdaBoostLC
 from broadmatch.labels.boosting import BoostingHistory
+from broadmatch.labels.boosting_plot import plot_rounds
 from broadmatch.labels.fastxml import FastXML
 from broadmatch.labels.fusion import PfastreXMLEarly, PfastreXMLLate
 from broadmatch.labels.mlrf import MLRF
 from broadmatch.labels.mlrf_explain import Explanation
+from broadmatch.labels.one_vs_rest import OneVsRest
 from broadmatch.labels.pfastrexml import PfastreXML
 from broadmatch.labels.recommender import Phrase, Recommender
 from broadmatch.labels.swiftxml import SwiftXML
@@ -17,6 +19,7 @@ __all__ = [
     "BoostingHistory",
     "Explanation",
     "FastXML",
+    "OneVsRest",
     "PfastreXML",
     "PfastreXMLEarly",
     "PfastreXMLLate",
@@ -24,4 +27,5 @@ __all__ = [
     "Recommender",
     "SwiftXML",
     "XMLExplanation",
+    "plot_rounds",
 ]

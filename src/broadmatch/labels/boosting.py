@@ -24,6 +24,7 @@ from broadmatch.kernels.adaboost_lc import (
     weigh_rows,
 )
 from broadmatch.kernels.coverings import Closed, Sets
+from broadmatch.labels.boosting_plot import plot_rounds
 from broadmatch.labels.checkpoint import Checkpoint
 from broadmatch.parallel import blocks, map_threads
 
@@ -55,6 +56,10 @@ class BoostingHistory:
             raise BadInput("The model was trained without evaluation points; give some to fit.")
         table: F64 = self.training if part == "training" else self.evaluation
         return table[:, MEASURES.index(measure)]
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write loss and covering error, round by round, as an SVG file; `plot_rounds` draws several models."""
+        plot_rounds({"AdaBoost.LC": self}, path)
 
 
 class Labelled(NamedTuple):
