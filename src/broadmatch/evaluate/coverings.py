@@ -147,6 +147,18 @@ def cover(covering: Covering, truth: CSR, names: Names | None) -> tuple[Closed, 
     return LISTED, _listed(of_point, covers)
 
 
+def errors_per_point(
+    predicted: Any, truth: Any, covering: Covering, *, label_names: Iterable[str] | None = None
+) -> NDArray[np.float64]:
+    """The covering error of each point, for tests that compare two models point by point.
+
+    >>> from broadmatch.data import CSR
+    >>> errors_per_point(CSR.from_rows([[0], [1]], n_cols=2), CSR.from_rows([[0, 1], [1]], n_cols=2), "WP")
+    array([6., 0.])
+    """
+    return _contribution(Ranking.of(predicted, truth), covering, label_names).numerator[:, 0]
+
+
 def _contribution(ranking: Ranking, covering: Covering, label_names: Iterable[str] | None) -> PerPoint:
     names = None if label_names is None else Names.of(label_names)
     if names is not None and len(names) != ranking.n_labels:
