@@ -53,6 +53,8 @@ KINDS = {
     "swiftxml": "broadmatch.labels:SwiftXML",
     "pfastrexml_early": "broadmatch.labels:PfastreXMLEarly",
     "pfastrexml_late": "broadmatch.labels:PfastreXMLLate",
+    "one_vs_rest": "broadmatch.labels:OneVsRest",
+    "one_vs_rest_part": "broadmatch.labels.one_vs_rest:Part",
     "xml_tree": "broadmatch.labels.xml_forest:Tree",
     "adaboost_lc": "broadmatch.labels:AdaBoostLC",
     "adaboost_lc_round": "broadmatch.labels.boosting:Round",

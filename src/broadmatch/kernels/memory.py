@@ -47,3 +47,45 @@ def _exchange(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 exchange: Any = intrinsic(_exchange)
+
+
+LANES = 32
+"""Columns that `add_rows` adds up at once: so many that sums need not wait for each other, and fit the registers."""
+
+
+def _add_rows(
+    typing_context: Any, target: Any, at: Any, source: Any, index: Any, value: Any, start: Any, stop: Any
+) -> Any:
+    """target[at : at + 32] += Σ_e value[e]·source[32·index[e] : 32·index[e] + 32] for e from start to stop.
+
+    All arrays are flat; target, source and value float32, index int32. numba keeps the sums of such a loop in memory
+    and adds them one by one; here they stay in registers, and are added as vectors.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def data(number: int) -> Any:
+            return context.make_array(signature.args[number])(context, builder, arguments[number]).data
+
+        def whole(number: int) -> Any:
+            return context.cast(builder, arguments[number], signature.args[number], types.int64)
+
+        vector = ir.VectorType(ir.FloatType(), LANES)
+        into = builder.bitcast(builder.gep(data(0), [whole(1)]), vector.as_pointer())
+        rows = builder.bitcast(data(2), vector.as_pointer())
+        sums = cgutils.alloca_once_value(builder, builder.load(into, align=4))
+        with cgutils.for_range_slice(builder, whole(5), whole(6), ir.IntType(64)(1)) as (entry, _):
+            row = builder.sext(builder.load(builder.gep(data(3), [entry])), ir.IntType(64))
+            weight = builder.load(builder.gep(data(4), [entry]))
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
+            spread = builder.shuffle_vector(
+                one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+            )
+            product = builder.fmul(builder.load(builder.gep(rows, [row]), align=4), spread, flags=("contract",))
+            builder.store(builder.fadd(builder.load(sums), product, flags=("contract",)), sums)
+        builder.store(builder.load(sums), into, align=4)
+        return context.get_dummy_value()
+
+    return types.void(target, at, source, index, value, start, stop), generate
+
+
+add_rows: Any = intrinsic(_add_rows)

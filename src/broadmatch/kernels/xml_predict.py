@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, kernel
-from broadmatch.kernels.forest import sift_down
+from broadmatch.kernels.best import keep_best, order_best
 from broadmatch.kernels.memory import prefetch
-from broadmatch.kernels.sorting import before
+from broadmatch.kernels.xml_neighbours import Neighbours, add_neighbours
 from broadmatch.kernels.xml_points import damped, damped_scale, unit_scale
 
 _LIKELY = 0.3  # of the best label's votes
@@ -55,6 +55,17 @@ class Tail(NamedTuple):
     gamma: float
     z_weight: float
     z_width: int
+
+
+class Room(NamedTuple):
+    """Room for one point at a time; but for `margins`, `touched` and `seen`, all 0 before and after."""
+
+    dense: F32  # all features
+    margins: F32  # all slots
+    sums: F32  # all labels
+    touched: I32
+    shared: F32  # all training points
+    seen: I32
 
 
 @kernel
@@ -119,32 +130,6 @@ def add_ahead(index: I32, first: int, dense: F32, ptr: I64, slot: I32, value: F3
 
 
 @kernel
-def keep_best(label: int, score: float, labels: I32, scores: F32, n: int) -> int:
-    """Take a label into the heap of the best (worst on top) if it is good enough; how many there are now."""
-    k = len(labels)
-    if n < k:
-        i = n
-        while i > 0 and before(scores[(i - 1) >> 1], labels[(i - 1) >> 1], score, label):
-            labels[i], scores[i] = labels[(i - 1) >> 1], scores[(i - 1) >> 1]
-            i = (i - 1) >> 1
-        labels[i], scores[i] = label, score
-        return n + 1
-    if k > 0 and before(score, label, scores[0], labels[0]):
-        labels[0], scores[0] = label, score
-        sift_down(labels, scores, n)
-    return n
-
-
-@kernel
-def order_best(labels: I32, scores: F32, n: int) -> None:
-    """Turn the heap into a list, best first."""
-    for last in range(n - 1, 0, -1):
-        labels[0], labels[last] = labels[last], labels[0]
-        scores[0], scores[last] = scores[last], scores[0]
-        sift_down(labels, scores, last)
-
-
-@kernel
 def tail_score(
     dense: F32, label: int, shares: F64, z_weight: float, mu_ptr: I64, mu_feature: I32, mu_value: F32, mu_norms: F64,
     gamma: float,
@@ -190,15 +175,15 @@ def nearest(shares: F64, z_weight: float, x_square: float, z_square: float, gamm
 
 @kernel
 def predict_row(
-    x_index: I32, x_value: F32, z_index: I32, z_value: F32, dense: F32, margins: F32, sums: F32, touched: I32,
-    forest: Forest, tail: Tail, labels: I32, scores: F32,
+    x_index: I32, x_value: F32, z_index: I32, z_value: F32, known: I32, room: Room, forest: Forest, near: Neighbours,
+    tail: Tail, labels: I32, scores: F32,
 ) -> int:  # fmt: skip
     """Recommend for one point: its best labels and their scores, best first, and how many there are.
 
-    s_l = exp(α·log P_trees,l + (1 − α)·log P_tail,l) over the labels of the leaves; α = 1 is the trees alone. ‖z‖² is
-    e, how much the item set counts in the re-ranker: trees see it with length 1. `dense`
-    and `sums` are room for all features and labels, all 0 before and after; `margins` is room for all slots.
+    s_l = exp(α·log P_l + (1 − α)·log P_tail,l) over the labels of the leaves, and of the nearest points if labels are
+    `known`; α = 1 is without the re-ranker. ‖z‖² is e, how much the item set counts there: trees see it with length 1.
     """
+    dense, margins, sums, touched = room.dense, room.margins, room.sums, room.touched
     shares = np.zeros(2)
     width = len(dense) - tail.z_width
     scale = damped_scale(x_value)
@@ -234,6 +219,7 @@ def predict_row(
     for e in range(len(z_index)):
         dense[width + z_index[e]] = z_value[e] / scale
         shares[1] = 1.0 / (scale * scale)
+    n_touched = add_neighbours(known, dense, near, room.shared, room.seen, len(forest.roots), sums, touched, n_touched)
     best = np.float32(0)
     for t in range(n_touched):
         best = max(best, sums[touched[t]])
@@ -252,9 +238,9 @@ def predict_row(
                                                            tail.norms[label, 1], tail.gamma)  # fmt: skip
                 if n == len(labels) and n > 0 and np.float32(math.exp(reach)) < scores[0]:
                     continue
-                near = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms,
+                close = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms,
                                   tail.gamma)  # fmt: skip
-                score = math.exp(voted + (1 - tail.alpha) * near)
+                score = math.exp(voted + (1 - tail.alpha) * close)
             n = keep_best(label, float(np.float32(score)), labels, scores, n)
     order_best(labels, scores, n)
     for e in range(len(x_index)):
@@ -266,14 +252,16 @@ def predict_row(
 
 @kernel
 def predict_rows(
-    x_ptr: I64, x_index: I32, x_value: F32, z_ptr: I64, z_index: I32, z_value: F32, start: int, stop: int,
-    dense: F32, margins: F32, sums: F32, touched: I32, forest: Forest, tail: Tail, labels: I32, scores: F32, found: I64,
+    x_ptr: I64, x_index: I32, x_value: F32, z_ptr: I64, z_index: I32, z_value: F32, known_ptr: I64, known: I32,
+    start: int, stop: int, room: Room, forest: Forest, near: Neighbours, tail: Tail, labels: I32, scores: F32,
+    found: I64,
 ) -> None:  # fmt: skip
     """Recommend for the points start to stop; results by number of the point in labels, scores and found."""
     for i in range(start, stop):
         a, b, c, d = x_ptr[i], x_ptr[i + 1], z_ptr[i], z_ptr[i + 1]
-        found[i] = predict_row(x_index[a:b], x_value[a:b], z_index[c:d], z_value[c:d], dense, margins, sums, touched,
-                               forest, tail, labels[i], scores[i])  # fmt: skip
+        found[i] = predict_row(x_index[a:b], x_value[a:b], z_index[c:d], z_value[c:d],
+                               known[known_ptr[i] : known_ptr[i + 1]], room, forest, near, tail, labels[i],
+                               scores[i])  # fmt: skip
 
 
 @kernel

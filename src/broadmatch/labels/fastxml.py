@@ -3,19 +3,21 @@
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch import artifacts
 from broadmatch.data import CSR
+from broadmatch.kernels.xml_neighbours import Neighbours
 from broadmatch.kernels.xml_points import damped_rows, inverse_ideal_dcg
-from broadmatch.kernels.xml_predict import Forest, Tail, predict_row, predict_rows
+from broadmatch.kernels.xml_predict import Forest, Room, Tail, predict_row, predict_rows
 from broadmatch.kernels.xml_split import Costs, Points
 from broadmatch.labels.base import NOTHING, LabelModel, Row
 from broadmatch.labels.xml_explain import XMLExplanation, explain
 from broadmatch.labels.xml_forest import Growing, grow_forest
+from broadmatch.labels.xml_neighbours import NO_NEIGHBOURS
 from broadmatch.labels.xml_update import Batch, read_batch, updated_forest
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, Rule, Whole
@@ -154,6 +156,10 @@ class FastXML(LabelModel):
         """The re-ranker; FastXML has none."""
         return NO_TAIL
 
+    def _neighbours(self) -> Neighbours:
+        """The training points that vote too; FastXML asks none."""
+        return NO_NEIGHBOURS
+
     def _item_sets(self, revealed: CSR | None, n_rows: int) -> CSR:
         """Item-set features of the points; FastXML knows none."""
         return CSR(np.zeros(n_rows + 1, np.int64), NOTHING[0], NOTHING[1], 0)
@@ -165,26 +171,34 @@ class FastXML(LabelModel):
         self, X: CSR, k: int, revealed: CSR | None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
         Z = self._item_sets(revealed, X.n_rows)
+        known = (np.zeros(X.n_rows + 1, np.int64), NOTHING[0]) if revealed is None else revealed[:2]
         labels, scores = np.zeros((X.n_rows, k), np.int32), np.zeros((X.n_rows, k), np.float32)
         found = np.zeros(X.n_rows, np.int64)
-        tail = self._tail()
+        near, tail = self._neighbours(), self._tail()
 
         def predict(block: tuple[int, int]) -> None:
-            room = _room(self.n_features_in_ + tail.z_width, len(self.forest_.slot_node), len(self.label_names_))
-            predict_rows(*X[:3], *Z[:3], *block, room.dense, room.margins, room.sums, room.touched, self.forest_, tail,
-                         labels, scores, found)  # fmt: skip
+            predict_rows(*X[:3], *Z[:3], *known, *block, self._room(), self.forest_, near, tail, labels, scores, found)
 
         for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), self.n_jobs):
             pass
         return labels, scores, found
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
-        tail = self._tail()
         labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
-        room = _room(self.n_features_in_ + tail.z_width, len(self.forest_.slot_node), len(self.label_names_))
-        n = predict_row(*x, *self._item_set(revealed), room.dense, room.margins, room.sums, room.touched,
-                        self.forest_, tail, labels, scores)  # fmt: skip
+        n = predict_row(*x, *self._item_set(revealed), revealed[0], self._room(), self.forest_, self._neighbours(),
+                        self._tail(), labels, scores)  # fmt: skip
         return labels[:n], scores[:n]
+
+    def _room(self) -> Room:
+        """This thread's room; made anew only if a model of another size is asked."""
+        room: Room | None = getattr(_of_thread, "room", None)
+        tail, n_points = self._tail(), len(self._neighbours().inverse_length)
+        sizes = (self.n_features_in_ + tail.z_width, len(self.forest_.slot_node), len(self.label_names_), n_points)
+        if room is None or tuple(map(len, (room.dense, room.margins, room.sums, room.shared))) != sizes:
+            dense, margins, sums, shared = (np.zeros(size, np.float32) for size in sizes)
+            room = Room(dense, margins, sums, np.empty(sizes[2], np.int32), shared, np.empty(n_points, np.int32))
+            _of_thread.room = room
+        return room
 
 
 def make_points(X: CSR, Y: CSR, gains: NDArray[np.float32]) -> Points:
@@ -197,23 +211,4 @@ def make_points(X: CSR, Y: CSR, gains: NDArray[np.float32]) -> Points:
 NO_TAIL = Tail(np.zeros(1, np.int64), NOTHING[0], NOTHING[1], np.zeros((0, 2)), 1.0, 0.0, 0.0, 0)
 
 
-class _Room(NamedTuple):
-    """Room for one point at a time: all features, all slots, all labels; but for the slots, all 0 at rest."""
-
-    dense: NDArray[np.float32]
-    margins: NDArray[np.float32]
-    sums: NDArray[np.float32]
-    touched: NDArray[np.int32]
-
-
 _of_thread = threading.local()
-
-
-def _room(width: int, n_slots: int, n_labels: int) -> _Room:
-    """This thread's room; made anew only if a model of another size is asked."""
-    room: _Room | None = getattr(_of_thread, "room", None)
-    if room is None or (len(room.dense), len(room.margins), len(room.sums)) != (width, n_slots, n_labels):
-        room = _Room(np.zeros(width, np.float32), np.empty(n_slots, np.float32), np.zeros(n_labels, np.float32),
-                     np.empty(n_labels, np.int32))  # fmt: skip
-        _of_thread.room = room
-    return room

@@ -136,10 +136,20 @@ class PfastreXML(FastXML):
         new = propensity(counts, n_points, **PROPENSITY_PRESETS[self.propensity])
         return np.concatenate([self.propensities_, new])
 
-    def _merged(self, batch: Batch, tail: Tail, new: Means, scale: float = 1.0, item_sets: bool = False) -> Means:
-        """The means of the re-ranker and those of new points as one."""
+    def _merged(
+        self,
+        batch: Batch,
+        tail: Tail,
+        new: Means,
+        scale: float = 1.0,
+        item_sets: bool = False,
+        own: NDArray[np.float64] | float = 0.0,
+    ) -> Means:
+        """The means of the re-ranker and those of new points as one; `own` is what labels weigh beside their points."""
         old = means_in(tail, self.n_features_in_, scale, item_sets)
-        return merged_means(old, self.label_counts_, new, batch.label_counts())
+        n_old, beside = len(self.label_counts_), own + np.zeros(batch.Y.n_cols)
+        more = np.where(np.arange(batch.Y.n_cols) >= n_old, beside, 0.0)
+        return merged_means(old, self.label_counts_ + beside[:n_old], new, batch.label_counts() + more)
 
     def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
         return Tail(ptr, feature, value, norms, float(self.alpha), float(self.gamma), 0.0, 0)

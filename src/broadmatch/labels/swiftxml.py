@@ -13,15 +13,17 @@ from broadmatch.errors import BadInput
 from broadmatch.evaluate import reveal
 from broadmatch.features import beside, item_sets
 from broadmatch.kernels.item_sets import item_set
+from broadmatch.kernels.xml_neighbours import Neighbours
 from broadmatch.kernels.xml_points import damped_rows
 from broadmatch.kernels.xml_predict import Tail
 from broadmatch.kernels.xml_split import Points
 from broadmatch.labels.base import NOTHING, Row
 from broadmatch.labels.fastxml import make_points
 from broadmatch.labels.pfastrexml import PfastreXML, gains, label_propensities
+from broadmatch.labels.xml_neighbours import KEPT, NO_NEIGHBOURS, keep_points, more_points
 from broadmatch.labels.xml_tail import Means, mean_other_labels, mean_points
 from broadmatch.labels.xml_update import Batch, stacked
-from broadmatch.params import Number, Rule
+from broadmatch.params import Number, Rule, Whole
 
 
 class SwiftXML(PfastreXML):
@@ -36,6 +38,9 @@ class SwiftXML(PfastreXML):
     c_item_sets: C_z, how much telling the sides apart by item sets matters.
     item_set_weight: λ_z, how much distance in item sets counts in the re-ranker, beside distance in features: with n
         revealed labels, λ_z·n/(n+1).
+    neighbours: how many training points, those most like the point in revealed labels and features, vote beside the
+        trees: P = (1 − ρ_n)·P_trees + ρ_n·P_near with ρ_n = ρ·n/(n+1) for n revealed labels. 0 is the paper's way.
+    neighbour_share: ρ.
     reveal: the share of its labels that a training point shows to a tree as its item set, drawn anew for each tree.
         With all of them (the paper's way) a tree learns to find labels in an item set that holds them, and later none
         does.
@@ -52,11 +57,14 @@ class SwiftXML(PfastreXML):
     rules: ClassVar[dict[str, Rule]] = PfastreXML.rules | {
         "c_item_sets": Number(0, above=True),
         "item_set_weight": Number(0),
+        "neighbours": Whole(0),
+        "neighbour_share": Number(0, 1),
         "reveal": Number(0, 1),
     }
     _kind: ClassVar[str] = "swiftxml"
 
     label_features_: CSR
+    neighbours_: Neighbours
 
     def __init__(
         self,
@@ -71,6 +79,8 @@ class SwiftXML(PfastreXML):
         alpha: float = 0.8,
         gamma: float = 12.0,
         item_set_weight: float = 2.0,
+        neighbours: int = 50,
+        neighbour_share: float = 0.5,
         reveal: float = 0.5,
         seed: int = 0,
         n_jobs: int | None = None,
@@ -89,6 +99,8 @@ class SwiftXML(PfastreXML):
         )
         self.c_item_sets = c_item_sets
         self.item_set_weight = item_set_weight
+        self.neighbours = neighbours
+        self.neighbour_share = neighbour_share
         self.reveal = reveal
 
     def fit(
@@ -128,7 +140,9 @@ class SwiftXML(PfastreXML):
         state = super().to_state()
         z = self.label_features_
         arrays = dict(state.arrays) | {"z_indptr": z.indptr, "z_indices": z.indices, "z_data": z.data}
-        facts = {"n_item_features": z.n_cols}
+        arrays |= {f"near_{name}": getattr(self.neighbours_, name) for name in KEPT}
+        near = self.neighbours_
+        facts = {"n_item_features": z.n_cols, "x_share": near.x_share, "power": near.power}
         return artifacts.State(state.kind, state.params, arrays, dict(state.facts) | facts)
 
     @classmethod
@@ -138,6 +152,14 @@ class SwiftXML(PfastreXML):
         a = state.arrays
         model.label_features_ = CSR(a["z_indptr"], a["z_indices"], a["z_data"], state.facts["n_item_features"])
         model.tail_ = model.tail_._replace(z_width=model.label_features_.n_cols)
+        near = {name: a[f"near_{name}"] for name in KEPT}
+        model.neighbours_ = NO_NEIGHBOURS._replace(
+            **near,
+            most=model.neighbours,
+            share=float(model.neighbour_share),
+            x_share=state.facts["x_share"],
+            power=state.facts["power"],
+        )
         return model
 
     def _fit(
@@ -158,9 +180,10 @@ class SwiftXML(PfastreXML):
         self.forest_ = self._grow(points_of, Y, checkpoint, (*X[:3], *Y[:3], p, *features[:3]))
         self.propensities_, self.label_features_ = p, features
         means = mean_points(X, Y, self.n_jobs)
-        others = mean_other_labels(Y, features, self.n_jobs)
+        others = mean_other_labels(Y, features, described(features), self.n_jobs)
         self.tail_ = self._make_tail(*_side_by_side(means, others, float(self.item_set_weight)))
         self.tail_ = self.tail_._replace(z_width=features.n_cols)
+        self.neighbours_ = keep_points(X, Y, p, self.neighbours, float(self.neighbour_share), self.seed)
 
     def _shown(self, common: Points, Y: CSR, features: CSR, seed: int) -> Callable[[int], Points]:
         """The points as each tree sees them: with the item sets of labels that are drawn anew for each."""
@@ -180,14 +203,22 @@ class SwiftXML(PfastreXML):
         points_of = self._shown(common, batch.Y, features, self.seed + self.n_points_)
         weight = float(self.item_set_weight)
         means = self._merged(batch, self.tail_, mean_points(batch.X, batch.Y, self.n_jobs))
-        others = mean_other_labels(batch.Y, features, self.n_jobs)
-        others = self._merged(batch, self.tail_, others, weight, item_sets=True)
+        own = described(features)
+        others = mean_other_labels(
+            batch.Y, features, own * (np.arange(len(own)) >= len(self.propensities_)), self.n_jobs
+        )
+        others = self._merged(batch, self.tail_, others, weight, item_sets=True, own=own)
         tail = self._make_tail(*_side_by_side(means, others, weight))._replace(z_width=features.n_cols)
         forest = self._updated_forest(batch, points_of)
-        return {"forest_": forest, "propensities_": p, "label_features_": features, "tail_": tail}
+        near = more_points(self.neighbours_, batch.X, batch.Y, p)
+        changed = {"forest_": forest, "propensities_": p, "label_features_": features, "tail_": tail}
+        return changed | {"neighbours_": near}
 
     def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
         return super()._make_tail(ptr, feature, value, norms)._replace(z_weight=float(self.item_set_weight))
+
+    def _neighbours(self) -> Neighbours:
+        return self.neighbours_
 
     def _item_sets(self, revealed: CSR | None, n_rows: int) -> CSR:
         if revealed is None:
@@ -207,6 +238,11 @@ class SwiftXML(PfastreXML):
 def _evidence(n_revealed: NDArray[np.int64]) -> NDArray[np.float32]:
     """The length of an item set, √(n / (n + 1)): one revealed label says less than many."""
     return np.sqrt(n_revealed / (n_revealed + 1)).astype(np.float32)
+
+
+def described(label_features: CSR) -> NDArray[np.float64]:
+    """1 for each label that has features besides the one that is its own, and 0 for the others."""
+    return (np.diff(label_features.indptr) > 1).astype(np.float64)
 
 
 def described_labels(given: Any, propensities: NDArray[np.float64]) -> CSR:

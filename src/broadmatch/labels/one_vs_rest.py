@@ -1,0 +1,259 @@
+"""One linear classifier a label, for tens of thousands of labels."""
+
+import logging
+import os
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch import artifacts, progress
+from broadmatch.data import CSR, as_features
+from broadmatch.errors import BadInput
+from broadmatch.evaluate import average_precision, propensity
+from broadmatch.kernels.memory import LANES
+from broadmatch.kernels.one_vs_rest import Examples, add_scores, best_of_rows, descend, pruned, solve_block
+from broadmatch.kernels.xml_points import unit_rows
+from broadmatch.labels.base import LabelModel, Row
+from broadmatch.labels.checkpoint import Checkpoint
+from broadmatch.parallel import Stop, blocks, map_threads
+from broadmatch.params import Either, Number, OneOf, Rule, Whole
+
+log = logging.getLogger("broadmatch")
+
+_PART = 128  # labels that are kept together in a checkpoint
+_SHARED = 500  # points that every label starts with
+_ROWS = 64  # that are asked at once
+_SEARCHED = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_SEARCH_POINTS, _SEARCH_LABELS = 10_000, 300
+
+
+class Part(NamedTuple):
+    """The pruned weights of some labels: how many each has, their features, their values; the biases."""
+
+    lengths: NDArray[np.int64]
+    features: NDArray[np.int32]
+    values: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+    @classmethod
+    def from_state(cls, state: artifacts.State) -> "Part":
+        """Take the labels out of a checkpoint."""
+        return cls(*(state.arrays[name] for name in cls._fields))
+
+    @classmethod
+    def joined(cls, parts: list["Part"]) -> "Part":
+        """Several parts as one."""
+        return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+class OneVsRest(LabelModel):
+    """A linear SVM for each label against all other points: the most precise of the linear models, and now a fast one.
+
+    Minimises ½‖w‖² + Σ_i c_i·max(0, 1 − y_i w·x_i)² for each label by dual coordinate descent on the points that
+    matter, which are found among all (see `broadmatch.kernels.one_vs_rest`): the solution is that of LIBLINEAR. Rows of
+    X are scaled to length 1, and the bias is one more feature with value 1. The score of a label is w·x: above 0 says
+    yes. R. Babbar and B. Schölkopf, "DiSMEC: distributed sparse machines for extreme multi-label classification",
+    WSDM 2017, prune weights as it is done here.
+
+    c: how much an error costs, C; "search" chooses it on a part of the points and labels.
+    positives: how much a label's own points cost: "plain" C, "balanced" as much in sum as all others, or "propensity",
+        C·(2/p_l − 1) for a label that was seen with probability p_l, which favours rare labels.
+    prune: weights up to this size are dropped.
+    tolerance: how far a margin may be from where it should be.
+
+    >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
+    >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]]
+    >>> model = OneVsRest().fit(X, Y)
+    >>> [model.label_names_[i] for i in model.predict_one([0, 1], k=2)[0]]
+    ['taxi', 'airport taxi']
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        "c": Either((Number(0, above=True), OneOf(("search",)))),
+        "positives": OneOf(("plain", "balanced", "propensity")),
+        "prune": Number(0),
+        "tolerance": Number(0, above=True),
+        "seed": Whole(0, 2**32 - 1),
+        "n_jobs": Whole(-1, none=True),
+    }
+    _kind: ClassVar[str] = "one_vs_rest"
+
+    weights_: CSR
+    """Features × labels."""
+    bias_: NDArray[np.float32]
+    c_: float
+    """The cost that was used."""
+
+    def __init__(
+        self,
+        *,
+        c: float | str = 1.0,
+        positives: str = "plain",
+        prune: float = 0.01,
+        tolerance: float = 0.02,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.c = c
+        self.positives = positives
+        self.prune = prune
+        self.tolerance = tolerance
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """The scores of all labels as a dense matrix of points × labels."""
+        self._check_fitted()
+        features = as_features(X, n_features=self.n_features_in_)
+        value = unit_rows(features.indptr, features.data)
+        scores = np.empty((features.n_rows, len(self.bias_)), np.float32)
+
+        def score(block: tuple[int, int]) -> None:
+            for i in range(*block):
+                here = slice(features.indptr[i], features.indptr[i + 1])
+                add_scores(features.indices[here], value[here], *self.weights_[:3], self.bias_, scores[i])
+
+        for _ in map_threads(score, blocks(features.n_rows, _ROWS), self.n_jobs):
+            pass
+        return scores
+
+    def explain(self, x: Any, label: int | str) -> list[tuple[str, float]]:
+        """What each feature of the row `x` adds to the score of `label`, largest first; the bias is named so too.
+
+        The amounts add up to the score before any calibration.
+        """
+        self._check_fitted()
+        number = self._label(label)
+        index, value = self._row(x)
+        value = unit_rows(np.array([0, len(value)]), value)
+        found = [("bias", float(self.bias_[number]))]
+        for feature, amount in zip(index, value, strict=True):
+            labels, weights = self.weights_.row(int(feature))
+            at = int(np.searchsorted(labels, number))
+            if at < len(labels) and labels[at] == number:
+                name = str(feature) if self.feature_names_ is None else self.feature_names_[int(feature)]
+                found.append((name, float(weights[at]) * float(amount)))
+        return sorted(found, key=lambda pair: (-abs(pair[1]), pair[0]))
+
+    def to_state(self) -> artifacts.State:
+        """Give the weights and the names to `broadmatch.artifacts.save`."""
+        self._check_fitted()
+        arrays, facts = self._common_state()
+        w = self.weights_
+        arrays |= {"weight_ptr": w.indptr, "weight_label": w.indices, "weight_value": w.data, "bias": self.bias_}
+        return artifacts.State(self._kind, self.get_params(), arrays, facts | {"c": self.c_})
+
+    @classmethod
+    def from_state(cls, state: artifacts.State) -> Self:
+        """The model that was saved."""
+        model = cls(**state.params)
+        model._take_common(state)
+        a = state.arrays
+        model.bias_, model.c_ = a["bias"], float(state.facts["c"])
+        model.weights_ = CSR(a["weight_ptr"], a["weight_label"], a["weight_value"], len(model.bias_))
+        return model
+
+    def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
+        rows = X._replace(data=unit_rows(X.indptr, X.data))
+        c = self._searched(rows, Y) if isinstance(self.c, str) else float(self.c)
+        data = self._examples(rows, Y, c)
+        shaping = self.get_params() | {"c": c}
+        kept = Checkpoint(checkpoint, "one_vs_rest_part", {k: v for k, v in shaping.items() if k != "n_jobs"},
+                          (*X[:3], *Y[:3]))  # fmt: skip
+        found = self._solved(data, Y.n_cols, kept)
+        ptr = np.concatenate([[0], np.cumsum(found.lengths)])
+        self.weights_ = CSR.from_scipy(CSR(ptr, found.features, found.values, X.n_cols).to_scipy().transpose())
+        self.bias_, self.c_ = found.bias, c
+
+    def _solved(self, data: Examples, n_labels: int, kept: Checkpoint) -> Part:
+        """The weights of all labels."""
+        stop = Stop()
+        parts = list(blocks(n_labels, _PART))
+
+        def solve(number: int) -> Part:
+            state = kept.take(number)
+            if state is not None:
+                return Part.from_state(state)
+            first, last = parts[number]
+            made = []
+            for a, b in blocks(last - first, LANES):
+                weights, open_ = solve_block(first + a, first + b, data, float(self.tolerance), self.seed, stop.flag)
+                if open_:
+                    log.info("%d of the labels %d to %d are not within the tolerance.", open_, first + a, first + b)
+                made.append(Part(*pruned(weights, float(self.prune))))
+            part = Part.joined(made)
+            if not stop.flag[0]:
+                kept.keep(number, part._asdict())
+            return part
+
+        done = []
+        with progress.task("Training labels", total=n_labels, unit="labels") as bar:
+            for part in map_threads(solve, range(len(parts)), self.n_jobs, stop):
+                done.append(part)
+                bar.advance(len(part.bias))
+        return Part.joined(done)
+
+    def _examples(self, rows: CSR, Y: CSR, c: float) -> Examples:
+        """What all labels learn from, and the start that they share: no for every point."""
+        by_label = CSR.from_scipy(Y.to_scipy().transpose())
+        counts = np.diff(by_label.indptr)
+        factor = np.ones(Y.n_cols)
+        if self.positives == "balanced":
+            factor = np.maximum(1.0, (Y.n_rows - counts) / np.maximum(1, counts))
+        elif self.positives == "propensity":
+            factor = 2.0 / propensity(counts, max(3, Y.n_rows)) - 1.0
+        cost = (c * by_label.data * np.repeat(factor, counts)).astype(np.float32)
+        point = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
+        lengths = np.bincount(point, np.square(rows.data, dtype=np.float64), rows.n_rows)
+        squares = np.asarray(1.0 + lengths, np.float64)
+        rng = np.random.default_rng(self.seed)
+        shared = np.sort(rng.permutation(rows.n_rows)[:_SHARED]).astype(np.int32)
+        w, alpha = np.zeros(rows.n_cols + 1, np.float32), np.zeros(rows.n_rows, np.float32)
+        no, penalty = np.full(rows.n_rows, -1, np.float32), np.full(rows.n_rows, 0.5 / c)
+        stream = np.full(1, self.seed, np.uint64)
+        descend(shared.copy(), len(shared), alpha, no, penalty, w, *rows[:3], squares, 1e-3, stream)
+        return Examples(*rows, squares, by_label.indptr, by_label.indices, cost, c, shared, alpha[shared], w)
+
+    def _searched(self, rows: CSR, Y: CSR) -> float:
+        """The cost that ranks best on a fifth of the points, with some of the points and labels only."""
+        rng = np.random.default_rng(self.seed)
+        count = np.diff(Y.to_scipy().tocsc().indptr)
+        seen = np.flatnonzero(count > 1)
+        chosen = np.sort(rng.permutation(seen)[:_SEARCH_LABELS])
+        few = CSR.from_scipy(Y.to_scipy()[:, chosen])
+        having = np.flatnonzero(np.diff(few.indptr))
+        having = rng.permutation(having)[: _SEARCH_POINTS // 2]
+        others = rng.permutation(np.setdiff1d(np.arange(Y.n_rows), having))[: _SEARCH_POINTS // 2]
+        n_check = len(having) // 5
+        if n_check == 0:
+            raise BadInput('There are too few points for c="search"; give c a number.')
+        check, train = having[:n_check], np.concatenate([having[n_check:], others])
+        scores = []
+        for c in _SEARCHED:
+            model = OneVsRest(c=c, positives=self.positives, tolerance=0.1, seed=self.seed, n_jobs=self.n_jobs)
+            model.fit(rows.take(train), few.take(train))
+            ranked = model.predict_topk(rows.take(check), k=len(chosen))
+            scores.append(float(average_precision(ranked, few.take(check))))
+            log.info("c = %g: average precision %.4f on %d points and %d labels.", c, scores[-1], n_check, len(chosen))
+        return _SEARCHED[int(np.argmax(scores))]
+
+    def _best(
+        self, X: CSR, k: int, revealed: CSR | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        labels, scores = np.empty((X.n_rows, k), np.int32), np.empty((X.n_rows, k), np.float32)
+        value, w = unit_rows(X.indptr, X.data), self.weights_
+
+        def predict(block: tuple[int, int]) -> None:
+            a, b = block
+            best_of_rows(a, b, X.indptr, X.indices, value, w.indptr, w.indices, w.data, self.bias_, labels, scores)
+
+        for _ in map_threads(predict, blocks(X.n_rows, _ROWS), self.n_jobs):
+            pass
+        return labels, scores, np.full(X.n_rows, k, np.int64)
+
+    def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
+        labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
+        ptr, w = np.array([0, len(x[0])]), self.weights_
+        best_of_rows(0, 1, ptr, x[0], unit_rows(ptr, x[1]), w.indptr, w.indices, w.data, self.bias_, labels, scores)
+        return labels[0], scores[0]
