@@ -20,7 +20,7 @@ from broadmatch.data import CSR, Dataset, Names, as_labels
 from broadmatch.evaluate import paired_difference, set_report
 from broadmatch.howmany import MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
 from broadmatch.howmany.base import SetModel
-from broadmatch.labels.one_vs_rest import OneVsRest
+from broadmatch.labels import OneVsRest
 
 GRID = (0.3, 1.0, 3.0, 10.0, 30.0)
 CANDIDATES = 1000  # all labels of each of these sets

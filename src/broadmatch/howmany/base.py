@@ -17,6 +17,7 @@ from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, NotFitted
 from broadmatch.evaluate import micro_f1
 from broadmatch.howmany.ranked import as_rows, to_matrix
+from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.parallel import blocks
 from broadmatch.params import Parameters
@@ -198,11 +199,7 @@ class SetModel(Parameters, BaseEstimator):
             yield X if stop - start == X.n_rows else X.take(np.arange(start, stop))
 
     def _fresh(self) -> LabelModel:
-        if self.model is not None:
-            return clone(self.model)
-        from broadmatch.labels.one_vs_rest import OneVsRest
-
-        return OneVsRest()
+        return OneVsRest() if self.model is None else clone(self.model)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

@@ -80,6 +80,11 @@ class LabelLists(NamedTuple):
         return cls(ptr, rows.data[order], true_entries(rows, truth)[order], n_true)
 
 
+def above(scores: NDArray[np.float32], threshold: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+    """Which scores are above a threshold, which may stand between two numbers that are neighbours in float32."""
+    return scores.astype(np.float64) > threshold
+
+
 def between(scores: NDArray[np.float32], cut: int) -> float:
     """A threshold that exactly the first `cut` of these falling scores are above: midway to the next one.
 

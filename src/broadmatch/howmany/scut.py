@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from broadmatch import artifacts
 from broadmatch.data import CSR
 from broadmatch.howmany.base import AnyLabelModel, SetModel, Training
-from broadmatch.howmany.ranked import LabelLists, as_rows, between, kept
+from broadmatch.howmany.ranked import LabelLists, above, as_rows, between, kept
 from broadmatch.kernels.cuts import cycled_cuts, separate_cuts
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.params import Number, OneOf, Rule, Whole
@@ -105,12 +105,12 @@ class SCut(SetModel):
 
     def _sets(self, X: CSR) -> CSR:
         rows = as_rows(self.model_.predict_topk(X, self.candidates))
-        return kept(rows, rows.data > self.thresholds_[rows.indices])
+        return kept(rows, above(rows.data, self.thresholds_[rows.indices]))
 
     def _set_of_row(self, x: Any) -> Row:
         labels, scores = self.model_.predict_one(x, self.candidates)
-        above = scores > self.thresholds_[labels]
-        return labels[above], scores[above]
+        keep = above(scores, self.thresholds_[labels])
+        return labels[keep], scores[keep]
 
     def _width(self) -> int:
         return self.candidates

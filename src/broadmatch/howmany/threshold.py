@@ -10,7 +10,7 @@ from broadmatch import artifacts
 from broadmatch.data import CSR
 from broadmatch.errors import BadInput
 from broadmatch.howmany.base import AnyLabelModel, SetModel, Training
-from broadmatch.howmany.ranked import as_rows, between, kept, places_in_rows, row_numbers, true_entries
+from broadmatch.howmany.ranked import above, as_rows, between, kept, places_in_rows, row_numbers, true_entries
 from broadmatch.kernels.cuts import best_cut, lower_ends
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.params import Number, OneOf, Rule, Whole
@@ -47,14 +47,14 @@ class _OneThreshold(SetModel):
 
     def _sets(self, X: CSR) -> CSR:
         rows = as_rows(self.model_.predict_topk(X, self._width()))
-        keep = rows.data > self.threshold_
+        keep = above(rows.data, self.threshold_)
         if self._always():
             keep |= places_in_rows(rows) < self._always()
         return kept(rows, keep)
 
     def _set_of_row(self, x: Any) -> Row:
         labels, scores = self.model_.predict_one(x, self._width())
-        keep = (scores > self.threshold_) | (np.arange(len(scores)) < self._always())
+        keep = above(scores, self.threshold_) | (np.arange(len(scores)) < self._always())
         return labels[keep], scores[keep]
 
     def _width(self) -> int:
