@@ -51,6 +51,9 @@ class Tail(NamedTuple):
     feature: I32
     value: F32
     norms: F64  # label -> ‖μ‖², λ_z·‖ν‖²
+    own_ptr: I64  # label -> λ_z·x'_l, unit rows of its own features; item-set features start at 0
+    own_feature: I32
+    own_value: F32
     alpha: float
     gamma: float
     z_weight: float
@@ -130,47 +133,57 @@ def add_ahead(index: I32, first: int, dense: F32, ptr: I64, slot: I32, value: F3
 
 
 @kernel
-def tail_score(
-    dense: F32, label: int, shares: F64, z_weight: float, mu_ptr: I64, mu_feature: I32, mu_value: F32, mu_norms: F64,
-    gamma: float,
-) -> float:  # fmt: skip
-    """log P_tail = −log(1 + exp(γ/2·d²)), d² = ‖x − μ_l‖² + e·λ_z·‖z − ν_l‖²: how far a point is from the label's mean.
-
-    `shares` are 1 for x and e for z, and 0 for what the point does not have: it is compared in the other alone. `dense`
-    holds x and e·z, `mu_norms` ‖μ_l‖² and λ_z·‖ν_l‖²; the values of ν_l hold λ_z already.
-    """
+def dot(e: int, stop: int, feature: I32, value: F32, first: int, dense: F32) -> float:
+    """Σ value·dense over the entries e to stop of a sparse row whose features start at `first`."""
+    # Four sums at once: one would wait for each addition.
     a, b, c, d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-    e, stop = mu_ptr[label], mu_ptr[label + 1]
     while e + 3 < stop:
-        a += mu_value[e] * dense[mu_feature[e]]
-        b += mu_value[e + 1] * dense[mu_feature[e + 1]]
-        c += mu_value[e + 2] * dense[mu_feature[e + 2]]
-        d += mu_value[e + 3] * dense[mu_feature[e + 3]]
+        a += value[e] * dense[first + feature[e]]
+        b += value[e + 1] * dense[first + feature[e + 1]]
+        c += value[e + 2] * dense[first + feature[e + 2]]
+        d += value[e + 3] * dense[first + feature[e + 3]]
         e += 4
     while e < stop:
-        a += mu_value[e] * dense[mu_feature[e]]
+        a += value[e] * dense[first + feature[e]]
         e += 1
-    dot = (a + b) + (c + d)
-    distance = shares[0] * (1.0 + mu_norms[label, 0]) + shares[1] * (z_weight + mu_norms[label, 1]) - 2.0 * float(dot)
-    return log_near(distance, gamma)
+    return float((a + b) + (c + d))
+
+
+@kernel
+def tail_score(dense: F32, label: int, shares: F64, tail: Tail) -> float:
+    """log P_tail = −log(1 + exp(γ/2·d²)): how far a point is from the label.
+
+    d² = ‖x − μ_l‖² + e·λ_z·(‖z − ν_l‖² − 2·z·x'_l), with μ_l and ν_l the means of the label's points and x'_l, of
+    length 1, what describes the label itself. `shares` are 1 for x and e for z, and 0 for what the point does not have:
+    it is compared in the other alone. `dense` holds x and e·z.
+    """
+    product = dot(tail.ptr[label], tail.ptr[label + 1], tail.feature, tail.value, 0, dense)
+    product += dot(tail.own_ptr[label], tail.own_ptr[label + 1], tail.own_feature, tail.own_value,
+                   len(dense) - tail.z_width, dense)  # fmt: skip
+    x_square, z_square = tail.norms[label, 0], tail.norms[label, 1]
+    distance = shares[0] * (1.0 + x_square) + shares[1] * (tail.z_weight + z_square) - 2.0 * product
+    return log_near(distance, tail.gamma)
 
 
 @kernel
 def log_near(distance: float, gamma: float) -> float:
-    """−log(1 + exp(γ/2·d²)); d² below 0 is rounding."""
+    """−log(1 + exp(γ/2·d²)); d² below 0 is as near as can be."""
     exponent = 0.5 * gamma * distance if distance > 0 else 0.0
     return -exponent - math.log1p(math.exp(-exponent))
 
 
 @kernel
-def nearest(shares: F64, z_weight: float, x_square: float, z_square: float, gamma: float) -> float:
-    """No label with these ‖μ_l‖² and λ_z·‖ν_l‖² has a higher log P_tail: d² ≥ (1 − ‖μ‖)² + e·λ_z·(1 − ‖ν‖)².
+def nearest(label: int, shares: F64, tail: Tail) -> float:
+    """At least the log P_tail of a label whatever the point: d² ≥ (1 − ‖μ‖)² + e·λ_z·((1 − ‖ν‖)² − 2).
 
     As in `tail_score`, but for the product: that is at most the lengths', and what rounding adds to it and to the log.
+    The last term is for labels that have features of their own.
     """
-    most = (1.0 + _ROUNDING) * (shares[0] * math.sqrt(x_square) + shares[1] * math.sqrt(z_weight * z_square))
-    distance = shares[0] * (1.0 + x_square) + shares[1] * (z_weight + z_square) - 2.0 * most
-    return (1.0 - 1e-12) * log_near(distance, gamma)
+    x_square, z_square = tail.norms[label, 0], tail.norms[label, 1]
+    own = tail.z_weight if tail.own_ptr[label + 1] > tail.own_ptr[label] else 0.0
+    most = shares[0] * math.sqrt(x_square) + shares[1] * (math.sqrt(tail.z_weight * z_square) + own)
+    distance = shares[0] * (1.0 + x_square) + shares[1] * (tail.z_weight + z_square) - 2.0 * (1.0 + _ROUNDING) * most
+    return (1.0 - 1e-12) * log_near(distance, tail.gamma)
 
 
 @kernel
@@ -234,13 +247,10 @@ def predict_row(
             sums[label] = 0
             if tail.alpha < 1:
                 voted = tail.alpha * math.log(score)
-                reach = voted + (1 - tail.alpha) * nearest(shares, tail.z_weight, tail.norms[label, 0],
-                                                           tail.norms[label, 1], tail.gamma)  # fmt: skip
+                reach = voted + (1 - tail.alpha) * nearest(label, shares, tail)
                 if n == len(labels) and n > 0 and np.float32(math.exp(reach)) < scores[0]:
                     continue
-                close = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms,
-                                  tail.gamma)  # fmt: skip
-                score = math.exp(voted + (1 - tail.alpha) * close)
+                score = math.exp(voted + (1 - tail.alpha) * tail_score(dense, label, shares, tail))
             n = keep_best(label, float(np.float32(score)), labels, scores, n)
     order_best(labels, scores, n)
     for e in range(len(x_index)):

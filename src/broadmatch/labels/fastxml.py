@@ -208,7 +208,8 @@ def make_points(X: CSR, Y: CSR, gains: NDArray[np.float32]) -> Points:
                   Y.n_cols, inverse_ideal_dcg(Y.indptr, gains))  # fmt: skip
 
 
-NO_TAIL = Tail(np.zeros(1, np.int64), NOTHING[0], NOTHING[1], np.zeros((0, 2)), 1.0, 0.0, 0.0, 0)
+_EMPTY = (np.zeros(1, np.int64), *NOTHING)
+NO_TAIL = Tail(*_EMPTY, np.zeros((0, 2)), *_EMPTY, 1.0, 0.0, 0.0, 0)
 
 
 _of_thread = threading.local()

@@ -12,6 +12,7 @@ from broadmatch.data import CSR
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import PROPENSITY_PRESETS, propensity
 from broadmatch.kernels.xml_predict import Tail
+from broadmatch.labels.base import NOTHING
 from broadmatch.labels.fastxml import FastXML, make_points
 from broadmatch.labels.xml_tail import Means, mean_points
 from broadmatch.labels.xml_update import Batch, means_in, merged_means
@@ -136,23 +137,14 @@ class PfastreXML(FastXML):
         new = propensity(counts, n_points, **PROPENSITY_PRESETS[self.propensity])
         return np.concatenate([self.propensities_, new])
 
-    def _merged(
-        self,
-        batch: Batch,
-        tail: Tail,
-        new: Means,
-        scale: float = 1.0,
-        item_sets: bool = False,
-        own: NDArray[np.float64] | float = 0.0,
-    ) -> Means:
-        """The means of the re-ranker and those of new points as one; `own` is what labels weigh beside their points."""
+    def _merged(self, batch: Batch, tail: Tail, new: Means, scale: float = 1.0, item_sets: bool = False) -> Means:
+        """The means of the re-ranker and those of new points as one."""
         old = means_in(tail, self.n_features_in_, scale, item_sets)
-        n_old, beside = len(self.label_counts_), own + np.zeros(batch.Y.n_cols)
-        more = np.where(np.arange(batch.Y.n_cols) >= n_old, beside, 0.0)
-        return merged_means(old, self.label_counts_ + beside[:n_old], new, batch.label_counts() + more)
+        return merged_means(old, self.label_counts_, new, batch.label_counts())
 
     def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
-        return Tail(ptr, feature, value, norms, float(self.alpha), float(self.gamma), 0.0, 0)
+        nothing = (np.zeros(len(norms) + 1, np.int64), *NOTHING)
+        return Tail(ptr, feature, value, norms, *nothing, float(self.alpha), float(self.gamma), 0.0, 0)
 
     def _tail(self) -> Tail:
         return self.tail_

@@ -21,7 +21,7 @@ from broadmatch.labels.base import NOTHING, Row
 from broadmatch.labels.fastxml import make_points
 from broadmatch.labels.pfastrexml import PfastreXML, gains, label_propensities
 from broadmatch.labels.xml_neighbours import KEPT, NO_NEIGHBOURS, keep_points, more_points
-from broadmatch.labels.xml_tail import Means, mean_other_labels, mean_points
+from broadmatch.labels.xml_tail import Means, described_by, mean_other_labels, mean_points
 from broadmatch.labels.xml_update import Batch, stacked
 from broadmatch.params import Number, Rule, Whole
 
@@ -31,7 +31,8 @@ class SwiftXML(PfastreXML):
 
     Labels have features of their own (words of a phrase, the description of an item); the features of a point's
     revealed labels, added up, are its item set z. Each node splits by two hyperplanes, in x and in z, that are learned
-    together; the re-ranker compares z with the mean item set of a label's points as well. A point without revealed
+    together; the re-ranker compares z with the mean item set of a label's points as well, and with the label's own
+    features. A point without revealed
     labels is ranked by x alone. Y. Prabhu et al., "Extreme multi-label learning with label features for warm-start
     tagging, ranking & recommendation", WSDM 2018.
 
@@ -80,7 +81,7 @@ class SwiftXML(PfastreXML):
         gamma: float = 12.0,
         item_set_weight: float = 2.0,
         neighbours: int = 50,
-        neighbour_share: float = 0.5,
+        neighbour_share: float = 0.6,
         reveal: float = 0.5,
         seed: int = 0,
         n_jobs: int | None = None,
@@ -151,7 +152,7 @@ class SwiftXML(PfastreXML):
         model = super().from_state(state)
         a = state.arrays
         model.label_features_ = CSR(a["z_indptr"], a["z_indices"], a["z_data"], state.facts["n_item_features"])
-        model.tail_ = model.tail_._replace(z_width=model.label_features_.n_cols)
+        model.tail_ = model._with_labels(model.tail_, model.label_features_)
         near = {name: a[f"near_{name}"] for name in KEPT}
         model.neighbours_ = NO_NEIGHBOURS._replace(
             **near,
@@ -180,9 +181,9 @@ class SwiftXML(PfastreXML):
         self.forest_ = self._grow(points_of, Y, checkpoint, (*X[:3], *Y[:3], p, *features[:3]))
         self.propensities_, self.label_features_ = p, features
         means = mean_points(X, Y, self.n_jobs)
-        others = mean_other_labels(Y, features, described(features), self.n_jobs)
-        self.tail_ = self._make_tail(*_side_by_side(means, others, float(self.item_set_weight)))
-        self.tail_ = self.tail_._replace(z_width=features.n_cols)
+        others = mean_other_labels(Y, features, self.n_jobs)
+        tail = self._make_tail(*_side_by_side(means, others, float(self.item_set_weight)))
+        self.tail_ = self._with_labels(tail, features)
         self.neighbours_ = keep_points(X, Y, p, self.neighbours, float(self.neighbour_share), self.seed)
 
     def _shown(self, common: Points, Y: CSR, features: CSR, seed: int) -> Callable[[int], Points]:
@@ -203,12 +204,9 @@ class SwiftXML(PfastreXML):
         points_of = self._shown(common, batch.Y, features, self.seed + self.n_points_)
         weight = float(self.item_set_weight)
         means = self._merged(batch, self.tail_, mean_points(batch.X, batch.Y, self.n_jobs))
-        own = described(features)
-        others = mean_other_labels(
-            batch.Y, features, own * (np.arange(len(own)) >= len(self.propensities_)), self.n_jobs
-        )
-        others = self._merged(batch, self.tail_, others, weight, item_sets=True, own=own)
-        tail = self._make_tail(*_side_by_side(means, others, weight))._replace(z_width=features.n_cols)
+        others = mean_other_labels(batch.Y, features, self.n_jobs)
+        others = self._merged(batch, self.tail_, others, weight, item_sets=True)
+        tail = self._with_labels(self._make_tail(*_side_by_side(means, others, weight)), features)
         forest = self._updated_forest(batch, points_of)
         near = more_points(self.neighbours_, batch.X, batch.Y, p)
         changed = {"forest_": forest, "propensities_": p, "label_features_": features, "tail_": tail}
@@ -216,6 +214,12 @@ class SwiftXML(PfastreXML):
 
     def _make_tail(self, ptr: Any, feature: Any, value: Any, norms: Any) -> Tail:
         return super()._make_tail(ptr, feature, value, norms)._replace(z_weight=float(self.item_set_weight))
+
+    def _with_labels(self, tail: Tail, features: CSR) -> Tail:
+        """The re-ranker that compares item sets with what describes the labels themselves too."""
+        x = described_by(features)
+        value = (float(self.item_set_weight) * x.data).astype(np.float32)
+        return tail._replace(own_ptr=x.indptr, own_feature=x.indices, own_value=value, z_width=features.n_cols)
 
     def _neighbours(self) -> Neighbours:
         return self.neighbours_
@@ -238,11 +242,6 @@ class SwiftXML(PfastreXML):
 def _evidence(n_revealed: NDArray[np.int64]) -> NDArray[np.float32]:
     """The length of an item set, √(n / (n + 1)): one revealed label says less than many."""
     return np.sqrt(n_revealed / (n_revealed + 1)).astype(np.float32)
-
-
-def described(label_features: CSR) -> NDArray[np.float64]:
-    """1 for each label that has features besides the one that is its own, and 0 for the others."""
-    return (np.diff(label_features.indptr) > 1).astype(np.float64)
 
 
 def described_labels(given: Any, propensities: NDArray[np.float64]) -> CSR:

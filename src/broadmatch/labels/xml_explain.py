@@ -74,7 +74,8 @@ class Rerank:
     distance_words: float
     """‖x − μ_l‖², to the mean point of the label; 0 for a point without words."""
     distance_revealed: float
-    """λ_z·n/(n+1)·‖z − ν_l‖² with n revealed labels, to the mean item set of the label's points; 0 without any."""
+    """λ_z·n/(n+1)·(‖z − ν_l‖² − 2·z·x'_l) with n revealed labels: to the mean item set of the label's points, less how
+    like the label's own features are; 0 without any."""
     alpha: float
     gamma: float
     factor: float
@@ -257,13 +258,15 @@ def _value(forest: Forest, leaf: int, label: int) -> float:
 
 def _rerank(tail: Tail, dense: NDArray[np.float32], has_x: bool, evidence: float, label: int) -> Rerank:
     shares, weights = np.array([1.0 if has_x else 0.0, evidence]), (1.0, tail.z_weight)
-    log_p = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms, tail.gamma)
+    log_p = tail_score(dense, label, shares, tail)
     here = slice(tail.ptr[label], tail.ptr[label + 1])
     feature, dots = tail.feature[here], tail.value[here].astype(np.float64) * dense[tail.feature[here]]
-    own = feature < len(dense) - tail.z_width
+    width = len(dense) - tail.z_width
+    of_label = slice(tail.own_ptr[label], tail.own_ptr[label + 1])
+    like = float(tail.own_value[of_label].astype(np.float64) @ dense[width + tail.own_feature[of_label]])
+    products = (dots[feature < width].sum(), dots[feature >= width].sum() + like)
     distances = [
-        max(0.0, float(shares[view] * (weights[view] + tail.norms[label, view]) - 2 * dots[own == (view == 0)].sum()))
-        for view in range(2)
+        float(shares[view] * (weights[view] + tail.norms[label, view]) - 2 * products[view]) for view in range(2)
     ]
     factor = math.exp((1 - tail.alpha) * log_p)
     return Rerank(math.exp(log_p), distances[0], distances[1], tail.alpha, tail.gamma, factor)

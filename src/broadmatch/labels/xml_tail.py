@@ -10,7 +10,6 @@ from broadmatch.data import CSR
 from broadmatch.kernels.item_sets import item_set_rows
 from broadmatch.kernels.label_features import label_rows
 from broadmatch.kernels.xml_points import unit_rows
-from broadmatch.labels.checkpoint import offsets
 from broadmatch.parallel import blocks, map_threads
 
 _KEEP = 200  # entries of a mean: what is left out hardly changes a distance, and most of the work is saved
@@ -53,16 +52,21 @@ def largest_entries(X: CSR) -> CSR:
     return CSR(ptr, columns, values, X.n_cols)
 
 
-def mean_other_labels(Y: CSR, label_features: CSR, own: NDArray[np.float64], n_jobs: int | None) -> Means:
-    """ν_l = (Σ_i y_il z_i + o_l x'_l) / (Σ_i y_il + o_l), with z_i the item set of the *other* labels of point i.
+def described_by(label_features: CSR) -> CSR:
+    """Unit rows of what labels have besides the feature that is their own, the last of each row."""
+    kept = np.ones(label_features.nnz, bool)
+    kept[label_features.indptr[1:] - 1] = False
+    ptr = label_features.indptr - np.arange(len(label_features.indptr))
+    return CSR(ptr, label_features.indices[kept], unit_rows(ptr, label_features.data[kept]), label_features.n_cols)
 
-    When the label is asked for it is not among the revealed ones, so it is not here either. But where it has features
-    x'_l besides its own one, they count like one more point (`own` is o_l, 1 or 0): points want what is like what they
-    have.
+
+def mean_other_labels(Y: CSR, label_features: CSR, n_jobs: int | None) -> Means:
+    """ν_l = Σ_i y_il z_i / Σ_i y_il, with z_i the item set of the *other* labels of point i.
+
+    When the label is asked for it is not among the revealed ones, so it is not here either.
     """
     by_label = CSR.from_scipy(Y.to_scipy().transpose())
     ones = np.ones(label_features.n_cols)
-    besides = _besides(label_features)
 
     def make(start: int, stop: int) -> Made:
         a, b = by_label.indptr[start], by_label.indptr[stop]
@@ -75,42 +79,21 @@ def mean_other_labels(Y: CSR, label_features: CSR, own: NDArray[np.float64], n_j
         np.cumsum(np.bincount(pair[others], minlength=len(points)), out=ptr[1:])
         lengths, columns, values = item_set_rows(0, len(points), ptr, known.indices[others], known.data[others],
                                                  *label_features[:3])  # fmt: skip
-        # Behind the sets of all pairs, the features of the labels themselves.
-        x = besides.take(np.arange(start, stop))
-        sets = offsets([*lengths.tolist(), *np.diff(x.indptr).tolist()])
-        columns, values = np.concatenate([columns, x.indices]), np.concatenate([values, x.data])
-        n_own = np.arange(stop - start)
-        ends = by_label.indptr[start + 1 : stop + 1] - a
-        rows = np.insert(np.arange(len(points)), ends, len(points) + n_own).astype(np.int32)
-        weights = np.insert(by_label.data[a:b], ends, own[start:stop].astype(np.float32))
-        of_label = np.concatenate([[0], ends + n_own + 1])
-        return label_rows(0, stop - start, of_label, rows, weights, sets, columns, values,
-                          ones, _KEEP, False, False)  # fmt: skip
+        sets = np.zeros(len(points) + 1, np.int64)
+        np.cumsum(lengths, out=sets[1:])
+        own = by_label.indptr[start : stop + 1] - a
+        return label_rows(0, stop - start, own, np.arange(len(points), dtype=np.int32), by_label.data[a:b], sets,
+                          columns, values, ones, _KEEP, False, False)  # fmt: skip
 
-    return _means(make, by_label, label_features.n_cols, n_jobs, own)
+    return _means(make, by_label, label_features.n_cols, n_jobs)
 
 
-def _besides(label_features: CSR) -> CSR:
-    """Unit rows of what labels have besides a feature of their own, which is the last of each row."""
-    kept = np.ones(label_features.nnz, bool)
-    kept[label_features.indptr[1:] - 1] = False
-    ptr = label_features.indptr - np.arange(len(label_features.indptr))
-    data = unit_rows(ptr, label_features.data[kept])
-    return CSR(ptr, label_features.indices[kept], data, label_features.n_cols)
-
-
-def _means(
-    make: Callable[[int, int], Made],
-    by_label: CSR,
-    width: int,
-    n_jobs: int | None,
-    own: NDArray[np.float64] | float = 0.0,
-) -> Means:
+def _means(make: Callable[[int, int], Made], by_label: CSR, width: int, n_jobs: int | None) -> Means:
     """Sums of blocks of labels, divided by how much the label weighs in all."""
     made = list(map_threads(lambda block: make(*block), blocks(by_label.n_rows, _BLOCK), n_jobs))
     lengths, columns, values, squares = (np.concatenate([piece[part] for piece in made]) for part in range(4))
     rows = np.repeat(np.arange(by_label.n_rows), np.diff(by_label.indptr))
-    weight = np.maximum(np.bincount(rows, by_label.data, by_label.n_rows) + own, np.finfo(np.float64).tiny)
+    weight = np.maximum(np.bincount(rows, by_label.data, by_label.n_rows), np.finfo(np.float64).tiny)
     ptr = np.zeros(by_label.n_rows + 1, np.int64)
     np.cumsum(lengths, out=ptr[1:])
     scaled = (values / np.repeat(weight, lengths)).astype(np.float32)
