@@ -13,6 +13,7 @@ from broadmatch.errors import BadInput
 from broadmatch.evaluate import average_precision, propensity
 from broadmatch.kernels.memory import LANES
 from broadmatch.kernels.one_vs_rest import Examples, add_scores, best_of_rows, descend, pruned, solve_block
+from broadmatch.kernels.one_vs_rest_logistic import LogisticExamples, solve_logistic_block
 from broadmatch.kernels.xml_points import unit_rows
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.checkpoint import Checkpoint
@@ -21,7 +22,8 @@ from broadmatch.params import Either, Number, OneOf, Rule, Whole
 
 log = logging.getLogger("broadmatch")
 
-_PART = 128  # labels that are kept together in a checkpoint
+_PART = 128  # labels that are kept together in a checkpoint, at most
+_PARTS = 8  # at least, if there are as many labels: threads share them
 _SHARED = 500  # points that every label starts with
 _ROWS = 64  # that are asked at once
 _SEARCHED = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -48,19 +50,24 @@ class Part(NamedTuple):
 
 
 class OneVsRest(LabelModel):
-    """A linear SVM for each label against all other points: the most precise of the linear models, and now a fast one.
+    """A linear classifier for each label against all other points: the most precise of the linear models.
 
-    Minimises ½‖w‖² + Σ_i c_i·max(0, 1 − y_i w·x_i)² for each label by dual coordinate descent on the points that
-    matter, which are found among all (see `broadmatch.kernels.one_vs_rest`): the solution is that of LIBLINEAR. Rows of
-    X are scaled to length 1, and the bias is one more feature with value 1. The score of a label is w·x: above 0 says
-    yes. R. Babbar and B. Schölkopf, "DiSMEC: distributed sparse machines for extreme multi-label classification",
+    Minimises ½‖w‖² + Σ_i c_i·loss(y_i w·x_i) for each label. Rows of X are scaled to length 1, and the bias is one more
+    feature with value 1. The score of a label is w·x: above 0 says yes. The belief in a label, from Y, is a factor of
+    c_i. R. Babbar and B. Schölkopf, "DiSMEC: distributed sparse machines for extreme multi-label classification",
     WSDM 2017, prune weights as it is done here.
 
+    loss: "squared_hinge", max(0, 1 − m)², is a linear SVM, by dual coordinate descent on the points that matter. They
+        are found among all points (see `broadmatch.kernels.one_vs_rest`), so that the solution is that of LIBLINEAR:
+        a shortlist of hard negatives could only find fewer of them. "logistic", log(1 + exp(−m)), is logistic
+        regression by Newton's method (see `broadmatch.kernels.one_vs_rest_logistic`), which needs all points and takes
+        longer; its scores are log-odds, 1 / (1 + exp(−score)) the chance of the label.
     c: how much an error costs, C; "search" chooses it on a part of the points and labels.
     positives: how much a label's own points cost: "plain" C, "balanced" as much in sum as all others, or "propensity",
         C·(2/p_l − 1) for a label that was seen with probability p_l, which favours rare labels.
     prune: weights up to this size are dropped.
     tolerance: how far a margin may be from where it should be.
+    seed: of the order in which points are taken up.
 
     >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
     >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]]
@@ -70,6 +77,7 @@ class OneVsRest(LabelModel):
     """
 
     rules: ClassVar[dict[str, Rule]] = {
+        "loss": OneOf(("squared_hinge", "logistic")),
         "c": Either((Number(0, above=True), OneOf(("search",)))),
         "positives": OneOf(("plain", "balanced", "propensity")),
         "prune": Number(0),
@@ -88,6 +96,7 @@ class OneVsRest(LabelModel):
     def __init__(
         self,
         *,
+        loss: str = "squared_hinge",
         c: float | str = 1.0,
         positives: str = "plain",
         prune: float = 0.01,
@@ -95,6 +104,7 @@ class OneVsRest(LabelModel):
         seed: int = 0,
         n_jobs: int | None = None,
     ) -> None:
+        self.loss = loss
         self.c = c
         self.positives = positives
         self.prune = prune
@@ -157,7 +167,7 @@ class OneVsRest(LabelModel):
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         rows = X._replace(data=unit_rows(X.indptr, X.data))
         c = self._searched(rows, Y) if isinstance(self.c, str) else float(self.c)
-        data = self._examples(rows, Y, c)
+        data = self._logistic_examples(rows, Y, c) if self.loss == "logistic" else self._examples(rows, Y, c)
         shaping = self.get_params() | {"c": c}
         kept = Checkpoint(checkpoint, "one_vs_rest_part", {k: v for k, v in shaping.items() if k != "n_jobs"},
                           (*X[:3], *Y[:3]))  # fmt: skip
@@ -166,10 +176,10 @@ class OneVsRest(LabelModel):
         self.weights_ = CSR.from_scipy(CSR(ptr, found.features, found.values, X.n_cols).to_scipy().transpose())
         self.bias_, self.c_ = found.bias, c
 
-    def _solved(self, data: Examples, n_labels: int, kept: Checkpoint) -> Part:
+    def _solved(self, data: Examples | LogisticExamples, n_labels: int, kept: Checkpoint) -> Part:
         """The weights of all labels."""
         stop = Stop()
-        parts = list(blocks(n_labels, _PART))
+        parts = list(blocks(n_labels, min(_PART, -(-n_labels // _PARTS))))
 
         def solve(number: int) -> Part:
             state = kept.take(number)
@@ -178,7 +188,7 @@ class OneVsRest(LabelModel):
             first, last = parts[number]
             made = []
             for a, b in blocks(last - first, LANES):
-                weights, open_ = solve_block(first + a, first + b, data, float(self.tolerance), self.seed, stop.flag)
+                weights, open_ = self._block(first + a, first + b, data, stop)
                 if open_:
                     log.info("%d of the labels %d to %d are not within the tolerance.", open_, first + a, first + b)
                 made.append(Part(*pruned(weights, float(self.prune))))
@@ -194,8 +204,15 @@ class OneVsRest(LabelModel):
                 bar.advance(len(part.bias))
         return Part.joined(done)
 
-    def _examples(self, rows: CSR, Y: CSR, c: float) -> Examples:
-        """What all labels learn from, and the start that they share: no for every point."""
+    def _block(
+        self, first: int, last: int, data: Examples | LogisticExamples, stop: Stop
+    ) -> tuple[NDArray[np.float32], int]:
+        if isinstance(data, LogisticExamples):
+            return solve_logistic_block(first, last, data, float(self.tolerance), stop.flag)
+        return solve_block(first, last, data, float(self.tolerance), self.seed, stop.flag)
+
+    def _costs(self, Y: CSR, c: float) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        """The points of each label, and what an error costs there."""
         by_label = CSR.from_scipy(Y.to_scipy().transpose())
         counts = np.diff(by_label.indptr)
         factor = np.ones(Y.n_cols)
@@ -204,6 +221,10 @@ class OneVsRest(LabelModel):
         elif self.positives == "propensity":
             factor = 2.0 / propensity(counts, max(3, Y.n_rows)) - 1.0
         cost = (c * by_label.data * np.repeat(factor, counts)).astype(np.float32)
+        return by_label.indptr, by_label.indices, cost
+
+    def _examples(self, rows: CSR, Y: CSR, c: float) -> Examples:
+        """What all labels learn from, and the start that they share: no for every point."""
         point = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
         lengths = np.bincount(point, np.square(rows.data, dtype=np.float64), rows.n_rows)
         squares = np.asarray(1.0 + lengths, np.float64)
@@ -213,7 +234,16 @@ class OneVsRest(LabelModel):
         no, penalty = np.full(rows.n_rows, -1, np.float32), np.full(rows.n_rows, 0.5 / c)
         stream = np.full(1, self.seed, np.uint64)
         descend(shared.copy(), len(shared), alpha, no, penalty, w, *rows[:3], squares, 1e-3, stream)
-        return Examples(*rows, squares, by_label.indptr, by_label.indices, cost, c, shared, alpha[shared], w)
+        return Examples(*rows, squares, *self._costs(Y, c), c, shared, alpha[shared], w)
+
+    def _logistic_examples(self, rows: CSR, Y: CSR, c: float) -> LogisticExamples:
+        """The same for the logistic loss."""
+        by_feature = CSR.from_scipy(rows.to_scipy().transpose())
+        nobody = np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+        nothing = np.zeros(rows.n_cols + 1, np.float32)
+        no_label = LogisticExamples(*rows[:3], *by_feature[:3], *nobody, c, nothing)
+        start, _ = solve_logistic_block(0, 1, no_label, min(1e-3, float(self.tolerance)), Stop().flag)
+        return LogisticExamples(*rows[:3], *by_feature[:3], *self._costs(Y, c), c, start[0])
 
     def _searched(self, rows: CSR, Y: CSR) -> float:
         """The cost that ranks best on a fifth of the points, with some of the points and labels only."""
@@ -231,7 +261,9 @@ class OneVsRest(LabelModel):
         check, train = having[:n_check], np.concatenate([having[n_check:], others])
         scores = []
         for c in _SEARCHED:
-            model = OneVsRest(c=c, positives=self.positives, tolerance=0.1, seed=self.seed, n_jobs=self.n_jobs)
+            model = OneVsRest(
+                loss=self.loss, c=c, positives=self.positives, tolerance=0.1, seed=self.seed, n_jobs=self.n_jobs
+            )
             model.fit(rows.take(train), few.take(train))
             ranked = model.predict_topk(rows.take(check), k=len(chosen))
             scores.append(float(average_precision(ranked, few.take(check))))
