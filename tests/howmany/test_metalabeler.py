@@ -158,8 +158,20 @@ def test_scores_that_say_no_make_sets_smaller_and_those_that_say_yes_larger(data
     heavy = MetaLabeler(model=model, score_weight=1e6).fit(X, Y)
     assert heavy.counts(asked).tolist() == np.clip(said.sum(axis=1), 1, 2).tolist()  # training has one or two labels
     none = MetaLabeler(model=model).fit(X, Y).counts(asked)
-    light = MetaLabeler(model=model, score_weight=1e-9).fit(X, Y).counts(asked)
-    assert light.tolist() == none.tolist() != heavy.counts(asked).tolist()
+    light = MetaLabeler(model=model, score_weight=0.0).fit(X, Y).counts(asked)
+    assert light.tolist() == none.tolist() != heavy.counts(asked).tolist()  # of two numbers, one is the other's no
+
+
+def test_the_set_goes_on_while_content_and_scores_together_say_so(data):
+    X, Y = data[0]
+    model = MetaLabeler(score_weight=2.0).fit(X, Y)
+    model.numbers_ = np.array([1, 2, 4])
+    said = CSR.from_scipy(sp.csr_matrix(np.float32([[1, -1, 0.5], [1, -1, -1], [1, 1, 1]])))
+    scores = sp.csr_matrix(np.float32([[0.9, 0.7, 0.2, 0.1], [0.9, 0.7, 0.5, 0.4], [-3, -0.4, -0.5, -0.6]]))
+    # first: −1 + 2·0.7 > 0, then 2·0.5 + 2·(0.2 + 0.1) > 0; second: −1 + 1.4 > 0, −2 + 1.8 < 0;
+    # third: 1 − 2·0.5 (the second best) = 0 is no gain over 1, and neither is 1 − 1 + 2 − 2·(0.6 + 3)
+    scores[2] = np.float32([-0.4, -0.5, -0.6, -3])
+    assert model._decided(said, CSR.from_scipy(scores)).tolist() == [4, 2, 1]
 
 
 def test_calibrating_content_is_refused(data):

@@ -38,10 +38,10 @@ class MetaLabeler(SetModel):
     on: what the number is learned from.
     most: larger numbers are taken for this one, in training and prediction (τ in the paper); None leaves them.
     calibrated: with "scores" and "ranks", turn each label's scores into probabilities first, by isotonic regression.
-    score_weight: how much the scores themselves count when the number is decided: n maximises the score of n by the
-        second model plus this times the sum of the n best labels' scores. 0 is the paper. It is for models whose scores
-        above 0 say yes (`OneVsRest`, `AdaBoostLC`), costs nothing, and from 1 to 4 makes sets better on all data that
-        was tried.
+    score_weight: None is the paper: a class for each number. With a value w, the second model learns for each number
+        whether a point has at least so many, and n maximises Σ_{r≤n} (d_r + w·s_r), where d_r is its score for "at
+        least r" and s_r the score of the label at rank r: both have a say whether the set goes on. It costs no
+        more, and takes models and counters whose scores above 0 say yes (`OneVsRest`, `AdaBoostLC`).
     candidates: with "scores" and "ranks", how many of the best labels of a point are looked at.
     folds: with "scores" and "ranks", in how many parts the training points are held out.
     seed: draws the folds.
@@ -63,7 +63,7 @@ class MetaLabeler(SetModel):
         "on": OneOf(("content", "scores", "ranks")),
         "most": Whole(1, none=True),
         "calibrated": Flag(),
-        "score_weight": Number(0),
+        "score_weight": Number(0, none=True),
         "candidates": Whole(1),
         "folds": Whole(2),
         "seed": Whole(0),
@@ -84,7 +84,7 @@ class MetaLabeler(SetModel):
         on: str = "content",
         most: int | None = None,
         calibrated: bool = False,
-        score_weight: float = 0.0,
+        score_weight: float | None = None,
         candidates: int = 100,
         folds: int = 5,
         seed: int = 0,
@@ -120,8 +120,8 @@ class MetaLabeler(SetModel):
         self.usual_ = int(self.numbers_[np.argmax(often)])
         self.calibrations_ = None
         phi = training.X if self.on == "content" else self._learn_scores(training)
-        one = CSR(np.arange(len(n) + 1), number.astype(np.int32), np.ones(len(n), np.float32), len(self.numbers_))
-        self.counter_ = self._new_counter(training.model).fit(phi, one)
+        asked = number[:, None] == np.arange(len(often)) if self.score_weight is None else n[:, None] >= self.numbers_
+        self.counter_ = self._new_counter(training.model).fit(phi, sp.csr_matrix(asked.astype(np.float32)))
 
     def _learn_scores(self, training: Training) -> CSR:
         """φ of the training points, from scores by models that have not seen them."""
@@ -178,23 +178,28 @@ class MetaLabeler(SetModel):
         return self.model_.predict_one(x, number) if number else NOTHING
 
     def _decided(self, said: CSR, rows: CSR | None) -> NDArray[np.int64]:
-        """The number n of each row with the highest score z_n of the second model, plus weight · Σ_{r≤n} s_r.
+        """The number of each row, from what the second model says and, if they have a weight, from the scores.
 
-        s_r is the score of the label at rank r. A row of which the second model says nothing gets the usual number.
+        A row of which the second model says nothing gets the usual number.
         """
-        z = np.full((said.n_rows, len(self.numbers_)), -np.inf)
-        z[row_numbers(said), said.indices] = said.data
-        if self.score_weight and rows is not None:
+        if self.score_weight is None:
+            numbers = np.full(said.n_rows, self.usual_, np.int64)
+            numbers[np.diff(said.indptr) > 0] = self.numbers_[said.indices]
+            return numbers
+        at_least = np.full((said.n_rows, len(self.numbers_)), -1.0)
+        at_least[row_numbers(said), said.indices] = said.data
+        z = np.cumsum(at_least * np.diff(self.numbers_, prepend=self.numbers_[0]), axis=1)
+        if rows is not None:
             ranked = np.zeros((rows.n_rows, int(self.numbers_[-1]) + 1))
             place = places_in_rows(rows) + 1
             near = place < ranked.shape[1]
             ranked[row_numbers(rows)[near], place[near]] = rows.data[near]
             z += self.score_weight * np.cumsum(ranked, axis=1)[:, self.numbers_]
-        return np.where(np.diff(said.indptr) > 0, self.numbers_[np.argmax(z, axis=1)], self.usual_)
+        return np.asarray(self.numbers_[np.argmax(z, axis=1)], np.int64)
 
     def _choices(self) -> int:
-        """How many numbers the second model has to rank."""
-        return len(self.numbers_) if self.score_weight else 1
+        """How many of its labels the second model has to rank."""
+        return 1 if self.score_weight is None else len(self.numbers_)
 
     def _depth(self) -> int:
         """How many of the best labels are looked at to decide."""
