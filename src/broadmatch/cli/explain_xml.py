@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from broadmatch.labels import XMLExplanation
-    from broadmatch.labels.xml_explain import Rerank, Turn
+    from broadmatch.labels.xml_explain import Near, Rerank, Turn
 
-_WORDS, _LEAVES, _TURNS, _PUSHES = 12, 3, 4, 3
+_WORDS, _LEAVES, _TURNS, _PUSHES, _POINTS = 12, 3, 4, 3, 5
 
 
 def shown_xml(why: "XMLExplanation", of_pages: bool = True) -> list[Any]:
-    """What pushed the point to the leaves that vote for the label, those leaves, and what the re-ranker says."""
+    """What pushed the point to the leaves that vote for the label, those leaves, points nearby, the re-ranker."""
     from rich.table import Table
     from rich.text import Text
 
@@ -21,6 +21,8 @@ def shown_xml(why: "XMLExplanation", of_pages: bool = True) -> list[Any]:
     )
     word = "Words" if of_pages else "Features"
     parts: list[Any] = [head]
+    if why.near is not None:
+        parts.append(Text(_nearby(why.near)))
     if why.rerank is not None:
         parts.append(Text(_reranked(why.rerank, of_pages)))
     parts.append(Text(f"{word} that pushed it there: {_listed(why.words())}"))
@@ -40,8 +42,19 @@ def _reranked(rerank: "Rerank", of_pages: bool) -> str:
     revealed = f", {rerank.distance_revealed:.2f} by revealed labels" if rerank.distance_revealed else ""
     return (
         f"The re-ranker: its distance to the mean of the label's training points is {rerank.distance_words:.2f} by "
-        f"{what}{revealed}; the trees' part is multiplied with {rerank.factor:.3g}."
+        f"{what}{revealed}; the votes are multiplied with {rerank.factor:.3g}."
     )
+
+
+def _nearby(near: "Near") -> str:
+    if not near.n_points:
+        return "No training point has any of the revealed labels."
+    head = (
+        f"Of the {near.n_points} training points most like it by revealed labels {len(near.points)} have it, "
+        f"{near.p_near:.3g} by their weights; this counts {near.share:.0%}, and the trees {1 - near.share:.0%}"
+    )
+    told = [f"{one.point} ({one.likeness:.2f}, with {', '.join(one.shared)})" for one in near.points[:_POINTS]]
+    return f"{head}. The nearest that have it: {'; '.join(told)}." if told else f"{head}."
 
 
 def _listed(pushes: list[tuple[str, float]]) -> str:

@@ -60,6 +60,12 @@ def command(
     item_set_weight: Annotated[
         float | None, option("item_set_weight", help="How much revealed labels count in the re-ranker's distance.")
     ] = None,
+    neighbours: Annotated[
+        int | None, option("neighbours", help="Training points nearest by revealed labels that vote too; 0 for none.")
+    ] = None,
+    neighbour_share: Annotated[
+        float | None, option("neighbour_share", help="How much these count, at most, beside the trees.")
+    ] = None,
     reveal: Annotated[
         float | None, option("reveal", help="Share of its labels that a training point shows to a tree.")
     ] = None,
@@ -126,6 +132,8 @@ def command(
         "alpha": alpha,
         "gamma": gamma,
         "item_set_weight": item_set_weight,
+        "neighbours": neighbours,
+        "neighbour_share": neighbour_share,
         "reveal": reveal,
         "seed": seed,
         "n_jobs": n_jobs,

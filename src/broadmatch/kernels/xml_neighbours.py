@@ -8,8 +8,10 @@ import numpy as np
 from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.best import keep_best, order_best
 from broadmatch.kernels.memory import prefetch
+from broadmatch.kernels.xml_points import dot
 
 _LOOKED_AT = 500  # points, by revealed labels alone, whose features are compared as well
+_LEAST = np.finfo(np.float32).tiny
 _AHEAD = 8  # points whose rows are asked from memory before they are needed
 
 
@@ -30,6 +32,7 @@ class Neighbours(NamedTuple):
     x_ptr: I64
     x_feature: I32
     x_value: F32
+    row: I32  # point -> its number in the training data, where some have no labels
     most: int
     share: float
     x_share: float
@@ -37,11 +40,11 @@ class Neighbours(NamedTuple):
 
 
 @kernel
-def nearest_points(known: I32, dense: F32, near: Neighbours, but: int, shared: F32, seen: I32) -> tuple[I32, F32]:
-    """The points most like one with the labels `known` and the unit row `dense`, best first, and how like it they are.
+def points_sharing(known: I32, near: Neighbours, but: int, shared: F32, seen: I32) -> tuple[I32, F32]:
+    """The points that share a label with `known`, except `but`, and cos(r∘y, r∘y_i); a rare label counts r_l = 1/p_l.
 
-    s_i = cos(r∘y, r∘y_i) + x_share·cos(x, x_i), a rare label counting r_l = 1/p_l; only points that share a label with
-    it, and not point `but`. `shared` is room for all points, all 0 before and after, `seen` too.
+    At most `_LOOKED_AT` of them, the most like it, in any order. `shared` and `seen` are room for all points, `shared`
+    all 0 before and after.
     """
     square, n_seen = 0.0, 0
     for label in known:
@@ -54,32 +57,32 @@ def nearest_points(known: I32, dense: F32, near: Neighbours, but: int, shared: F
                 n_seen += 1
             shared[point] += weight
     points, scores = np.empty(min(_LOOKED_AT, n_seen), np.int32), np.empty(min(_LOOKED_AT, n_seen), np.float32)
+    scale = np.float32(1.0 / math.sqrt(square)) if square > 0 else np.float32(0)
     n = 0
     for s in range(n_seen):
         point = seen[s]
         if point != but:
-            n = keep_best(point, shared[point] * near.inverse_length[point], points, scores, n)
+            n = keep_best(point, shared[point] * near.inverse_length[point] * scale, points, scores, n)
         shared[point] = 0
-    scale = np.float32(1.0 / math.sqrt(square)) if square > 0 else np.float32(0)
+    return points[:n], scores[:n]
+
+
+@kernel
+def nearest_points(known: I32, dense: F32, near: Neighbours, but: int, shared: F32, seen: I32) -> tuple[I32, F32]:
+    """The points most like one with the labels `known` and the unit row `dense`, best first, and how like it they are.
+
+    s_i = cos(r∘y, r∘y_i) + x_share·max(0, cos(x, x_i)), of those that `points_sharing` finds; the room is as there.
+    """
+    points, scores = points_sharing(known, near, but, shared, seen)
+    n = len(points)
     best, likeness = np.empty(min(near.most, n), np.int32), np.empty(min(near.most, n), np.float32)
     found = 0
     for i in range(n):
         if i + _AHEAD < n:
             prefetch(near.x_feature, near.x_ptr[points[i + _AHEAD]])
             prefetch(near.x_value, near.x_ptr[points[i + _AHEAD]])
-        # Four sums at once: one would wait for each addition.
-        a, b, c, d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-        e, stop = near.x_ptr[points[i]], near.x_ptr[points[i] + 1]
-        while e + 3 < stop:
-            a += near.x_value[e] * dense[near.x_feature[e]]
-            b += near.x_value[e + 1] * dense[near.x_feature[e + 1]]
-            c += near.x_value[e + 2] * dense[near.x_feature[e + 2]]
-            d += near.x_value[e + 3] * dense[near.x_feature[e + 3]]
-            e += 4
-        while e < stop:
-            a += near.x_value[e] * dense[near.x_feature[e]]
-            e += 1
-        like = scores[i] * scale + np.float32(near.x_share) * max(np.float32(0), (a + b) + (c + d))
+        alike = dot(near.x_ptr[points[i]], near.x_ptr[points[i] + 1], near.x_feature, near.x_value, 0, dense)
+        like = scores[i] + np.float32(near.x_share * max(0.0, alike))
         found = keep_best(points[i], like, best, likeness, found)
     order_best(best, likeness, found)
     return best, likeness
@@ -115,7 +118,8 @@ def add_neighbours(
         return n_touched
     share = neighbours_share(len(known), near.share)
     for t in range(n_touched):
-        sums[touched[t]] *= np.float32(1.0 - share)
+        # Not 0, which would say that the label has no votes yet.
+        sums[touched[t]] = max(sums[touched[t]] * np.float32(1.0 - share), _LEAST)
     weights = neighbour_weights(likeness, near.power)
     for i in range(len(points)):
         vote = share * n_trees * weights[i]

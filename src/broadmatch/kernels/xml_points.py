@@ -1,10 +1,10 @@
-"""What FastXML, PfastreXML and SwiftXML make of their data before trees grow: unit rows, ideal gains."""
+"""What FastXML, PfastreXML and SwiftXML make of their data before trees grow: unit rows, products, ideal gains."""
 
 import math
 
 import numpy as np
 
-from broadmatch.kernels import F32, F64, I64, kernel
+from broadmatch.kernels import F32, F64, I32, I64, kernel
 
 
 @kernel
@@ -51,6 +51,23 @@ def damped_rows(ptr: I64, values: F32) -> F32:
         for e in range(ptr[i], ptr[i + 1]):
             scaled[e] = damped(values[e]) * scale
     return scaled
+
+
+@kernel
+def dot(e: int, stop: int, feature: I32, value: F32, first: int, dense: F32) -> float:
+    """Σ value·dense over the entries e to stop of a sparse row whose features start at `first`."""
+    # Four sums at once: one would wait for each addition.
+    a, b, c, d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    while e + 3 < stop:
+        a += value[e] * dense[first + feature[e]]
+        b += value[e + 1] * dense[first + feature[e + 1]]
+        c += value[e + 2] * dense[first + feature[e + 2]]
+        d += value[e + 3] * dense[first + feature[e + 3]]
+        e += 4
+    while e < stop:
+        a += value[e] * dense[first + feature[e]]
+        e += 1
+    return float((a + b) + (c + d))
 
 
 @kernel

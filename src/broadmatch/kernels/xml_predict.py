@@ -9,7 +9,7 @@ from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.best import keep_best, order_best
 from broadmatch.kernels.memory import prefetch
 from broadmatch.kernels.xml_neighbours import Neighbours, add_neighbours
-from broadmatch.kernels.xml_points import damped, damped_scale, unit_scale
+from broadmatch.kernels.xml_points import damped, damped_scale, dot, unit_scale
 
 _LIKELY = 0.3  # of the best label's votes
 _ROUNDING = 2e-5  # of a product of unit rows in float32, relative, at worst; some hundred entries
@@ -130,23 +130,6 @@ def add_ahead(index: I32, first: int, dense: F32, ptr: I64, slot: I32, value: F3
             x = dense[feature]
             for e in range(ptr[feature], ptr[feature + 1]):
                 margins[slot[e]] += x * value[e]
-
-
-@kernel
-def dot(e: int, stop: int, feature: I32, value: F32, first: int, dense: F32) -> float:
-    """Σ value·dense over the entries e to stop of a sparse row whose features start at `first`."""
-    # Four sums at once: one would wait for each addition.
-    a, b, c, d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-    while e + 3 < stop:
-        a += value[e] * dense[first + feature[e]]
-        b += value[e + 1] * dense[first + feature[e + 1]]
-        c += value[e + 2] * dense[first + feature[e + 2]]
-        d += value[e + 3] * dense[first + feature[e + 3]]
-        e += 4
-    while e < stop:
-        a += value[e] * dense[first + feature[e]]
-        e += 1
-    return float((a + b) + (c + d))
 
 
 @kernel

@@ -20,7 +20,7 @@ from broadmatch.kernels.xml_split import Points
 from broadmatch.labels.base import NOTHING, Row
 from broadmatch.labels.fastxml import make_points
 from broadmatch.labels.pfastrexml import PfastreXML, gains, label_propensities
-from broadmatch.labels.xml_neighbours import KEPT, NO_NEIGHBOURS, keep_points, more_points
+from broadmatch.labels.xml_neighbours import KEPT, SETTINGS, keep_points, more_points
 from broadmatch.labels.xml_tail import Means, described_by, mean_other_labels, mean_points
 from broadmatch.labels.xml_update import Batch, stacked
 from broadmatch.params import Number, Rule, Whole
@@ -32,9 +32,8 @@ class SwiftXML(PfastreXML):
     Labels have features of their own (words of a phrase, the description of an item); the features of a point's
     revealed labels, added up, are its item set z. Each node splits by two hyperplanes, in x and in z, that are learned
     together; the re-ranker compares z with the mean item set of a label's points as well, and with the label's own
-    features. A point without revealed
-    labels is ranked by x alone. Y. Prabhu et al., "Extreme multi-label learning with label features for warm-start
-    tagging, ranking & recommendation", WSDM 2018.
+    features. A point without revealed labels is ranked by x alone. Y. Prabhu et al., "Extreme multi-label learning with
+    label features for warm-start tagging, ranking & recommendation", WSDM 2018.
 
     c_item_sets: C_z, how much telling the sides apart by item sets matters.
     item_set_weight: λ_z, how much distance in item sets counts in the re-ranker, beside distance in features: with n
@@ -142,8 +141,8 @@ class SwiftXML(PfastreXML):
         z = self.label_features_
         arrays = dict(state.arrays) | {"z_indptr": z.indptr, "z_indices": z.indices, "z_data": z.data}
         arrays |= {f"near_{name}": getattr(self.neighbours_, name) for name in KEPT}
-        near = self.neighbours_
-        facts = {"n_item_features": z.n_cols, "x_share": near.x_share, "power": near.power}
+        near = {f"near_{name}": getattr(self.neighbours_, name) for name in SETTINGS}
+        facts = {"n_item_features": z.n_cols} | near
         return artifacts.State(state.kind, state.params, arrays, dict(state.facts) | facts)
 
     @classmethod
@@ -153,14 +152,9 @@ class SwiftXML(PfastreXML):
         a = state.arrays
         model.label_features_ = CSR(a["z_indptr"], a["z_indices"], a["z_data"], state.facts["n_item_features"])
         model.tail_ = model._with_labels(model.tail_, model.label_features_)
-        near = {name: a[f"near_{name}"] for name in KEPT}
-        model.neighbours_ = NO_NEIGHBOURS._replace(
-            **near,
-            most=model.neighbours,
-            share=float(model.neighbour_share),
-            x_share=state.facts["x_share"],
-            power=state.facts["power"],
-        )
+        near: dict[str, Any] = {name: a[f"near_{name}"] for name in KEPT}
+        near |= {name: state.facts[f"near_{name}"] for name in SETTINGS}
+        model.neighbours_ = Neighbours(**near)
         return model
 
     def _fit(
@@ -208,7 +202,7 @@ class SwiftXML(PfastreXML):
         others = self._merged(batch, self.tail_, others, weight, item_sets=True)
         tail = self._with_labels(self._make_tail(*_side_by_side(means, others, weight)), features)
         forest = self._updated_forest(batch, points_of)
-        near = more_points(self.neighbours_, batch.X, batch.Y, p)
+        near = more_points(self.neighbours_, batch.X, batch.Y, p, self.n_points_)
         changed = {"forest_": forest, "propensities_": p, "label_features_": features, "tail_": tail}
         return changed | {"neighbours_": near}
 

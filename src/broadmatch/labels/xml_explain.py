@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
+from broadmatch.kernels.xml_neighbours import nearest_points, neighbour_weights, neighbours_share
 from broadmatch.kernels.xml_points import damped_rows, unit_scale
 from broadmatch.kernels.xml_predict import Forest, Tail, add_ahead, reach_leaves, tail_score
 
@@ -67,6 +68,35 @@ class ReachedLeaf:
 
 
 @dataclass(frozen=True)
+class Neighbour:
+    """A training point that has the label and is like the point that was asked for."""
+
+    point: str
+    """Its name, or its number in the training data; points of a `partial_fit` have numbers."""
+    likeness: float
+    """How like it is, in revealed labels and, where that proved to help, in features."""
+    weight: float
+    """Its part of the votes of all nearest points, which add up to 1."""
+    value: float
+    """What it says of the label: y_il / p_l."""
+    shared: list[str]
+    """The revealed labels that it has as well."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """What the training points nearest by revealed labels say: P_near = Σ weight·value over those with the label."""
+
+    p_near: float
+    share: float
+    """ρ_n, how much they count beside the trees; 0 if no training point shares a revealed label."""
+    n_points: int
+    """How many voted."""
+    points: list[Neighbour]
+    """Those with the label, the nearest first."""
+
+
+@dataclass(frozen=True)
 class Rerank:
     """What the re-ranker of rare labels says: P_tail = 1 / (1 + exp(γ/2·(distance_words + distance_revealed)))."""
 
@@ -79,19 +109,21 @@ class Rerank:
     alpha: float
     gamma: float
     factor: float
-    """P_tail^(1−α): what the trees' part of the score is multiplied with."""
+    """P_tail^(1−α): what the part of the trees and the nearest points is multiplied with."""
 
 
 @dataclass(frozen=True)
 class XMLExplanation:
-    """Everything behind the score of one label for one point: score = P_trees^α · P_tail^(1−α).
+    """Everything behind the score of one label for one point: ((1 − ρ_n)·P_trees + ρ_n·P_near)^α · P_tail^(1−α).
 
-    `p_trees` is the mean of the leaves' values; without a re-ranker (FastXML, or α = 1) it is the score.
+    `p_trees` is the mean of the leaves' values. `near` is what the nearest training points say, None where none are
+    asked (only SwiftXML asks, and only with revealed labels); `rerank` is None without a re-ranker (FastXML, or α = 1).
     """
 
     label: str
     score: float
     p_trees: float
+    near: Near | None
     rerank: Rerank | None
     leaves: list[ReachedLeaf]
 
@@ -113,6 +145,7 @@ class XMLExplanation:
             "label": self.label,
             "score": self.score,
             "p_trees": self.p_trees,
+            "near": None if self.near is None else asdict(self.near),
             "rerank": None if self.rerank is None else vars(self.rerank),
             "words": [{"feature": name, "push": amount} for name, amount in self.words()],
             "revealed": [{"label": name, "push": amount} for name, amount in self.revealed()],
@@ -165,11 +198,12 @@ def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_featu
     p_trees = total / len(values)
     evidence = float(np.square(z[1], dtype=np.float64).sum())
     dense[x[0]], dense[width + z[0]] = x[1] * np.float32(unit_scale(x[1])), z[1] * np.sqrt(evidence)
+    near = _near(model, dense, revealed[0], label)
     rerank = _rerank(tail, dense, bool(len(x[0])), evidence, label) if tail.alpha < 1 else None
-    score = p_trees
-    if rerank is not None and p_trees > 0:
-        score = p_trees**rerank.alpha * rerank.factor
-    return XMLExplanation(model.label_names_[label], score, p_trees, rerank, leaves)
+    score = p_trees if near is None else (1 - near.share) * p_trees + near.share * near.p_near
+    if rerank is not None and score > 0:
+        score = score**rerank.alpha * rerank.factor
+    return XMLExplanation(model.label_names_[label], score, p_trees, near, rerank, leaves)
 
 
 def _summed(pushes: Iterable[tuple[Push, Turn, float]]) -> list[tuple[str, float]]:
@@ -254,6 +288,30 @@ def _named(names: Names | None, numbers: NDArray[np.int32], amounts: NDArray[np.
 def _value(forest: Forest, leaf: int, label: int) -> float:
     here = slice(forest.leaf_ptr[leaf], forest.leaf_ptr[leaf + 1])
     return float(forest.leaf_value[here][forest.leaf_label[here] == label].sum())
+
+
+def _near(model: "FastXML", dense: NDArray[np.float32], known: NDArray[np.int32], label: int) -> Near | None:
+    """What the points nearest to one with the labels `known` and the unit row `dense` say of the label."""
+    near = model._neighbours()
+    if near.most == 0 or not len(known):
+        return None
+    room = np.zeros(len(near.row), np.float32), np.empty(len(near.row), np.int32)
+    points, likeness = nearest_points(known, dense, near, -1, *room)
+    weights = neighbour_weights(likeness, near.power)
+    voters: list[Neighbour] = []
+    for point, like, weight in zip(points.tolist(), likeness.tolist(), weights.tolist(), strict=True):
+        here = slice(near.label_ptr[point], near.label_ptr[point + 1])
+        labels = near.label[here]
+        value = float(near.gain[here][labels == label].sum())
+        if value:
+            shared = [model.label_names_[int(other)] for other in known[np.isin(known, labels)]]
+            voters.append(Neighbour(_point(model.point_names_, int(near.row[point])), like, weight, value, shared))
+    share = neighbours_share(len(known), near.share) if len(points) else 0.0
+    return Near(sum(one.weight * one.value for one in voters), share, len(points), voters)
+
+
+def _point(names: Names | None, row: int) -> str:
+    return str(row) if names is None or row >= len(names) else names[row]
 
 
 def _rerank(tail: Tail, dense: NDArray[np.float32], has_x: bool, evidence: float, label: int) -> Rerank:
