@@ -48,8 +48,7 @@ LABEL_MODELS: dict[str, dict[str, Any]] = {
 }
 CHOSEN: dict[str, dict[str, dict[str, Any]]] = {  # on a fifth of the training points, as all settings here
     "citeulike": {
-        "SwiftXML": {"c_item_sets": 8.0, "max_leaf": 40, "leaf_labels": 300, "reveal": 0.8, "alpha": 0.5,
-                     "item_set_weight": 4.0},
+        "SwiftXML": {"c_item_sets": 8.0, "max_leaf": 40, "leaf_labels": 300, "reveal": 0.8, "item_set_weight": 4.0},
     },
 }  # fmt: skip
 SMALL = {"eurlex": 0.2, "debian": 0.1, "citeulike": 0.5}
