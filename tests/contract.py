@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import inspect
 import pkgutil
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 import broadmatch
+from broadmatch.labels import one_vs_rest
 from broadmatch.labels.base import LabelModel
 
 N_POINTS, N_FEATURES, N_LABELS = 300, 30, 9
@@ -78,6 +80,19 @@ every_vectorizer = pytest.mark.parametrize(
 def small(cls, settings=SMALL, **more):
     """An estimator with the settings that it has."""
     return cls(**{name: value for name, value in (settings | more).items() if name in cls.rules})
+
+
+def make_long(cls):
+    """Make a fit last until it is stopped where no setting does: the last label waits."""
+    if cls.__name__ == "OneVsRest":
+        solve_block = one_vs_rest.solve_block
+
+        def waiting(first, last, data, tolerance, seed, stop):
+            while last == N_LABELS and not stop[0]:
+                time.sleep(0.01)
+            return solve_block(first, last, data, tolerance, seed, stop)
+
+        one_vs_rest.solve_block = waiting
 
 
 def data_of(cls):

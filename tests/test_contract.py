@@ -432,6 +432,7 @@ FIT_FOR_LONG = """
 import sys
 from tests import contract
 cls = next(c for c in contract.ESTIMATORS if c.__name__ == sys.argv[1])
+contract.make_long(cls)
 try:
     contract.small(cls, contract.LONG, n_jobs=2).fit(*contract.points(), checkpoint=sys.argv[2])
 except KeyboardInterrupt:

@@ -24,6 +24,8 @@ _STEPS = 100
 _INNER = 100  # conjugate directions of a step, at most
 _ENOUGH = 0.1  # of the gradient is left by them: the next step has another H anyway
 _SUFFICIENT = 1e-4  # of the fall that the slope promises
+_FLAT = 0.8  # of the slope is left, at most, where f falls by less than its digits can tell
+_DIGITS = 1e-6
 _HALVINGS = 30
 
 
@@ -79,9 +81,12 @@ def lane_products(left: F32, right: F32) -> F64:
 
 
 @kernel
-def losses(cost: F32, margins: F32, moves: F32, length: F64, wanted: Flags) -> F64:
-    """Σ_i c_i·log(1 + exp(−y_i (m_i + t·d·x_i))) of the labels wanted; `moves` are d·x_i and `length` is t."""
-    found = np.zeros(LANES)
+def losses(cost: F32, margins: F32, moves: F32, length: F64, wanted: Flags) -> tuple[F64, F64]:
+    """Σ_i c_i·log(1 + exp(−y_i (m_i + t·d·x_i))) of the labels wanted, and how it changes with t.
+
+    `moves` are d·x_i and `length` is t.
+    """
+    found, change = np.zeros(LANES), np.zeros(LANES)
     for i in range(len(margins) // LANES):
         for b in range(LANES):
             if wanted[b]:
@@ -89,8 +94,10 @@ def losses(cost: F32, margins: F32, moves: F32, length: F64, wanted: Flags) -> F
                 agreement = float(margins[e]) + length[b] * float(moves[e])
                 if cost[e] < 0:
                     agreement = -agreement
-                found[b] += abs(cost[e]) * (math.log1p(math.exp(-abs(agreement))) + max(0.0, -agreement))
-    return found
+                odds = math.exp(-abs(agreement))
+                found[b] += abs(cost[e]) * (math.log1p(odds) + max(0.0, -agreement))
+                change[b] -= cost[e] * float(moves[e]) * ((odds if agreement > 0 else 1.0) / (1.0 + odds))
+    return found, change
 
 
 @kernel
@@ -142,19 +149,22 @@ def step_lengths(
 ) -> F64:
     """How far each label goes along its direction: 1, or half as far until f falls enough; 0 if it never does.
 
-    `objective` is brought up to date.
+    Near the solution f falls by less than its digits can tell. There it is enough that the slope gets flatter (cf. the
+    approximate Wolfe conditions of Hager & Zhang, SIAM J. Optim. 2005). `objective` is brought up to date.
     """
     fall = lane_products(gradient, direction)
     own, both, whole = (lane_products(weights, weights), lane_products(weights, direction),
                         lane_products(direction, direction))  # fmt: skip
     length, wanted = np.ones(LANES), active.copy()
     for _ in range(_HALVINGS):
-        loss = losses(cost, margins, moves, length, wanted)
+        loss, change = losses(cost, margins, moves, length, wanted)
         for b in range(LANES):
             if wanted[b]:
                 t = length[b]
                 new = 0.5 * (own[b] + 2.0 * t * both[b] + t * t * whole[b]) + loss[b]
-                if new <= objective[b] + _SUFFICIENT * t * fall[b]:
+                level = new <= objective[b] + _DIGITS * abs(objective[b])
+                flatter = change[b] + both[b] + t * whole[b] <= -_FLAT * fall[b]
+                if new <= objective[b] + _SUFFICIENT * t * fall[b] or (level and flatter):
                     objective[b] = new
                     wanted[b] = False
                 else:
@@ -192,7 +202,7 @@ def solve_logistic_block(first: int, last: int, data: LogisticExamples, toleranc
     slope, curvature, moves = np.empty_like(margins), np.empty_like(margins), np.zeros_like(margins)
     gradient, direction = np.empty_like(weights), np.empty_like(weights)
     block_margins(data.ptr, data.feature, data.value, weights, margins)
-    objective = losses(cost, margins, moves, np.zeros(LANES), active) + 0.5 * lane_products(weights, weights)
+    objective = losses(cost, margins, moves, np.zeros(LANES), active)[0] + 0.5 * lane_products(weights, weights)
     near, n_open = tolerance / math.sqrt(2.0), 0
     for _ in range(_STEPS):
         slopes(cost, margins, slope, curvature)

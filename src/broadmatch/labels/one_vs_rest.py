@@ -92,6 +92,8 @@ class OneVsRest(LabelModel):
     bias_: NDArray[np.float32]
     c_: float
     """The cost that was used."""
+    _rank_bias: NDArray[np.float32]
+    """The biases, −∞ for labels that training has not seen: they are never recommended."""
 
     def __init__(
         self,
@@ -162,6 +164,7 @@ class OneVsRest(LabelModel):
         a = state.arrays
         model.bias_, model.c_ = a["bias"], float(state.facts["c"])
         model.weights_ = CSR(a["weight_ptr"], a["weight_label"], a["weight_value"], len(model.bias_))
+        model._rank_bias = np.where(model.label_counts_ > 0, model.bias_, np.float32(-np.inf))
         return model
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
@@ -175,6 +178,7 @@ class OneVsRest(LabelModel):
         ptr = np.concatenate([[0], np.cumsum(found.lengths)])
         self.weights_ = CSR.from_scipy(CSR(ptr, found.features, found.values, X.n_cols).to_scipy().transpose())
         self.bias_, self.c_ = found.bias, c
+        self._rank_bias = np.where(np.bincount(Y.indices, minlength=Y.n_cols) > 0, found.bias, np.float32(-np.inf))
 
     def _solved(self, data: Examples | LogisticExamples, n_labels: int, kept: Checkpoint) -> Part:
         """The weights of all labels."""
@@ -278,14 +282,15 @@ class OneVsRest(LabelModel):
 
         def predict(block: tuple[int, int]) -> None:
             a, b = block
-            best_of_rows(a, b, X.indptr, X.indices, value, w.indptr, w.indices, w.data, self.bias_, labels, scores)
+            best_of_rows(a, b, X.indptr, X.indices, value, *w[:3], self._rank_bias, labels, scores)
 
         for _ in map_threads(predict, blocks(X.n_rows, _ROWS), self.n_jobs):
             pass
-        return labels, scores, np.full(X.n_rows, k, np.int64)
+        return labels, scores, np.count_nonzero(scores > -np.inf, axis=1).astype(np.int64)
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
         labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
-        ptr, w = np.array([0, len(x[0])]), self.weights_
-        best_of_rows(0, 1, ptr, x[0], unit_rows(ptr, x[1]), w.indptr, w.indices, w.data, self.bias_, labels, scores)
-        return labels[0], scores[0]
+        ptr = np.array([0, len(x[0])])
+        best_of_rows(0, 1, ptr, x[0], unit_rows(ptr, x[1]), *self.weights_[:3], self._rank_bias, labels, scores)
+        found = np.count_nonzero(scores > -np.inf)
+        return labels[0, :found], scores[0, :found]
