@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from broadmatch.kernels.xml_predict import (
     Forest,
+    Room,
     Tail,
     add_ahead,
     nearest,
@@ -16,9 +17,12 @@ from broadmatch.kernels.xml_predict import (
     reach_shares,
     tail_score,
 )
+from broadmatch.labels.xml_neighbours import NO_NEIGHBOURS
+from tests.kernels.test_xml_neighbours import kept, random_points
 from tests.kernels.test_xml_split import rows_of, seeds
 from tests.reference import item_sets, xml_tree
 from tests.reference import xml_predict as reference
+from tests.reference.xml_neighbours import nearest as nearest_by_formula
 
 WIDTH, Z_WIDTH = 6, 4
 
@@ -97,23 +101,31 @@ def random_tail(rng, n_labels, z_width, alpha, gamma, z_weight):
     ptr, feature, value, _ = rows_of(np.hstack([mu, np.float32(z_weight) * nu]))
     mu, nu = mu.astype(np.float64), nu.astype(np.float64)
     norms = np.column_stack([(mu**2).sum(axis=1), z_weight * (nu**2).sum(axis=1)])
-    tail = Tail(ptr, feature, value, norms, float(alpha), float(gamma), float(z_weight), z_width)
-    return tail, reference.Tail(mu, nu, alpha, gamma, z_weight)
+    own = rng.random((n_labels, z_width)) * (rng.random((n_labels, 1)) < 0.5)
+    own = unit_rows(own).astype(np.float32).astype(np.float64)
+    stored = rows_of((z_weight * own).astype(np.float32))[:3]
+    tail = Tail(ptr, feature, value, norms, *stored, float(alpha), float(gamma), float(z_weight), z_width)
+    return tail, reference.Tail(mu, nu, own, alpha, gamma, z_weight)
 
 
-def room(forest, tail, n_labels):
-    return (np.zeros(WIDTH + tail.z_width, np.float32), np.full(len(forest.slot_node), 7, np.float32),
-            np.zeros(n_labels, np.float32), np.full(n_labels, -7, np.int32))  # fmt: skip
+def room(forest, tail, near, n_labels):
+    n = len(near.row)
+    return Room(np.zeros(WIDTH + tail.z_width, np.float32), np.full(len(forest.slot_node), 7, np.float32),
+                np.zeros(n_labels, np.float32), np.full(n_labels, -7, np.int32), np.zeros(n, np.float32),
+                np.full(n, -7, np.int32))  # fmt: skip
 
 
-def ask(x, z, forest, tail, n_labels, k):
+def at_rest(used):
+    return not used.dense.any() and not used.sums.any() and not used.shared.any()
+
+
+def ask(x, z, forest, tail, n_labels, k, known=(), near=NO_NEIGHBOURS):
     """(label, score) pairs of `predict_row` for dense x and z; its room is left as it was."""
     (_, xi, xv, _), (_, zi, zv, _) = rows_of(x[None]), rows_of(z[None])
-    dense, margins, sums, touched = room(forest, tail, n_labels)
+    used = room(forest, tail, near, n_labels)
     labels, scores = np.full(k, -7, np.int32), np.full(k, -7, np.float32)
-    n = predict_row(xi, xv, zi, zv, dense, margins, sums, touched, forest, tail, labels, scores)
-    assert not dense.any()
-    assert not sums.any()
+    n = predict_row(xi, xv, zi, zv, np.array(known, np.int32), used, forest, near, tail, labels, scores)
+    assert at_rest(used)
     return list(zip(labels[:n].tolist(), scores[:n].tolist(), strict=True))
 
 
@@ -144,26 +156,31 @@ def questions(draw):
 
 
 @settings(max_examples=150)
-@given(questions(), st.integers(1, 50))
-def test_rows_equal_the_formulas(question, k):
+@given(questions(), st.integers(1, 50), seeds, st.sampled_from([1, 3, 50]))
+def test_rows_equal_the_formulas(question, k, seed, most):
     X, Z, forest, tail, plain, n_labels = question
-    trees = xml_tree.trees(forest)
+    rng, trees = np.random.default_rng(seed), xml_tree.trees(forest)
+    points = random_points(rng, 12, n_labels, most=most, share=float(rng.choice([0.0, 0.6])))
+    near = kept(points)
+    known = [np.sort(rng.permutation(n_labels)[: rng.integers(4)]) for _ in X]
     expected = []
-    for x, z in zip(X.astype(np.float64), Z.astype(np.float64), strict=True):
-        scores, closest = reference.scores(x, z, trees, plain)
-        assume(closest > 1e-5)
+    for x, z, labels in zip(X.astype(np.float64), Z.astype(np.float64), known, strict=True):
+        scores, closest = reference.scores(x, z, trees, plain, labels.tolist(), points)
+        _, like = nearest_by_formula(labels.tolist(), item_sets.unit(x), points)
+        border = like[most - 1 : most + 1]  # who is the last to vote must not be a matter of rounding
+        assume(closest > 1e-5 and (len(border) < 2 or border[0] - border[1] > 1e-5))
         expected.append(scores)
-    alone = [ask(x, z, forest, tail, n_labels, k) for x, z in zip(X, Z, strict=True)]
+    alone = [ask(*row, forest, tail, n_labels, k, ours, near) for *row, ours in zip(X, Z, known, strict=True)]
     for found, scores in zip(alone, expected, strict=True):
         check(found, scores, k)
 
     labels, scores = np.full((len(X), k), -7, np.int32), np.full((len(X), k), -7, np.float32)
     found = np.full(len(X), -7, np.int64)
-    dense, margins, sums, touched = room(forest, tail, n_labels)
-    predict_rows(*rows_of(X)[:3], *rows_of(Z)[:3], 1, 4, dense, margins, sums, touched, forest, tail, labels, scores,
-                 found)  # fmt: skip
-    assert not dense.any()
-    assert not sums.any()
+    used = room(forest, tail, near, n_labels)
+    known_ptr = np.cumsum([0, *map(len, known)]).astype(np.int64)
+    predict_rows(*rows_of(X)[:3], *rows_of(Z)[:3], known_ptr, np.concatenate(known).astype(np.int32), 1, 4, used,
+                 forest, near, tail, labels, scores, found)  # fmt: skip
+    assert at_rest(used)
     for i in range(1, 4):
         assert list(zip(labels[i, : found[i]].tolist(), scores[i, : found[i]].tolist(), strict=True)) == alone[i]
     assert found[[0, 4]].tolist() == [-7, -7]  # rows outside start to stop are left alone
@@ -231,8 +248,7 @@ def scored(x, z, label, tail):
     e = float((z.astype(np.float64) ** 2).sum())
     shares = np.array([float(x.any()), e])
     dense = np.concatenate([x, z * np.float32(np.sqrt(e))])
-    exact = tail_score(dense, label, shares, tail.z_weight, tail.ptr, tail.feature, tail.value, tail.norms, tail.gamma)
-    return exact, nearest(shares, tail.z_weight, tail.norms[label, 0], tail.norms[label, 1], tail.gamma)
+    return tail_score(dense, label, shares, tail), nearest(label, shares, tail)
 
 
 @settings(max_examples=300)
@@ -249,7 +265,10 @@ def test_no_label_is_nearer_than_the_bound(seed, gamma, z_weight, cut):
     if cut:
         stored[:, rng.random(stored.shape[1]) < 0.3] = 0
     ptr, feature, value, _ = rows_of(stored)
-    tail = Tail(ptr, feature, value, norms, 0.8, gamma, z_weight, width)
+    # What describes the labels: nothing, what their points have on average, anything.
+    own = [0 * nu[0], *unit_rows(nu[1:3]), *unit_rows(rng.random((1, width)))]
+    described = rows_of((z_weight * np.array(own)).astype(np.float32))[:3]
+    tail = Tail(ptr, feature, value, norms, *described, 0.8, gamma, z_weight, width)
     for label in range(4):
         towards = unit_rows(np.vstack([mu, rng.normal(size=(1, width)), 0 * mu[:1]]))
         sets = unit_rows(np.vstack([nu, rng.random((1, width)), 0 * nu[:1]])) * np.sqrt(rng.choice([0.5, 0.9]))
@@ -257,7 +276,7 @@ def test_no_label_is_nearer_than_the_bound(seed, gamma, z_weight, cut):
             for z in sets.astype(np.float32):
                 exact, bound = scored(x, z, label, tail)
                 assert bound >= exact
-        if not cut and mu[label].any() and nu[label].any():
+        if not cut and label < 3 and mu[label].any() and nu[label].any():
             exact, bound = scored(towards[label].astype(np.float32), sets[label].astype(np.float32), label, tail)
             assert bound == pytest.approx(exact, rel=1e-3, abs=1e-4 * gamma * (1 + z_weight))
 
@@ -283,7 +302,7 @@ def test_labels_right_at_the_bound_are_not_passed_over(gamma):
     lengths = 0.5 + np.arange(200) * 1e-9
     mu = lengths[:, None] * (x / np.linalg.norm(x.astype(np.float64)))
     ptr, feature, value, _ = rows_of(mu.astype(np.float32))
-    tail = Tail(ptr, feature, value, np.column_stack([lengths**2, 0 * lengths]), 0.5, gamma, 0.0, 0)
+    tail = Tail(ptr, feature, value, np.column_stack([lengths**2, 0 * lengths]), *nothing_own(200), 0.5, gamma, 0.0, 0)
     forest = one_leaf(rng.permutation(200), np.ones(200))
     everything = ask(x, np.zeros(0, np.float32), forest, tail, 200, 200)
     for k in (1, 3, 20):
@@ -297,8 +316,13 @@ def one_leaf(labels, values):
                   **no_slots(1))  # fmt: skip
 
 
+def nothing_own(n_labels):
+    """Labels that nothing describes."""
+    return np.zeros(n_labels + 1, np.int64), np.int32([]), np.float32([])
+
+
 def no_tail():
-    return Tail(np.zeros(1, np.int64), np.int32([]), np.float32([]), np.zeros((0, 2)), 1.0, 0.0, 0.0, 0)
+    return Tail(*nothing_own(0), np.zeros((0, 2)), *nothing_own(0), 1.0, 0.0, 0.0, 0)
 
 
 def test_equal_scores_come_by_the_lower_label():
@@ -326,7 +350,7 @@ def test_a_point_on_the_hyperplane_goes_right():
 def test_the_nearer_label_wins_where_the_trees_do_not_know():
     mu = np.float32([[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]])
     ptr, feature, value, _ = rows_of(mu)
-    tail = Tail(ptr, feature, value, np.array([[1.0, 0], [1, 0]]), 0.8, 30.0, 0.0, 0)
+    tail = Tail(ptr, feature, value, np.array([[1.0, 0], [1, 0]]), *nothing_own(2), 0.8, 30.0, 0.0, 0)
     found = ask(np.float32([0, 3, 0, 0, 0, 0]), np.zeros(0, np.float32), one_leaf([0, 1], [0.5, 0.5]), tail, 2, 2)
     near, far = 0.5**0.8 * 0.5**0.2, 0.5**0.8 * (1 / (1 + np.exp(15 * 2.0))) ** 0.2
     assert found == [(1, pytest.approx(near, rel=1e-5)), (0, pytest.approx(far, rel=1e-5))]

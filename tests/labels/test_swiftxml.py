@@ -17,7 +17,7 @@ from broadmatch.simulate import planted_dataset
 from tests.contract import N_FEATURES, N_LABELS, bits, points
 from tests.labels.test_pfastrexml import doubles, unit_table
 from tests.labels.test_xml_forest import trees
-from tests.reference import item_sets
+from tests.reference import item_sets, xml_neighbours
 from tests.reference import xml_predict as reference
 
 
@@ -54,6 +54,14 @@ def test_mean_item_sets_of_the_other_labels_equal_the_formula(seed, density, n_j
     assert means.squares == pytest.approx((expected**2).sum(axis=1), rel=1e-5, abs=1e-9)
 
 
+def training_points(model, X, Y):
+    """The points with labels as the reference takes them; how they are asked is the model's."""
+    labelled = np.flatnonzero(Y.getnnz(axis=1))
+    how = model.neighbours_
+    return xml_neighbours.Points(doubles(Y)[labelled], unit_table(X)[labelled], model.propensities_, how.most,
+                                 how.share, how.x_share, how.power)  # fmt: skip
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 def test_it_answers_as_the_reference(weight):
     X, Y = points()
@@ -61,7 +69,10 @@ def test_it_answers_as_the_reference(weight):
     model = SwiftXML(n_trees=7, max_leaf=4, alpha=0.6, gamma=12, item_set_weight=weight).fit(X, Y, label_features=Z)
     described = doubles(model.label_features_.to_scipy())
     nu = reference.mean_other_labels(doubles(Y), described)
-    tail = reference.Tail(reference.mean_points(unit_table(X), doubles(Y)), nu, 0.6, 12, weight)
+    own = np.array([item_sets.unit(row) for row in doubles(Z)])
+    own = np.hstack([own, np.zeros((N_LABELS, N_LABELS))])  # what describes a label, but not the feature of its own
+    tail = reference.Tail(reference.mean_points(unit_table(X), doubles(Y)), nu, own, 0.6, 12, weight)
+    near = training_points(model, X, Y)
     known, _ = reveal(CSR.from_scipy(Y), 0.5)
     sets = item_sets.item_sets(doubles(known.to_scipy()), described)
     n_known = np.diff(known.indptr)[:, None]
@@ -69,7 +80,7 @@ def test_it_answers_as_the_reference(weight):
     grown, compared = trees(model), 0
     for i in range(0, 300, 5):
         for z, revealed in ((sets[i], known.row(i)[0]), (np.zeros(described.shape[1]), [])):
-            expected, closest = reference.scores(doubles(X[i]).ravel(), z, grown, tail)
+            expected, closest = reference.scores(doubles(X[i]).ravel(), z, grown, tail, list(revealed), near)
             if closest > 1e-5:
                 expected = {label: score for label, score in expected.items() if label not in revealed}
                 labels, scores = model.predict_one(X[i], k=9, revealed=revealed)

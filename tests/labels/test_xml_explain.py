@@ -57,15 +57,20 @@ def test_trees_and_re_ranker_make_the_score(model, revealed):
     told = model.explain(X[123], model.predict_one(X[123], k=1, revealed=revealed)[0][0], revealed=revealed)
     assert told.p_trees == pytest.approx(np.mean([leaf.value for leaf in told.leaves]))
     assert sum(leaf.share for leaf in told.leaves) == pytest.approx(1)
+    assert (told.near is not None) == (isinstance(model, SwiftXML) and revealed is not None)
+    votes = told.p_trees
+    if told.near is not None:
+        assert told.near.share == pytest.approx(2 / 3 * model.neighbour_share)
+        votes = (1 - told.near.share) * told.p_trees + told.near.share * told.near.p_near
     if told.rerank is None:
         assert type(model) is FastXML or model.alpha == 1
-        assert told.score == told.p_trees
+        assert told.score == votes
         return
     again = told.rerank
     assert (again.alpha, again.gamma) == (model.alpha, model.gamma)
     distance = again.distance_words + again.distance_revealed
     assert again.p_tail == pytest.approx(1 / (1 + math.exp(again.gamma / 2 * distance)), rel=1e-4)
-    assert told.score == pytest.approx(told.p_trees**again.alpha * again.p_tail ** (1 - again.alpha), rel=1e-9)
+    assert told.score == pytest.approx(votes**again.alpha * again.p_tail ** (1 - again.alpha), rel=1e-9)
 
 
 def test_distances_are_those_to_the_mean_points(swift):

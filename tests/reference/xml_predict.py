@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.reference import xml_neighbours
 from tests.reference.item_sets import unit
 from tests.reference.xml_tree import Leaf, Node, walk
 
@@ -13,10 +14,11 @@ Table = NDArray[np.float64]
 
 
 class Tail(NamedTuple):
-    """μ_l (labels × features), ν_l (labels × item features), α, γ and λ_z."""
+    """μ_l (labels × features), ν_l and x'_l (labels × item features; of length 1 or 0), α, γ and λ_z."""
 
     mu: Table
     nu: Table
+    own: Table
     alpha: float
     gamma: float
     z_weight: float
@@ -28,17 +30,31 @@ def seen_by_trees(row: Table) -> Table:
 
 
 def log_tail(x: Table, z: Table, label: int, tail: Tail) -> float:
-    """log P_tail = −log(1 + exp(γ/2 · (‖x − μ_l‖² + ‖z‖²·λ_z·‖z/‖z‖ − ν_l‖²))); what is not there is not compared."""
+    """log P_tail = −log(1 + exp(γ/2·d²)) with d² = ‖x − μ_l‖² + e·λ_z·(‖z − ν_l‖² − 2·z·x'_l), at least 0.
+
+    Here z is the unit row, and e = ‖z‖² what it was before. What is not there is not compared.
+    """
     distance = 0.0
     if x.any():
         distance += ((x - tail.mu[label]) ** 2).sum()
     if z.any():
-        distance += tail.z_weight * (z**2).sum() * ((unit(z) - tail.nu[label]) ** 2).sum()
-    return -float(np.logaddexp(0, 0.5 * tail.gamma * distance))
+        like = unit(z) @ tail.own[label]
+        distance += tail.z_weight * (z**2).sum() * (((unit(z) - tail.nu[label]) ** 2).sum() - 2 * like)
+    return -float(np.logaddexp(0, 0.5 * tail.gamma * max(0.0, distance)))
 
 
-def scores(x: Table, z: Table, trees: list[Node | Leaf], tail: Tail | None) -> tuple[dict[int, float], float]:
-    """exp(α·log P_trees + (1 − α)·log P_tail) of the labels in the leaves, and the walks' distance from a turn."""
+def scores(
+    x: Table,
+    z: Table,
+    trees: list[Node | Leaf],
+    tail: Tail | None,
+    known: list[int] | None = None,
+    near: xml_neighbours.Points | None = None,
+) -> tuple[dict[int, float], float]:
+    """exp(α·log P + (1 − α)·log P_tail) of the labels with votes, and the walks' distance from a turn.
+
+    P is the mean of the leaves, mixed with what the points nearest to one with the labels `known` say.
+    """
     row = np.concatenate([seen_by_trees(x), seen_by_trees(z)])
     x = unit(x)
     total: dict[int, float] = {}
@@ -48,6 +64,8 @@ def scores(x: Table, z: Table, trees: list[Node | Leaf], tail: Tail | None) -> t
         closest = min(closest, distance)
         for label, value in leaf.values.items():
             total[label] = total.get(label, 0.0) + value / len(trees)
+    if near is not None and known:
+        total = xml_neighbours.mixed(total, known, x, near)
     if tail is None or tail.alpha == 1:
         return total, closest
     return {
