@@ -120,8 +120,11 @@ class MetaLabeler(SetModel):
         self.usual_ = int(self.numbers_[np.argmax(often)])
         self.calibrations_ = None
         phi = training.X if self.on == "content" else self._learn_scores(training)
-        asked = number[:, None] == np.arange(len(often)) if self.score_weight is None else n[:, None] >= self.numbers_
-        self.counter_ = self._new_counter(training.model).fit(phi, sp.csr_matrix(asked.astype(np.float32)))
+        if self.score_weight is None:
+            asked = CSR(np.arange(len(n) + 1), number.astype(np.int32), np.ones(len(n), np.float32), len(often))
+        else:
+            asked = _all_up_to(number, len(often))
+        self.counter_ = self._new_counter(training.model).fit(phi, asked)
 
     def _learn_scores(self, training: Training) -> CSR:
         """φ of the training points, from scores by models that have not seen them."""
@@ -221,6 +224,13 @@ class MetaLabeler(SetModel):
         fields = LabelCalibrations._fields
         found = "calibration_ptr" in a
         self.calibrations_ = LabelCalibrations(*(a[f"calibration_{name}"] for name in fields)) if found else None
+
+
+def _all_up_to(number: NDArray[np.int64], n_cols: int) -> CSR:
+    """Rows with the columns 0 to number[i]."""
+    indptr = np.concatenate([[0], np.cumsum(number + 1)])
+    indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1], number + 1)
+    return CSR(indptr, indices.astype(np.int32), np.ones(len(indices), np.float32), n_cols)
 
 
 def _one_row(row: Row, n_cols: int) -> CSR:
