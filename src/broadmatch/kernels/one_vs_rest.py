@@ -130,21 +130,8 @@ def start_label(label: int, data: Examples, w: F32, alpha: F32, member: Flags, m
 
 
 @kernel
-def choose_members(
-    label: int,
-    data: Examples,
-    margins: F32,
-    lane: int,
-    threshold: float,
-    alpha: F32,
-    member: Flags,
-    members: I32,
-    n: int,
-) -> tuple[int, int]:
-    """Keep the points with α_i > 0 and the label's own, and take in those that violate their margin by the threshold.
-
-    How many there are now, and how many of them are new. Points that are not in the set are not the label's own.
-    """
+def keep_members(label: int, data: Examples, alpha: F32, member: Flags, members: I32, n: int) -> int:
+    """Keep the points with α_i > 0 and the label's own; how many there are."""
     kept = 0
     for i in range(n):
         p = members[i]
@@ -159,61 +146,80 @@ def choose_members(
             member[p] = True
             members[kept] = p
             kept += 1
-    n = kept
-    for p in range(len(member)):
-        if 1.0 + margins[p * LANES + lane] > threshold and not member[p]:
-            members[n] = p
-            member[p] = True
-            n += 1
-    return n, n - kept
+    return kept
+
+
+@kernel
+def take_in(margins: F32, threshold: float, todo: I64, member: Flags, members: I32, sizes: I64) -> None:
+    """Into the sets of the labels `todo`, lane by lane, come the points that violate their margin by the threshold.
+
+    Points that are not in the set are not the label's own: their margin is −1 − f(x).
+    """
+    limit = np.float32(threshold - 1.0)
+    for p in range(member.shape[1]):
+        for lane in range(len(todo)):
+            if margins[p * LANES + lane] > limit:
+                b = todo[lane]
+                if not member[b, p]:
+                    member[b, p] = True
+                    members[b, sizes[b]] = p
+                    sizes[b] += 1
 
 
 @kernel
 def solve_block(first: int, last: int, data: Examples, tolerance: float, seed: int, stop: I64) -> tuple[F32, int]:
     """The weights of the labels first to last, as labels × (features + bias); how many did not reach the tolerance.
 
-    There are at most `LANES` of them.
+    `LANES` labels at a time; the room for them is used again.
     """
-    n_points, n_labels = len(data.ptr) - 1, last - first
-    w, alpha = np.empty((n_labels, data.width + 1), np.float32), np.zeros((n_labels, n_points), np.float32)
-    member, members = np.zeros((n_labels, n_points), np.bool_), np.empty((n_labels, n_points), np.int32)
-    sizes, todo = np.empty(n_labels, np.int64), np.arange(n_labels)
+    n_points, width = len(data.ptr) - 1, min(LANES, last - first)
+    w, alpha = np.empty((last - first, data.width + 1), np.float32), np.zeros((width, n_points), np.float32)
+    member, members = np.zeros((width, n_points), np.bool_), np.empty((width, n_points), np.int32)
     sign, penalty = np.full(n_points, np.float32(-1), np.float32), np.full(n_points, 0.5 / data.other_cost)
     weights, margins = np.zeros((data.width + 1) * LANES, np.float32), np.empty(n_points * LANES, np.float32)
-    stream = np.empty((n_labels, 1), np.uint64)
-    for b in range(n_labels):
-        sizes[b] = start_label(first + b, data, w[b], alpha[b], member[b], members[b])
-        stream[b, 0] = np.uint64(seed) * np.uint64(1_000_003) + np.uint64(first + b)
-    now = _FIRST
-    for _ in range(_ROUNDS):
-        if stop[0]:
-            break
-        now = max(tolerance, now)
-        for t in range(len(todo)):
-            b = todo[t]
-            a, z = data.point_ptr[first + b], data.point_ptr[first + b + 1]
-            for e in range(a, z):
-                sign[data.point[e]], penalty[data.point[e]] = 1.0, 0.5 / data.cost[e]
-            descend(members[b], sizes[b], alpha[b], sign, penalty, w[b], data.ptr, data.feature, data.value,
-                    data.squares, now, stream[b])  # fmt: skip
-            for e in range(a, z):
-                sign[data.point[e]], penalty[data.point[e]] = -1.0, 0.5 / data.other_cost
-            for f in range(data.width + 1):
-                weights[f * LANES + t] = w[b, f]
-        block_margins(data.ptr, data.feature, data.value, weights, margins)
-        n_left = 0
-        for t in range(len(todo)):
-            b = todo[t]
-            sizes[b], new = choose_members(first + b, data, margins, t, now, alpha[b], member[b], members[b],
-                                           sizes[b])  # fmt: skip
-            if new > 0 or now > tolerance:
-                todo[n_left] = b
-                n_left += 1
-        todo = todo[:n_left]
-        if n_left == 0:
-            break
-        now *= _FINER
-    return w, len(todo)
+    sizes, before, stream = np.empty(width, np.int64), np.empty(width, np.int64), np.empty((width, 1), np.uint64)
+    n_open = 0
+    for start in range(first, last, LANES):
+        todo = np.arange(min(LANES, last - start))
+        n_labels = len(todo)
+        for b in range(n_labels):
+            sizes[b] = start_label(start + b, data, w[start - first + b], alpha[b], member[b], members[b])
+            stream[b, 0] = np.uint64(seed) * np.uint64(1_000_003) + np.uint64(start + b)
+        now = _FIRST
+        for _ in range(_ROUNDS):
+            if stop[0]:
+                break
+            now = max(tolerance, now)
+            for lane in range(len(todo)):
+                b = todo[lane]
+                own = w[start - first + b]
+                a, z = data.point_ptr[start + b], data.point_ptr[start + b + 1]
+                for e in range(a, z):
+                    sign[data.point[e]], penalty[data.point[e]] = 1.0, 0.5 / data.cost[e]
+                descend(members[b], sizes[b], alpha[b], sign, penalty, own, data.ptr, data.feature, data.value,
+                        data.squares, now, stream[b])  # fmt: skip
+                for e in range(a, z):
+                    sign[data.point[e]], penalty[data.point[e]] = -1.0, 0.5 / data.other_cost
+                for f in range(data.width + 1):
+                    weights[f * LANES + lane] = own[f]
+                before[b] = sizes[b] = keep_members(start + b, data, alpha[b], member[b], members[b], sizes[b])
+            block_margins(data.ptr, data.feature, data.value, weights, margins)
+            take_in(margins, now, todo, member, members, sizes)
+            n_left = 0
+            for b in todo:
+                if sizes[b] > before[b] or now > tolerance:
+                    todo[n_left] = b
+                    n_left += 1
+            todo = todo[:n_left]
+            if n_left == 0:
+                break
+            now *= _FINER
+        n_open += len(todo)
+        for b in range(n_labels):
+            for i in range(sizes[b]):
+                alpha[b, members[b, i]] = 0
+                member[b, members[b, i]] = False
+    return w, n_open
 
 
 @kernel

@@ -14,11 +14,11 @@ from broadmatch.evaluate import average_precision, propensity
 from broadmatch.kernels.memory import LANES
 from broadmatch.kernels.one_vs_rest import Examples, add_scores, best_of_rows, descend, pruned, solve_block
 from broadmatch.kernels.one_vs_rest_logistic import LogisticExamples, solve_logistic_block
-from broadmatch.kernels.xml_points import unit_rows
+from broadmatch.kernels.xml_points import damped_rows, unit_rows
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.checkpoint import Checkpoint
 from broadmatch.parallel import Stop, blocks, map_threads
-from broadmatch.params import Either, Number, OneOf, Rule, Whole
+from broadmatch.params import Either, Flag, Number, OneOf, Rule, Whole
 
 log = logging.getLogger("broadmatch")
 
@@ -52,10 +52,10 @@ class Part(NamedTuple):
 class OneVsRest(LabelModel):
     """A linear classifier for each label against all other points: the most precise of the linear models.
 
-    Minimises ½‖w‖² + Σ_i c_i·loss(y_i w·x_i) for each label. Rows of X are scaled to length 1, and the bias is one more
-    feature with value 1. The score of a label is w·x: above 0 says yes. The belief in a label, from Y, is a factor of
-    c_i. R. Babbar and B. Schölkopf, "DiSMEC: distributed sparse machines for extreme multi-label classification",
-    WSDM 2017, prune weights as it is done here.
+    Minimises ½‖w‖² + Σ_i c_i·loss(y_i w·x_i) for each label. Rows of X are damped and scaled to length 1, and the bias
+    is one more feature with value 1. The score of a label is w·x: above 0 says yes. The belief in a label, from Y, is a
+    factor of c_i. R. Babbar and B. Schölkopf, "DiSMEC: distributed sparse machines for extreme multi-label
+    classification", WSDM 2017, prune weights as it is done here.
 
     loss: "squared_hinge", max(0, 1 − m)², is a linear SVM, by dual coordinate descent on the points that matter. They
         are found among all points (see `broadmatch.kernels.one_vs_rest`), so that the solution is that of LIBLINEAR:
@@ -65,6 +65,7 @@ class OneVsRest(LabelModel):
     c: how much an error costs, C; "search" chooses it on a part of the points and labels.
     positives: how much a label's own points cost: "plain" C, "balanced" as much in sum as all others, or "propensity",
         C·(2/p_l − 1) for a label that was seen with probability p_l, which favours rare labels.
+    damped: values v of X count sign(v)·√|v|: a word that is there ten times more does not count ten times more.
     prune: weights up to this size are dropped.
     tolerance: how far a margin may be from where it should be.
     seed: of the order in which points are taken up.
@@ -80,6 +81,7 @@ class OneVsRest(LabelModel):
         "loss": OneOf(("squared_hinge", "logistic")),
         "c": Either((Number(0, above=True), OneOf(("search",)))),
         "positives": OneOf(("plain", "balanced", "propensity")),
+        "damped": Flag(),
         "prune": Number(0),
         "tolerance": Number(0, above=True),
         "seed": Whole(0, 2**32 - 1),
@@ -101,6 +103,7 @@ class OneVsRest(LabelModel):
         loss: str = "squared_hinge",
         c: float | str = 1.0,
         positives: str = "plain",
+        damped: bool = True,
         prune: float = 0.01,
         tolerance: float = 0.02,
         seed: int = 0,
@@ -109,6 +112,7 @@ class OneVsRest(LabelModel):
         self.loss = loss
         self.c = c
         self.positives = positives
+        self.damped = damped
         self.prune = prune
         self.tolerance = tolerance
         self.seed = seed
@@ -118,7 +122,7 @@ class OneVsRest(LabelModel):
         """The scores of all labels as a dense matrix of points × labels."""
         self._check_fitted()
         features = as_features(X, n_features=self.n_features_in_)
-        value = unit_rows(features.indptr, features.data)
+        value = self._scaled(features.indptr, features.data)
         scores = np.empty((features.n_rows, len(self.bias_)), np.float32)
 
         def score(block: tuple[int, int]) -> None:
@@ -138,7 +142,7 @@ class OneVsRest(LabelModel):
         self._check_fitted()
         number = self._label(label)
         index, value = self._row(x)
-        value = unit_rows(np.array([0, len(value)]), value)
+        value = self._scaled(np.array([0, len(value)]), value)
         found = [("bias", float(self.bias_[number]))]
         for feature, amount in zip(index, value, strict=True):
             labels, weights = self.weights_.row(int(feature))
@@ -168,7 +172,7 @@ class OneVsRest(LabelModel):
         return model
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
-        rows = X._replace(data=unit_rows(X.indptr, X.data))
+        rows = X._replace(data=self._scaled(X.indptr, X.data))
         c = self._searched(rows, Y) if isinstance(self.c, str) else float(self.c)
         data = self._logistic_examples(rows, Y, c) if self.loss == "logistic" else self._examples(rows, Y, c)
         shaping = self.get_params() | {"c": c}
@@ -191,7 +195,9 @@ class OneVsRest(LabelModel):
                 return Part.from_state(state)
             first, last = parts[number]
             made = []
-            for a, b in blocks(last - first, LANES):
+            # Newton's method has room for one block only.
+            size = LANES if isinstance(data, LogisticExamples) else last - first
+            for a, b in blocks(last - first, size):
                 weights, open_ = self._block(first + a, first + b, data, stop)
                 if open_:
                     log.info("%d of the labels %d to %d are not within the tolerance.", open_, first + a, first + b)
@@ -214,6 +220,10 @@ class OneVsRest(LabelModel):
         if isinstance(data, LogisticExamples):
             return solve_logistic_block(first, last, data, float(self.tolerance), stop.flag)
         return solve_block(first, last, data, float(self.tolerance), self.seed, stop.flag)
+
+    def _scaled(self, ptr: NDArray[np.int64], values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The values of rows as they are learned from: of length 1, and damped first if that is asked for."""
+        return damped_rows(ptr, values) if self.damped else unit_rows(ptr, values)
 
     def _costs(self, Y: CSR, c: float) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
         """The points of each label, and what an error costs there."""
@@ -266,7 +276,13 @@ class OneVsRest(LabelModel):
         scores = []
         for c in _SEARCHED:
             model = OneVsRest(
-                loss=self.loss, c=c, positives=self.positives, tolerance=0.1, seed=self.seed, n_jobs=self.n_jobs
+                loss=self.loss,
+                c=c,
+                positives=self.positives,
+                damped=False,  # the rows are already
+                tolerance=0.1,
+                seed=self.seed,
+                n_jobs=self.n_jobs,
             )
             model.fit(rows.take(train), few.take(train))
             ranked = model.predict_topk(rows.take(check), k=len(chosen))
@@ -278,7 +294,7 @@ class OneVsRest(LabelModel):
         self, X: CSR, k: int, revealed: CSR | None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
         labels, scores = np.empty((X.n_rows, k), np.int32), np.empty((X.n_rows, k), np.float32)
-        value, w = unit_rows(X.indptr, X.data), self.weights_
+        value, w = self._scaled(X.indptr, X.data), self.weights_
 
         def predict(block: tuple[int, int]) -> None:
             a, b = block
@@ -291,6 +307,6 @@ class OneVsRest(LabelModel):
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
         labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
         ptr = np.array([0, len(x[0])])
-        best_of_rows(0, 1, ptr, x[0], unit_rows(ptr, x[1]), *self.weights_[:3], self._rank_bias, labels, scores)
+        best_of_rows(0, 1, ptr, x[0], self._scaled(ptr, x[1]), *self.weights_[:3], self._rank_bias, labels, scores)
         found = np.count_nonzero(scores > -np.inf)
         return labels[0, :found], scores[0, :found]
