@@ -9,8 +9,10 @@ import pytest
 from broadmatch.errors import BadInput, NotFitted
 from broadmatch.features import item_sets
 from broadmatch.labels import FastXML, PfastreXML, Recommender, SwiftXML, XMLExplanation
+from broadmatch.labels.xml_explain import Near
 from broadmatch.labels.xml_forest import without_slots
 from tests.contract import N_FEATURES, N_LABELS, NEVER, points
+from tests.reference import xml_neighbours
 from tests.reference.xml_predict import seen_by_trees
 from tests.reference.xml_tree import node_weights
 
@@ -238,3 +240,80 @@ def test_a_recommender_explains_with_it(swift):
 
     told = Recommender(Rows(), swift).explain("123", "phrase 0", revealed=["phrase 1"])
     assert told == swift.explain(points()[0][123], "phrase 0", revealed=["phrase 1"])
+
+
+def named(**more):
+    """SwiftXML on points with names; point 7 has no labels."""
+    X, Y = points()
+    return (
+        MODELS["swiftxml"]()
+        .set_params(**more)
+        .fit(X, Y, label_names=PHRASES, point_names=[f"page {i}" for i in range(300)])
+    )
+
+
+def test_the_nearest_points_are_named():
+    X, Y = points()
+    model, y = named(neighbours=20), Y.toarray()
+    near = model.neighbours_
+    assert len(near.row) < 300
+    how = xml_neighbours.Points(y[near.row].astype(np.float64), unit(X.toarray())[near.row], model.propensities_,
+                                near.most, near.share, near.x_share, near.power)  # fmt: skip
+    told = model.explain(X[123], 2, revealed=[0, 3]).near
+    order, like = xml_neighbours.nearest([0, 3], unit(X[123].toarray())[0], how)
+    order, like = near.row[order[:20]], np.array(like[:20])
+    weights = like**near.power / (like**near.power).sum()
+    with_label = y[order, 2] > 0
+    assert (told.n_points, told.share) == (20, pytest.approx(0.6 * 2 / 3))
+    assert [one.point for one in told.points] == [f"page {i}" for i in order[with_label]]
+    assert [one.likeness for one in told.points] == pytest.approx(like[with_label], rel=1e-5)
+    assert [one.weight for one in told.points] == pytest.approx(weights[with_label], rel=1e-4)
+    assert [one.value for one in told.points] == pytest.approx([1 / model.propensities_[2]] * with_label.sum())
+    assert [one.shared for one in told.points] == [[PHRASES[j] for j in (0, 3) if y[i, j]] for i in order[with_label]]
+    assert told.p_near == pytest.approx(sum(one.weight * one.value for one in told.points))
+    assert 0 < with_label.sum() < 20
+
+
+def unit(X):
+    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-30)
+
+
+def test_points_that_came_later_have_numbers():
+    X, Y = points()
+    model = named(neighbours=500).partial_fit(X[:50], Y[:50])
+    told = model.explain(X[3], 0, revealed=[1]).near
+    names = [one.point for one in told.points]
+    expected = [i for i in range(300) if Y[i, 0] and Y[i, 1]]
+    assert {name for name in names if name.startswith("page")} == {f"page {i}" for i in expected}
+    assert {name for name in names if name.isdigit()} == {str(300 + i) for i in expected if i < 50}
+    told = MODELS["swiftxml"]().fit(X, Y).explain(X[3], 0, revealed=[1]).near
+    assert told.points
+    assert all(one.point.isdigit() for one in told.points)
+
+
+def test_a_label_that_only_the_nearest_points_have():
+    """Trees that saw one point a leaf do not know what goes with a label; the points that have it do."""
+    X, _ = points()
+    model = named()
+    for i, label in ((i, label) for i in range(0, 300, 7) for label in range(N_LABELS - 1)):
+        told = model.explain(X[i], label, revealed=[1])
+        if told.p_trees == 0 and told.near.p_near > 0 and label != 1:
+            break
+    labels, scores = model.predict_one(X[i], k=N_LABELS, revealed=[1])
+    assert told.score == pytest.approx(dict(zip(labels.tolist(), scores, strict=True))[label], rel=1e-5)
+    assert told.score > 0
+
+
+def test_nobody_near(swift):
+    told = swift.explain(points()[0][123], 0, revealed=[NEVER])
+    assert told.near == Near(0, 0, 0, [])
+    assert swift.explain(points()[0][123], 0).near is None
+    assert swift.explain(points()[0][123], 0, revealed=[]).near is None
+
+
+def test_the_nearest_points_are_ready_for_json(swift):
+    told = swift.explain(points()[0][123], 2, revealed=[0, 3])
+    plain = json.loads(json.dumps(told.to_dict()))["near"]
+    assert plain["p_near"] == told.near.p_near
+    assert [one["shared"] for one in plain["points"]] == [one.shared for one in told.near.points]
+    assert swift.explain(points()[0][123], 2).to_dict()["near"] is None
