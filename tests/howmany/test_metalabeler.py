@@ -172,6 +172,21 @@ def test_the_set_goes_on_while_content_and_scores_together_say_so(data):
     # third: 1 − 2·0.5 (the second best) = 0 is no gain over 1, and neither is 1 − 1 + 2 − 2·(0.6 + 3)
     scores[2] = np.float32([-0.4, -0.5, -0.6, -3])
     assert model._decided(said, CSR.from_scipy(scores)).tolist() == [4, 2, 1]
+    model.bar = 0.7
+    assert model._decided(said, CSR.from_scipy(scores)).tolist() == [1, 1, 1]
+    model.bar = -0.2
+    assert model._decided(said, CSR.from_scipy(scores)).tolist() == [4, 4, 2]
+
+
+def test_a_lower_bar_makes_larger_sets(data):
+    (X, Y), (asked, _) = data
+    model = OneVsRest(n_jobs=1).fit(X, Y)
+    counts = [MetaLabeler(model=model, score_weight=1.0, bar=bar).fit(X, Y).counts(asked) for bar in (-9, 0, 9)]
+    assert set(counts[0].tolist()) == {2}
+    assert set(counts[2].tolist()) == {1}
+    assert (counts[0] >= counts[1]).all() and (counts[1] >= counts[2]).all()
+    with pytest.raises(BadParameter, match="bar must be 0 where score_weight is None"):
+        MetaLabeler(bar=1.0).fit(X, Y)
 
 
 def test_calibrating_content_is_refused(data):

@@ -42,6 +42,8 @@ class MetaLabeler(SetModel):
         whether a point has at least so many, and n maximises Σ_{r≤n} (d_r + w·s_r), where d_r is its score for "at
         least r" and s_r the score of the label at rank r: both have a say whether the set goes on. It costs no
         more, and takes models and counters whose scores above 0 say yes (`OneVsRest`, `AdaBoostLC`).
+    bar: with a score_weight, what d_r + w·s_r has to be above. A lower bar makes larger sets, for recall and micro-F1;
+        a higher one smaller sets, for precision.
     candidates: with "scores" and "ranks", how many of the best labels of a point are looked at.
     folds: with "scores" and "ranks", in how many parts the training points are held out.
     seed: draws the folds.
@@ -64,6 +66,7 @@ class MetaLabeler(SetModel):
         "most": Whole(1, none=True),
         "calibrated": Flag(),
         "score_weight": Number(0, none=True),
+        "bar": Number(),
         "candidates": Whole(1),
         "folds": Whole(2),
         "seed": Whole(0),
@@ -85,6 +88,7 @@ class MetaLabeler(SetModel):
         most: int | None = None,
         calibrated: bool = False,
         score_weight: float | None = None,
+        bar: float = 0.0,
         candidates: int = 100,
         folds: int = 5,
         seed: int = 0,
@@ -95,15 +99,18 @@ class MetaLabeler(SetModel):
         self.most = most
         self.calibrated = calibrated
         self.score_weight = score_weight
+        self.bar = bar
         self.candidates = candidates
         self.folds = folds
         self.seed = seed
 
     def check_params(self) -> None:
-        """Check every parameter, and that a calibration has scores to work on."""
+        """Check every parameter, and that calibration and bar have something to work on."""
         super().check_params()
         if self.calibrated and self.on == "content":
             raise BadParameter("calibrated must be False where on is 'content', which looks at no scores.")
+        if self.bar and self.score_weight is None:
+            raise BadParameter("bar must be 0 where score_weight is None: there is nothing that it is a bar for.")
 
     def counts(self, X: Any) -> NDArray[np.int64]:
         """The number of labels that the second model says each row has."""
@@ -191,7 +198,7 @@ class MetaLabeler(SetModel):
             return numbers
         at_least = np.full((said.n_rows, len(self.numbers_)), -1.0)
         at_least[row_numbers(said), said.indices] = said.data
-        z = np.cumsum(at_least * np.diff(self.numbers_, prepend=self.numbers_[0]), axis=1)
+        z = np.cumsum((at_least - self.bar) * np.diff(self.numbers_, prepend=self.numbers_[0]), axis=1)
         if rows is not None:
             ranked = np.zeros((rows.n_rows, int(self.numbers_[-1]) + 1))
             place = places_in_rows(rows) + 1
