@@ -47,7 +47,7 @@ def table(X):
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 2**32 - 1), coverings, templates, st.sampled_from([1e-12, 0.01, 1.0]))
+@given(st.integers(0, 2**32 - 1), coverings, templates, st.sampled_from([1e-4, 0.01, 1.0]))
 def test_every_round_is_that_of_figure_2(seed, kind, template, smoothing):
     X, Y = data(seed)
     covering, by_definition = named(kind)
@@ -61,33 +61,31 @@ def test_every_round_is_that_of_figure_2(seed, kind, template, smoothing):
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 2**32 - 1), coverings, templates, st.sampled_from([1e-12, 1e-3, 1.0, 30.0]))
-def test_the_loss_falls_by_what_theorem_3_1_says(seed, kind, template, smoothing):
+@given(st.integers(0, 2**32 - 1), coverings, templates, st.sampled_from([1e-6, 1e-3, 0.1, 1.0, 30.0]))
+def test_every_round_takes_off_what_theorem_3_1_says(seed, kind, template, smoothing):
     X, Y = data(seed)
     covering, by_definition = named(kind)
     model = AdaBoostLC(covering=covering, rounds=6, template=template, smoothing=smoothing, n_jobs=1).fit(X, Y)
-    loss, promised = model.history_.of("loss"), model.history_.of("promised")
-    rounding = 1e-5 * (1 + loss[0])
-    # Equation 8 of the proof holds for any step d, so for smoothed ones too; the theorem is its value at the ideal d.
-    assert (loss[:-1] - loss[1:] >= promised[:-1] - rounding).all()
+    objective, promised = model.history_.of("objective"), model.history_.of("promised")
+    rounding = 1e-5 * (1 + objective[0])
+    assert (objective[:-1] - objective[1:] >= promised[:-1] - rounding).all()
     assert (promised >= 0).all()
-    _, bounds = slow.figure_2(table(X), np.where(Y, 1, -1), by_definition, 1, smoothing, template == "sequential")
-    bound, cost = bounds[0]
-    assert bound + rounding >= promised[0] >= bound - cost - rounding
+    _, bounds = slow.figure_2(table(X), np.where(Y, 1, -1), by_definition, 2, smoothing, template == "sequential")
+    assert promised[:2] == pytest.approx([bound for bound, _ in bounds], rel=1e-2, abs=rounding)
+    more = slow.imagined(model.alpha_.astype(np.float64), smoothing)[2] / len(X)
+    assert objective[-1] - model.history_.of("loss")[-1] == pytest.approx(more, rel=1e-4, abs=1e-7)
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), coverings, templates)
-def test_with_next_to_no_smoothing_the_bound_is_that_of_the_theorem_itself(seed, kind, template):
+def test_with_next_to_no_smoothing_the_loss_itself_falls_by_the_bound(seed, kind, template):
     X, Y = data(seed)
     covering, by_definition = named(kind)
-    model = AdaBoostLC(covering=covering, rounds=3, template=template, smoothing=1e-13, n_jobs=1).fit(X, Y)
+    model = AdaBoostLC(covering=covering, rounds=3, template=template, smoothing=1e-10, n_jobs=1).fit(X, Y)
     loss = model.history_.of("loss")
-    sequential = template == "sequential"
-    _, bounds = slow.figure_2(table(X), np.where(Y, 1, -1), by_definition, 3, 1e-13, sequential)
-    for fall, (bound, cost) in zip(loss[:-1] - loss[1:], bounds, strict=True):
-        assert cost < 1e-3  # what is left out is small beside the bounds that are compared
-        assert fall >= bound - cost - 1e-4 * (1 + loss[0])
+    _, bounds = slow.figure_2(table(X), np.where(Y, 1, -1), by_definition, 3, 1e-10, template == "sequential")
+    for fall, (_, alone) in zip(loss[:-1] - loss[1:], bounds, strict=True):
+        assert fall >= alone - 1e-3 * (1 + loss[0])
 
 
 @given(st.integers(0, 2**32 - 1))

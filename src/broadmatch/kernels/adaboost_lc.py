@@ -174,15 +174,14 @@ def listed_weights(z: F64, sets: Sets, point: int, tied: I64, terms: F64, q: F64
 def weigh_rows(
     points: Points, start: int, stop: int, limits: F32, alpha: F32, closed: Closed, sets: Sets, signed: F32,
     found: Found,
-) -> F64:  # fmt: skip
-    """signed[i, l] = y_i^l Σ_s q(i, s, l) for the rows start to stop, what was found of each, and Σ_i |signed[i, l]|.
+) -> None:  # fmt: skip
+    """signed[i, l] = y_i^l Σ_s q(i, s, l) for the rows start to stop, and what was found of each.
 
     `closed` of weight 0 says that `sets` are meant. If `signed` has no rows, only `found` is filled in.
     """
     n_labels = alpha.shape[1]
     z, q, terms, tied = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels, np.int64)
     relevant, wrong = np.zeros(n_labels, np.bool_), np.zeros(n_labels, np.bool_)
-    totals = np.zeros(n_labels)
     for i in range(start, stop):
         here = slice(points.indptr[i], points.indptr[i + 1])
         score_row(points.indices[here], points.values[here], limits, alpha, z)
@@ -206,9 +205,7 @@ def weigh_rows(
             found.error[i] = sets_error(wrong, sets, i)
         if len(signed):
             for label in range(n_labels):
-                totals[label] += q[label]
                 signed[i, label] = q[label] if relevant[label] else -q[label]
-    return totals
 
 
 @kernel
@@ -225,59 +222,58 @@ def sum_weights(points: I32, values: F32, signed: F32, right: F64, wrong: F64) -
 
 
 @kernel
-def step_of(right: float, wrong: float, smoothing: float) -> tuple[float, float]:
-    """d = ½ ln((W⁺ + ε) / (W⁻ + ε)), and what it promises: W⁺(1 - e^{-d}) + W⁻(1 - e^{d}), eq. 8."""
-    if right == wrong:
-        return 0.0, 0.0
-    ratio = (right + smoothing) / (wrong + smoothing)
-    grown = np.sqrt(ratio)
-    return 0.5 * np.log(ratio), right * (1.0 - 1.0 / grown) + wrong * (1.0 - grown)
+def add_imagined(alpha: F32, smoothing: float, right: F64, wrong: F64) -> None:
+    """W⁺_l += ε / (1 + e^{α_l}) and W⁻_l += ε / (1 + e^{-α_l}) of one hypothesis.
+
+    These are the weights of imagined points on which only this hypothesis speaks, and says 1: ε that have the label,
+    and ε that have not, the label being a set of its own.
+    """
+    for label in range(len(right)):
+        doubt = 1.0 / (1.0 + np.exp(np.float64(alpha[label])))
+        right[label] += smoothing * doubt
+        wrong[label] += smoothing * (1.0 - doubt)
+
+
+@kernel
+def step_of(right: float, wrong: float) -> tuple[float, float]:
+    """d = ½ ln(W⁺ / W⁻), and what it promises: (√W⁺ - √W⁻)²."""
+    return 0.5 * np.log(right / wrong), (np.sqrt(right) - np.sqrt(wrong)) ** 2
 
 
 @kernel
 def step_together(
-    hypotheses: Hypotheses, start: int, stop: int, signed: F32, smoothing: F64, share: F64, alpha: F32, promised: F64
+    hypotheses: Hypotheses, start: int, stop: int, signed: F32, smoothing: float, share: F64, alpha: F32, promised: F64
 ) -> None:
     """α(j, l) += b^j d_{j,l} for the hypotheses start to stop: one template has them all, with the shares b."""
     right, wrong = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
     for j in range(start, stop):
         here = slice(hypotheses.ptr[j], hypotheses.ptr[j + 1])
         sum_weights(hypotheses.points[here], hypotheses.values[here], signed, right, wrong)
+        add_imagined(alpha[j], smoothing, right, wrong)
         promised[j] = 0.0
         for label in range(len(right)):
-            step, promise = step_of(right[label], wrong[label], smoothing[label])
+            step, promise = step_of(right[label], wrong[label])
             alpha[j, label] += share[j] * step
             promised[j] += share[j] * promise
 
 
 @kernel
-def best_single(hypotheses: Hypotheses, start: int, stop: int, signed: F32) -> tuple[F64, I64, F64, F64]:
-    """argmax_j (√W⁺_{j,l} - √W⁻_{j,l})² for each label, of the hypotheses start to stop: gain, j, W⁺ and W⁻.
+def best_single(
+    hypotheses: Hypotheses, start: int, stop: int, signed: F32, smoothing: float, alpha: F32
+) -> tuple[F64, I64, F64]:
+    """argmax_j (√W⁺_{j,l} - √W⁻_{j,l})² for each label, of the hypotheses start to stop: gain, j and d_{j,l}.
 
     A template has one hypothesis only; of equal ones the first; j is -1 where none gains anything.
     """
     n_labels = signed.shape[1]
     right, wrong = np.empty(n_labels), np.empty(n_labels)
-    gain, best = np.zeros(n_labels), np.full(n_labels, -1, np.int64)
-    best_right, best_wrong = np.zeros(n_labels), np.zeros(n_labels)
+    gain, best, best_step = np.zeros(n_labels), np.full(n_labels, -1, np.int64), np.zeros(n_labels)
     for j in range(start, stop):
         here = slice(hypotheses.ptr[j], hypotheses.ptr[j + 1])
         sum_weights(hypotheses.points[here], hypotheses.values[here], signed, right, wrong)
+        add_imagined(alpha[j], smoothing, right, wrong)
         for label in range(n_labels):
-            worth = (np.sqrt(right[label]) - np.sqrt(wrong[label])) ** 2
-            if worth > gain[label]:
-                gain[label], best[label] = worth, j
-                best_right[label], best_wrong[label] = right[label], wrong[label]
-    return gain, best, best_right, best_wrong
-
-
-@kernel
-def step_single(best: I64, right: F64, wrong: F64, smoothing: F64, alpha: F32) -> float:
-    """α(j_l, l) += d_{j_l,l} for the best hypothesis j_l of each label; gives what this promises."""
-    promised = 0.0
-    for label in range(len(best)):
-        if best[label] >= 0:
-            step, promise = step_of(right[label], wrong[label], smoothing[label])
-            alpha[best[label], label] += step
-            promised += promise
-    return promised
+            step, promise = step_of(right[label], wrong[label])
+            if promise > gain[label]:
+                gain[label], best[label], best_step[label] = promise, j, step
+    return gain, best, best_step

@@ -34,7 +34,7 @@ class AdaBoostLC(LabelModel):
 
     rounds: boosting rounds; about 20 of the parallel template reach the plateau.
     template: "parallel" moves all hypotheses in each round, "sequential" one for each label.
-    smoothing: so many points of average weight are added to what is right and to what is wrong about a hypothesis.
+    smoothing: so many points are imagined for and against every feature and label; more keeps weights smaller.
     patience: stop after so many rounds without gain on the evaluation points, and go back to the best; None never does.
     n_jobs: threads; None takes every core. The model does not depend on it.
 
@@ -65,7 +65,7 @@ class AdaBoostLC(LabelModel):
         covering: Covering = "HM",
         rounds: int = 20,
         template: str = "parallel",
-        smoothing: float = 1.0,
+        smoothing: float = 0.1,
         patience: int | None = None,
         n_jobs: int | None = None,
     ) -> None:

@@ -19,7 +19,6 @@ from broadmatch.kernels.adaboost_lc import (
     Hypotheses,
     Points,
     best_single,
-    step_single,
     step_together,
     weigh_rows,
 )
@@ -30,7 +29,7 @@ from broadmatch.parallel import blocks, map_threads
 
 _ROWS, _HYPOTHESES = 256, 64
 
-MEASURES = ("loss", "promised", "error", *COVERINGS)
+MEASURES = ("loss", "objective", "promised", "error", *COVERINGS)
 """The columns of a history."""
 
 
@@ -39,8 +38,9 @@ class BoostingHistory:
     """What every round changed: tables of rounds × `MEASURES`, on the training and on the evaluation points.
 
     Row t is the model after t rounds, so row 0 says yes to nothing. "loss" is the mean covering loss, "error" the mean
-    covering error of the model's own covering, "ZO" to "WN" those of the five coverings, and "promised" what the next
-    round is sure to take off the training loss (theorem 3.1).
+    covering error of the model's own covering, "ZO" to "WN" those of the five coverings. "objective" is the loss with
+    that of the points that `smoothing` imagines, and "promised" what the next round is sure to take off it on the
+    training points (theorem 3.1).
     """
 
     training: F64
@@ -163,16 +163,16 @@ class _Booster:
 
     def step(self, alpha: F32) -> Round:
         """One round of figure 2: weigh the points, then add a step to the weights of the hypotheses."""
-        row, evaluated, signed, smoothing = self.look(alpha)
+        row, evaluated, signed = self.look(alpha)
         after = alpha.copy()
         spans = list(blocks(len(self.share), _HYPOTHESES))
         if self.how.sequential:
-            row[MEASURES.index("promised")] = self._step_single(signed, smoothing, spans, after)
+            row[MEASURES.index("promised")] = self._step_single(signed, spans, after)
         else:
             promised = np.zeros(len(self.share))
 
             def together(span: tuple[int, int]) -> None:
-                step_together(self.hypotheses, *span, signed, smoothing, self.share, after, promised)
+                step_together(self.hypotheses, *span, signed, self.how.smoothing, self.share, after, promised)
 
             for _ in map_threads(together, spans, self.how.n_jobs):
                 pass
@@ -180,49 +180,59 @@ class _Booster:
         row[MEASURES.index("promised")] /= self.training.X.n_rows
         return Round(after, row, evaluated)
 
-    def look(self, alpha: F32) -> tuple[F64, F64, F32, F64]:
-        """The history's rows of training and evaluation points, the signed weights, and ε for each label.
-
-        ε is the weight of `smoothing` points of average weight: a hypothesis that was never wrong may be wrong later.
-        """
+    def look(self, alpha: F32) -> tuple[F64, F64, F32]:
+        """The history's rows of training and evaluation points, and the signed weights q of the training points."""
         n, n_labels = self.training.Y.shape
         signed = np.empty((n, n_labels), np.float32)
-        row, totals = _weigh(self.training, self.limits, alpha, signed, self.how.n_jobs)
+        imagined = self.how.smoothing * imagined_loss(alpha) / n
+        row = _weigh(self.training, self.limits, alpha, signed, imagined, self.how.n_jobs)
         if self.evaluation is None:
-            evaluated = np.zeros(0)
-        else:
-            evaluated, _ = _weigh(self.evaluation, self.limits, alpha, signed[:0], self.how.n_jobs)
-        return row, evaluated, signed, totals * (self.how.smoothing / n)
+            return row, np.zeros(0), signed
+        return row, _weigh(self.evaluation, self.limits, alpha, signed[:0], imagined, self.how.n_jobs), signed
 
-    def _step_single(self, signed: F32, smoothing: F64, spans: list[tuple[int, int]], alpha: F32) -> float:
-        def best_of(span: tuple[int, int]) -> tuple[F64, I64, F64, F64]:
-            return best_single(self.hypotheses, *span, signed)
+    def _step_single(self, signed: F32, spans: list[tuple[int, int]], alpha: F32) -> float:
+        before = alpha.copy()
+
+        def best_of(span: tuple[int, int]) -> tuple[F64, I64, F64]:
+            return best_single(self.hypotheses, *span, signed, self.how.smoothing, before)
 
         n_labels = alpha.shape[1]
-        gain, best = np.zeros(n_labels), np.full(n_labels, -1, np.int64)
-        right, wrong = np.zeros(n_labels), np.zeros(n_labels)
+        gain, best, step = np.zeros(n_labels), np.full(n_labels, -1, np.int64), np.zeros(n_labels)
         for found in map_threads(best_of, spans, self.how.n_jobs):
             better = found[0] > gain
-            for mine, new in zip((gain, best, right, wrong), found, strict=True):
+            for mine, new in zip((gain, best, step), found, strict=True):
                 mine[better] = new[better]
-        return step_single(best, right, wrong, smoothing, alpha)
+        moved = np.flatnonzero(best >= 0)
+        alpha[best[moved], moved] += step[moved].astype(np.float32)
+        return float(gain.sum())
 
 
-def _weigh(labelled: Labelled, limits: F32, alpha: F32, signed: F32, n_jobs: int | None) -> tuple[F64, F64]:
-    """The history's row of these points, and the sum of the weights of each label."""
+def imagined_loss(alpha: F32) -> float:
+    """Σ_{j,l} ln(1 + e^{α}) + ln(1 + e^{-α}), less what it is at 0: the loss of the points that smoothing imagines.
+
+    For each hypothesis and label these are a point that has the label and one that has not, where only that hypothesis
+    speaks, and says 1; the label is a set of its own. With them W⁺ and W⁻ are never 0, figure 2 and theorem 3.1 hold as
+    printed, and weights stay finite.
+    """
+    size = np.abs(alpha.astype(np.float64))
+    return float((size + 2 * np.log1p(np.exp(-size))).sum() - 2 * np.log(2) * alpha.size)
+
+
+def _weigh(labelled: Labelled, limits: F32, alpha: F32, signed: F32, imagined: float, n_jobs: int | None) -> F64:
+    """The history's row of these points; `signed` takes their weights, unless it has no rows."""
     n = labelled.X.n_rows
     found = Found(np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64))
     points = labelled.points()
 
-    def weigh(span: tuple[int, int]) -> F64:
-        return weigh_rows(points, *span, limits, alpha, labelled.closed, labelled.sets, signed, found)
+    def weigh(span: tuple[int, int]) -> None:
+        weigh_rows(points, *span, limits, alpha, labelled.closed, labelled.sets, signed, found)
 
-    totals = np.zeros(alpha.shape[1])
-    for some in map_threads(weigh, blocks(n, _ROWS), n_jobs):
-        totals += some
-    measured = {"loss": found.loss.mean(), "promised": 0.0, "error": found.error.mean()}
+    for _ in map_threads(weigh, blocks(n, _ROWS), n_jobs):
+        pass
+    loss = float(found.loss.mean())
+    measured = {"loss": loss, "objective": loss + imagined, "promised": 0.0, "error": float(found.error.mean())}
     measured |= {name: _error(found, closed) for name, closed in COVERINGS.items()}
-    return np.array([measured[name] for name in MEASURES]), totals
+    return np.array([measured[name] for name in MEASURES])
 
 
 def _error(found: Found, closed: Closed) -> float:
