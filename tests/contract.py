@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 import broadmatch
+from broadmatch.data import Hierarchy
 from broadmatch.labels import one_vs_rest
 from broadmatch.labels.base import LabelModel
 
@@ -40,12 +41,19 @@ def pages():
     return [*(page.encode() if i % 2 else page for i, page in enumerate(html)), "", *texts]
 
 
+def categories():
+    """The labels of `points` as a hierarchy: two roots, four below them, one of these has two parents, three deeper."""
+    above = [[], [], [0], [0], [0, 1], [1], [2], [2], [4]]
+    return Hierarchy.of({str(i): [str(p) for p in parents] for i, parents in enumerate(above)})
+
+
 SET_MODELS = ("MetaLabeler", "PCut", "RCut", "SCut", "TargetCut", "Threshold")
 DATA = {
     "PageVectorizer": lambda: (pages(),),
     "PivotedVectorizer": lambda: (pages(),),
     "RocchioSelector": points,
     **dict.fromkeys(SET_MODELS, points),
+    "HierarchicalLabels": lambda: (*points(), categories()),
 }
 """What `fit` takes, by name of the estimator; label models take `points`."""
 

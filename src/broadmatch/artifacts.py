@@ -33,6 +33,7 @@ _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 
 KINDS = {
     "dataset": "broadmatch.data:Dataset",
+    "hierarchy": "broadmatch.data:Hierarchy",
     "feature_names": "broadmatch.signals:FeatureNames",
     "ftrl": "broadmatch.ctr:FTRL",
     "rda": "broadmatch.ctr:RDA",
@@ -65,6 +66,7 @@ KINDS = {
     "scut": "broadmatch.howmany:SCut",
     "threshold": "broadmatch.howmany:Threshold",
     "target_cut": "broadmatch.howmany:TargetCut",
+    "hierarchical_labels": "broadmatch.howmany:HierarchicalLabels",
     "batch": "broadmatch.data:Batch",
     "click_join": "broadmatch.ctr:ClickJoin",
     "subsampler": "broadmatch.ctr:Subsampler",

@@ -6,6 +6,8 @@ from broadmatch.data.dataset import Dataset
 from broadmatch.data.event_rows import Piece, Position, Rows
 from broadmatch.data.event_stream import EventStream
 from broadmatch.data.events import ClickLog
+from broadmatch.data.hierarchy import Hierarchy, with_ancestors
+from broadmatch.data.hierarchy_file import read_hierarchy
 from broadmatch.data.impressions import Batch, Impressions
 from broadmatch.data.matrices import read_dataset, write_dataset
 from broadmatch.data.names import Names
@@ -18,6 +20,7 @@ __all__ = [
     "ClickLog",
     "Dataset",
     "EventStream",
+    "Hierarchy",
     "Impressions",
     "Names",
     "Page",
@@ -28,7 +31,9 @@ __all__ = [
     "as_features",
     "as_labels",
     "read_dataset",
+    "read_hierarchy",
     "read_pages",
+    "with_ancestors",
     "write_dataset",
     "write_pages",
 ]

@@ -8,6 +8,7 @@ from broadmatch.evaluate.click_metrics import (
     squared_error,
 )
 from broadmatch.evaluate.coverings import COVERINGS, covering_error, covering_report
+from broadmatch.evaluate.depth import depth_reports
 from broadmatch.evaluate.metrics import (
     average_precision,
     coverage_error,
@@ -54,6 +55,7 @@ __all__ = [
     "coverage_error",
     "covering_error",
     "covering_report",
+    "depth_reports",
     "edit_distance_at",
     "exact_match",
     "hamming_loss",

@@ -1,0 +1,161 @@
+"""Walking down a hierarchy of linear models, several ways at once.
+
+An inner node has columns: one for each way on (a child, or the artificial leaf that says: stop here), then one for each
+number of ways that may be right. A score is w·x + b of a column, and all weights stand in one matrix of features ×
+columns, where the columns of a node are neighbours. L. Tang, S. Rajan and V. Narayanan, "Large scale multi-label
+classification via MetaLabeler", WWW 2009, §5.2.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from broadmatch.kernels import F32, I32, I64, kernel
+
+STOP = -1
+"""Where a way leads that ends here: its category is reported."""
+
+
+class Nodes(NamedTuple):
+    """The inner nodes, parents before children; node 0 stands above all roots."""
+
+    first: I64  # node -> its first column
+    ways: I64  # node -> how many of its columns are ways; the others are numbers of ways
+    category: I32  # node -> its category, −1 for node 0
+    meaning: I32  # column -> the category of a way, or the number
+    leads: I32  # column -> the node that a way leads to, or STOP
+    bias: F32  # of columns
+    ptr: I64  # feature -> its weights
+    column: I32
+    weight: F32
+    score_weight: float  # NaN: the numbers are classes, and the best one is taken
+
+
+@kernel
+def node_scores(nodes: Nodes, node: int, index: I32, value: F32, scores: F32) -> int:
+    """scores_j = b_j + Σ_f x_f·w_fj for the columns j of a node; how many there are."""
+    start, stop = nodes.first[node], nodes.first[node + 1]
+    scores[: stop - start] = nodes.bias[start:stop]
+    for i in range(len(index)):
+        x = value[i]
+        e, last = nodes.ptr[index[i]], nodes.ptr[index[i] + 1]
+        end = last
+        while e < end:  # the first weight at `start` or after
+            middle = (e + end) >> 1
+            if nodes.column[middle] < start:
+                e = middle + 1
+            else:
+                end = middle
+        while e < last and nodes.column[e] < stop:
+            scores[nodes.column[e] - start] += x * nodes.weight[e]
+            e += 1
+    return int(stop - start)
+
+
+@kernel
+def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
+    """How many of the best ways to go; `ranked` are the ways of the node, best first.
+
+    Without numbers: those that score above 0. With numbers as classes: the class that scores best. With a score weight
+    w: the n that maximises Σ_{r≤n} (d_r + w·s_r), where d_r scores "at least r ways" and s_r is the score of the way at
+    rank r.
+    """
+    start, ways = nodes.first[node], nodes.ways[node]
+    n_columns = nodes.first[node + 1] - start
+    if n_columns == ways:
+        n = 0
+        while n < ways and scores[ranked[n]] > 0:
+            n += 1
+        return n
+    best, best_z, z, before = 0, -np.inf, 0.0, nodes.meaning[start + ways]
+    for j in range(ways, n_columns):
+        number = nodes.meaning[start + j]
+        if np.isnan(nodes.score_weight):
+            z = float(scores[j])
+        else:
+            z += float(scores[j]) * (number - before)
+            for r in range(before if j > ways else 0, number):
+                z += nodes.score_weight * float(scores[ranked[r]])
+        if z > best_z:
+            best, best_z = number, z
+        before = number
+    return best
+
+
+@kernel
+def walk_row(nodes: Nodes, index: I32, value: F32, scores: F32, reached: F32, queue: I64, found: F32, out: I32) -> int:
+    """The categories of one row in `out`, and how many; their scores, by category, in `found`.
+
+    A category is in the answer if a way to it was taken that ends there, or if none of the ways on from it was. It is
+    asked for by each of its parents that is reached, and its score is the highest of those by which it was taken.
+    `reached` and `found` hold −∞ and are left so, but for the categories found. Nodes are numbered parents first, so
+    the lowest one in the queue has been asked for by all.
+    """
+    n_out, n_queue = 0, 1
+    queue[0], reached[0] = 0, np.inf
+    while n_queue > 0:
+        at = 0
+        for i in range(1, n_queue):
+            if queue[i] < queue[at]:
+                at = i
+        node = queue[at]
+        n_queue -= 1
+        queue[at] = queue[n_queue]
+        own, reached[node] = reached[node], -np.inf
+        start, ways = nodes.first[node], nodes.ways[node]
+        node_scores(nodes, node, index, value, scores)
+        ranked = np.argsort(-scores[:ways], kind="mergesort")  # equal scores stay in the order of the ways
+        n = n_ways(nodes, node, scores, ranked)
+        if n == 0 and nodes.category[node] >= 0:
+            n_out = report(nodes.category[node], own, found, out, n_out)
+        for r in range(n):
+            j = start + ranked[r]
+            score, to = scores[ranked[r]], nodes.leads[j]
+            if to == STOP:
+                n_out = report(nodes.meaning[j], score, found, out, n_out)
+                continue
+            if reached[to] == -np.inf:
+                queue[n_queue] = to
+                n_queue += 1
+            reached[to] = max(reached[to], score)
+    return n_out
+
+
+@kernel
+def report(category: int, score: float, found: F32, out: I32, n: int) -> int:
+    """Take a category into the answer, once."""
+    if found[category] == -np.inf:
+        out[n] = category
+        n += 1
+    found[category] = max(found[category], score)
+    return n
+
+
+@kernel
+def walk_rows(
+    start: int, stop: int, x_ptr: I64, x_index: I32, x_value: F32, nodes: Nodes, n_categories: int
+) -> tuple[I64, I32, F32]:
+    """How many categories each of the rows start to stop has, which (ascending), and their scores."""
+    widest = 1
+    for node in range(len(nodes.ways)):
+        widest = max(widest, nodes.first[node + 1] - nodes.first[node])
+    scores = np.empty(widest, np.float32)
+    reached, queue = np.full(len(nodes.ways), np.float32(-np.inf)), np.empty(len(nodes.ways), np.int64)
+    found, out = np.full(n_categories, np.float32(-np.inf)), np.empty(n_categories, np.int32)
+    lengths, n = np.empty(stop - start, np.int64), 0
+    categories, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
+    for i in range(start, stop):
+        here = slice(x_ptr[i], x_ptr[i + 1])
+        new = walk_row(nodes, x_index[here], x_value[here], scores, reached, queue, found, out)
+        out[:new].sort()
+        if n + new > len(categories):
+            size = 2 * (n + new)
+            longer, more = np.empty(size, np.int32), np.empty(size, np.float32)
+            longer[:n], more[:n] = categories[:n], values[:n]
+            categories, values = longer, more
+        for j in range(new):
+            categories[n], values[n] = out[j], found[out[j]]
+            found[out[j]] = -np.inf
+            n += 1
+        lengths[i - start] = new
+    return lengths, categories[:n].copy(), values[:n].copy()
