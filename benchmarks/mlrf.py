@@ -69,8 +69,12 @@ def measure(train: Dataset, test: Dataset, settings: dict[str, Any]) -> dict[str
     }
 
 
-def peer(train: Dataset, test: Dataset) -> dict[str, Any] | None:
-    """omikuji's Parabel with its defaults, in the same run; None where it is not installed (see `make bench`)."""
+BONSAI = {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}
+"""omikuji's settings for shallow trees of any shape; its defaults are those of Parabel."""
+
+
+def peer(train: Dataset, test: Dataset, settings: dict[str, Any] | None = None) -> dict[str, Any] | None:
+    """omikuji with its defaults or other settings, in the same run; None where it is not installed (`make bench`)."""
     try:
         import omikuji
     except ImportError:
@@ -78,9 +82,14 @@ def peer(train: Dataset, test: Dataset) -> dict[str, Any] | None:
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "train.txt")
         write_dataset(train, file, format="xmc")
+        hyper = omikuji.Model.default_hyper_param()
+        for name, value in (settings or {}).items():
+            setattr(hyper, name, value)
         start = time.perf_counter()
-        model = omikuji.Model.train_on_data(file, omikuji.Model.default_hyper_param(), len(os.sched_getaffinity(0)))
+        model = omikuji.Model.train_on_data(file, hyper, len(os.sched_getaffinity(0)))
         seconds = time.perf_counter() - start
+        model.save(str(Path(folder) / "model"))
+        size = sum(f.stat().st_size for f in (Path(folder) / "model").rglob("*") if f.is_file())
     rows, columns, scores, single = [], [], [], []
     for i in range(len(test)):
         indices, values = test.X.row(i)
@@ -93,11 +102,14 @@ def peer(train: Dataset, test: Dataset) -> dict[str, Any] | None:
             columns.append(label)
             scores.append(score)
     predicted = sp.csr_matrix((scores, (rows, columns)), shape=test.Y.shape, dtype=np.float32)
+    weights = propensity(np.bincount(train.Y.indices, minlength=train.Y.n_cols), len(train))
     return {
         "P": np.round([100 * precision_at(predicted, test.Y, k) for k in (1, 3, 5)], 2).tolist(),
+        "PSP": np.round([100 * psp_at(predicted, test.Y, weights, k) for k in (1, 3, 5)], 2).tolist(),
         "fit_s": round(seconds, 1),
         "p50_ms": round(1000 * float(np.quantile(single, 0.5)), 3),
         "p99_ms": round(1000 * float(np.quantile(single, 0.99)), 3),
+        "model_mb": round(size / 1e6, 1),
     }
 
 

@@ -39,6 +39,7 @@ from broadmatch.evaluate import (
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import build_datasets, harvest
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
+from broadmatch.labels.base import LabelModel
 from broadmatch.simulate import planted_dataset, simulate_marketplace, truth_matrix
 
 KS = (1, 3, 5)
@@ -70,7 +71,7 @@ def data(name: str, small: bool) -> tuple[Dataset, Dataset]:
     return train.take(np.arange(min(2000, len(train)))), test.take(np.arange(min(2000, len(test))))
 
 
-def rankings(model: FastXML, train: Dataset, test: Dataset) -> dict[str, list[float]]:
+def rankings(model: LabelModel, train: Dataset, test: Dataset) -> dict[str, list[float]]:
     """P@k and PSP@k in percent; the propensities are those of the training counts."""
     weights = propensity(np.bincount(train.Y.indices, minlength=train.Y.n_cols), len(train))
     found = model.predict_topk(test.X, k=max(KS))
@@ -80,7 +81,7 @@ def rankings(model: FastXML, train: Dataset, test: Dataset) -> dict[str, list[fl
     }
 
 
-def latency(model: FastXML, test: Dataset, revealed: CSR | None = None) -> dict[str, float]:
+def latency(model: LabelModel, test: Dataset, revealed: CSR | None = None) -> dict[str, float]:
     """One row at a time, all test rows, the five best labels."""
     rows = [test.X.row(i) for i in range(len(test))]
     known = [None if revealed is None else revealed.row(i)[0] for i in range(len(test))]
@@ -93,14 +94,14 @@ def latency(model: FastXML, test: Dataset, revealed: CSR | None = None) -> dict[
     return {"p50_ms": 1000 * float(np.quantile(single, 0.5)), "p99_ms": 1000 * float(np.quantile(single, 0.99))}
 
 
-def megabytes(model: FastXML) -> float:
+def megabytes(model: LabelModel) -> float:
     """Size of the saved model."""
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "model")
         return sum(file.stat().st_size for file in (Path(folder) / "model").rglob("*") if file.is_file()) / 1e6
 
 
-def timed_fit(model: FastXML, train: Dataset) -> float:
+def timed_fit(model: LabelModel, train: Dataset) -> float:
     start = time.perf_counter()
     model.fit(train.X, train.Y)
     return time.perf_counter() - start

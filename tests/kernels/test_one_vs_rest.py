@@ -14,11 +14,12 @@ from broadmatch.kernels.one_vs_rest import (
     add_scores,
     best_of_rows,
     block_margins,
-    choose_members,
     descend,
+    keep_members,
     pruned,
     solve_block,
     start_label,
+    take_in,
 )
 from tests.reference import one_vs_rest as reference
 
@@ -135,22 +136,27 @@ def test_descend_goes_on_to_the_solution_of_its_points(seed, n, d, c):
 
 
 @given(seeds, st.integers(2, 40), st.integers(0, 39), st.sampled_from([0.02, 0.5]))
-def test_choose_members(seed, n, n_members, threshold):
+def test_who_stays_a_member_and_who_comes_in(seed, n, n_members, threshold):
     rng = np.random.default_rng(seed)
-    data, *_ = examples(rng, n, 3, 3, 1.0)
-    margins = rng.normal(-1, 1, n * LANES).astype(np.float32)
-    for label in range(3):
-        own = data.point[data.point_ptr[label] : data.point_ptr[label + 1]]
+    data, *_ = examples(rng, n, 3, 4, 1.0)
+    alpha, member, members = np.zeros((4, n), np.float32), np.zeros((4, n), np.bool_), np.empty((4, n), np.int32)
+    sizes, kept = np.zeros(4, np.int64), []
+    for b in range(4):
+        own = data.point[data.point_ptr[b] : data.point_ptr[b + 1]]
         now = np.unique(np.concatenate([own[: rng.integers(len(own) + 1)], rng.permutation(n)[:n_members]]))
-        alpha, member, members = np.zeros(n, np.float32), np.zeros(n, np.bool_), np.empty(n, np.int32)
-        alpha[now] = np.where(rng.random(len(now)) < 0.5, rng.random(len(now)), 0)
-        member[now], members[: len(now)] = True, now
-        expected = reference.chosen_members(set(own), list(now), alpha, margins[label::LANES], threshold)
-        count, new = choose_members(label, data, margins, label, threshold, alpha, member, members, len(now))
-        assert sorted(members[:count]) == sorted(expected)
-        assert np.array_equal(np.flatnonzero(member), sorted(expected))
-        kept = {i for i in now if alpha[i] > 0} | set(own)
-        assert new == len(expected - kept)
+        alpha[b, now] = np.where(rng.random(len(now)) < 0.5, rng.random(len(now)), 0)
+        member[b, now], members[b, : len(now)] = True, now
+        sizes[b] = keep_members(b, data, alpha[b], member[b], members[b], len(now))
+        kept.append(reference.kept_members(set(own.tolist()), now.tolist(), alpha[b]))
+        assert set(members[b, : sizes[b]]) == kept[b]
+        assert set(np.flatnonzero(member[b])) == kept[b]
+    todo, margins = np.array([3, 0, 1]), rng.normal(-1, 1, n * LANES).astype(np.float32)
+    take_in(margins, threshold, todo, member, members, sizes)
+    for b in range(4):
+        lanes = np.flatnonzero(todo == b)
+        expected = kept[b] if not len(lanes) else kept[b] | reference.violators(margins[lanes[0] :: LANES], threshold)
+        assert sorted(members[b, : sizes[b]]) == sorted(expected)
+        assert set(np.flatnonzero(member[b])) == expected
 
 
 @given(seeds, st.integers(3, 30))
@@ -170,7 +176,7 @@ def test_a_label_starts_at_the_shared_solution_without_its_own_points(seed, n):
 
 
 @settings(max_examples=30)
-@given(seeds, st.integers(2, 60), st.integers(1, 8), st.sampled_from([1, 3, LANES]), costs)
+@given(seeds, st.integers(2, 60), st.integers(1, 8), st.sampled_from([1, 3, LANES + 1]), costs)
 def test_a_block_reaches_the_least_objective(seed, n, d, k, c):
     rng = np.random.default_rng(seed)
     data, table, signs, each = examples(rng, n, d, k, c)
@@ -184,9 +190,9 @@ def test_a_block_reaches_the_least_objective(seed, n, d, k, c):
 
 
 def test_a_label_does_not_depend_on_its_block():
-    data, *_ = examples(np.random.default_rng(0), 80, 6, LANES, 1.0)
-    whole, _ = solve_block(0, LANES, data, 0.02, 7, GO_ON)
-    for first, last in ((0, 1), (5, 9), (LANES - 1, LANES)):
+    data, *_ = examples(np.random.default_rng(0), 80, 6, 2 * LANES + 3, 1.0)
+    whole, _ = solve_block(0, 2 * LANES + 3, data, 0.02, 7, GO_ON)
+    for first, last in ((0, 1), (5, 9), (LANES - 1, LANES + 1), (20, 2 * LANES + 3)):
         assert np.array_equal(solve_block(first, last, data, 0.02, 7, GO_ON)[0], whole[first:last])
 
 

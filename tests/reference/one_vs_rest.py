@@ -71,7 +71,11 @@ def dual_pass(X: Table, y: Table, cost: Table, order: list[int], alpha: Table, w
         alpha[i] = new
 
 
-def chosen_members(own: set[int], members: list[int], alpha: Table, margins: Table, threshold: float) -> set[int]:
-    """The label's own points, members with α_i > 0, and all others that violate their margin by the threshold."""
-    held = {i for i in members if alpha[i] > 0} | own
-    return held | {i for i in range(len(alpha)) if 1 + margins[i] > threshold}
+def kept_members(own: set[int], members: list[int], alpha: Table) -> set[int]:
+    """The label's own points, and members with α_i > 0."""
+    return {i for i in members if alpha[i] > 0} | own
+
+
+def violators(margins: Table, threshold: float) -> set[int]:
+    """Points without the label that violate their margin by the threshold: 1 − (−f(x_i)) > threshold."""
+    return {i for i in range(len(margins)) if 1 + margins[i] > threshold}
