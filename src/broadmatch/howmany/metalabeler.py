@@ -162,7 +162,10 @@ class MetaLabeler(SetModel):
         return CSR.from_scipy(rows.to_scipy())
 
     def _new_counter(self, model: LabelModel) -> LabelModel:
-        return OneVsRest(n_jobs=getattr(model, "n_jobs", None)) if self.counter is None else clone(self.counter)
+        if self.counter is not None:
+            return clone(self.counter)
+        # Words are damped; a score is worth what it says.
+        return OneVsRest(damped=self.on == "content", n_jobs=getattr(model, "n_jobs", None))
 
     def _numbers(self, X: CSR) -> tuple[NDArray[np.int64], CSR | None]:
         """How many labels each row has, and the scores if they were looked at."""
