@@ -71,7 +71,8 @@ def test_train_each_model_on_a_matrix(planted, tmp_path, kind):
 
 def test_every_option_reaches_the_model(planted, tmp_path):
     given = {"c_features": 2.0, "c_ranking": 0.5, "c_item_sets": 4.0, "propensity": "amazon", "alpha": 0.7,
-             "gamma": 10.0, "item_set_weight": 0.5, "reveal": 0.3, "leaf_labels": 7}  # fmt: skip
+             "gamma": 10.0, "item_set_weight": 0.5, "neighbours": 9, "neighbour_share": 0.2,
+             "reveal": 0.3, "leaf_labels": 7}  # fmt: skip
     asked = [word for name, value in given.items() for word in ("--" + name.replace("_", "-"), value)]
     worked("train", planted, "--out", tmp_path / "m", "--model", "swiftxml", *FEW, *asked)
     assert given.items() <= broadmatch.load(tmp_path / "m").get_params().items()
@@ -313,6 +314,12 @@ def test_explain_for_rows(planted, rows_model, tmp_path):
     assert "Features that pushed it there" in table
     assert "Revealed labels that pushed it there" in table
     assert "The re-ranker" in table
+    near = warm["near"]
+    assert f"Of the {near['n_points']} training points most like it" in " ".join(table.split())
+    first = near["points"][0]
+    assert f"{first['point']} ({first['likeness']:.2f}, with {', '.join(first['shared'])}" in " ".join(table.split())
+    assert cold["near"] is None
+    assert "training points most like it" not in worked("explain", rows_model, planted, best, "--row", 7)
     assert "no point named 'p999'" in failed("explain", rows_model, planted, best, "--name", "p999")
     assert "no row 300; it has 0 to 299" in failed("explain", rows_model, planted, best, "--row", 300)
     assert "give a data set as PAGE and a point" in refused("explain", rows_model, planted, best)
