@@ -74,3 +74,48 @@ class Recursion:
                 self._down(to, s, x, found)
             else:
                 found[to] = max(s, found.get(to, s))
+
+
+def walk(nodes, x):
+    """{category: score} by the arrays of `broadmatch.kernels.hierarchy.Nodes`, breadth first; x is {feature: value}."""
+    found, reached = {}, {0: None}
+    for node in range(len(nodes.ways)):
+        if node not in reached:
+            continue
+        columns = list(range(nodes.first[node], nodes.first[node + 1]))
+        scores = {j: float(nodes.bias[j]) + sum(v * weight(nodes, f, j) for f, v in x.items()) for j in columns}
+        ways, numbers = columns[: nodes.ways[node]], columns[nodes.ways[node] :]
+        ranked = sorted(ways, key=lambda j: (-scores[j], j))
+        chosen = ranked[: how_many(nodes, scores, ranked, numbers)]
+        if not chosen and node:
+            report(found, int(nodes.category[node]), reached[node])
+        for j in chosen:
+            if nodes.leads[j] < 0:
+                report(found, int(nodes.meaning[j]), scores[j])
+            else:
+                report(reached, int(nodes.leads[j]), scores[j])
+    return found
+
+
+def weight(nodes, feature, column):
+    entries = range(nodes.ptr[feature], nodes.ptr[feature + 1])
+    return sum(float(nodes.weight[e]) for e in entries if nodes.column[e] == column)
+
+
+def how_many(nodes, scores, ranked, numbers):
+    if not numbers:
+        return sum(scores[j] > 0 for j in ranked)
+    sizes = [int(nodes.meaning[j]) for j in numbers]
+    if nodes.score_weight != nodes.score_weight:
+        return sizes[max(range(len(numbers)), key=lambda k: (scores[numbers[k]], -k))]
+
+    def z(k):
+        """Σ over the sizes after the smallest of d_r, once for each step, and w·s_r of all ranks."""
+        steps = sum(scores[numbers[t]] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
+        return steps + nodes.score_weight * sum(scores[j] for j in ranked[: sizes[k]])
+
+    return sizes[max(range(len(numbers)), key=lambda k: (z(k), -k))]
+
+
+def report(found, key, score):
+    found[key] = max(score, found.get(key, score))

@@ -41,7 +41,7 @@ def read_hierarchy(path: PathLike) -> Hierarchy:
 
 
 def _from_lines(text: str, file: Path) -> dict[str, list[str]]:
-    delimiter = "\t" if "\t" in text.lstrip("\r\n").split("\n", 1)[0] else ","
+    delimiter = "\t" if "\t" in text else ","
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     parents: dict[str, list[str]] = {}
     seen: dict[tuple[str, str], int] = {}

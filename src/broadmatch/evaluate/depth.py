@@ -37,8 +37,8 @@ def depth_reports(
     true = Ranking.of(predicted, truth).truth  # checks both
     found, wanted = (add_ancestors(sets, hierarchy) for sets in (as_scores(predicted), true))
     depths = range(1, int(hierarchy.depth.max()) + 1)
-    settings = {"n_bootstrap": n_bootstrap, "seed": seed, "level": level}
-    return {d: set_report(*(_only(sets, hierarchy, d) for sets in (found, wanted)), **settings) for d in depths}
+    sides = {d: (_only(found, hierarchy, d), _only(wanted, hierarchy, d)) for d in depths}
+    return {d: set_report(*both, n_bootstrap=n_bootstrap, seed=seed, level=level) for d, both in sides.items()}
 
 
 def _only(sets: CSR, hierarchy: Hierarchy, depth: int) -> CSR:

@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator
 
 from broadmatch import artifacts, progress
 from broadmatch.data import CSR, Hierarchy, Names, as_features, as_labels
-from broadmatch.errors import BadInput, NotFitted
+from broadmatch.errors import BadInput, BadParameter, NotFitted
 from broadmatch.evaluate import micro_f1
 from broadmatch.howmany.hierarchy_nodes import Node, Plan, joined, learned
 from broadmatch.howmany.metalabeler import MetaLabeler
 from broadmatch.howmany.ranked import to_matrix
 from broadmatch.kernels.hierarchy import Nodes, walk_rows
-from broadmatch.kernels.xml_points import unit_rows
+from broadmatch.kernels.xml_points import damped_rows, unit_rows
 from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import Row
 from broadmatch.parallel import blocks, map_threads
@@ -54,7 +54,8 @@ class HierarchicalLabels(Parameters, BaseEstimator):
     model: the one-vs-rest of each node; None is `OneVsRest()`.
     howmany: "metalabeler" follows as many children as a second model says, by the features; None follows the children
         that score above 0.
-    counter: the one-vs-rest that learns the number of children; None is `OneVsRest()`.
+    counter: the one-vs-rest that learns the number of children; None is `OneVsRest()`. It takes rows as the
+        model does: both `damped`, or none.
     most: as in `MetaLabeler`, larger numbers are taken for this one.
     score_weight: as in `MetaLabeler`, how much scores count beside what the second model says.
     n_jobs: how many nodes are trained at a time. The same bits come out for each.
@@ -102,6 +103,12 @@ class HierarchicalLabels(Parameters, BaseEstimator):
         self.score_weight = score_weight
         self.n_jobs = n_jobs
 
+    def check_params(self) -> None:
+        """Check every parameter, and that both models of a node take rows alike."""
+        super().check_params()
+        if self.counter is not None and self.counter.damped != self._damped():
+            raise BadParameter(f"counter must be damped={self._damped()} as the model is, for they share their rows.")
+
     def fit(self, X: Any, Y: Any, hierarchy: Hierarchy, *, label_names: Any = None) -> Self:
         """Learn from features X (points × features) and categories Y, a list of lists of names or a matrix.
 
@@ -140,7 +147,7 @@ class HierarchicalLabels(Parameters, BaseEstimator):
         row = as_features(x if sp.issparse(x) else np.atleast_2d(np.asarray(x)), n_features=self.n_features_in_)
         if row.n_rows != 1:
             raise BadInput(f"predict_one takes one row, but there are {row.n_rows}; use predict.")
-        categories, scores = self._walk(row, unit_rows(row.indptr, row.data), 0, 1).row(0)
+        categories, scores = self._walk(row, self._values(row), 0, 1).row(0)
         order = np.lexsort((categories, -scores))
         return categories[order], scores[order]
 
@@ -201,7 +208,15 @@ class HierarchicalLabels(Parameters, BaseEstimator):
 
     def _fresh(self, given: OneVsRest | None) -> OneVsRest:
         """A model of one node: nodes are what is spread over threads."""
-        return OneVsRest(n_jobs=1) if given is None else OneVsRest(**{**given.get_params(), "n_jobs": 1})
+        params = {"damped": self._damped()} if given is None else given.get_params()
+        return OneVsRest(**{**params, "n_jobs": 1})
+
+    def _damped(self) -> bool:
+        return (OneVsRest() if self.model is None else self.model).damped
+
+    def _values(self, rows: CSR) -> NDArray[np.float32]:
+        """The values of rows as the models of the nodes take them."""
+        return (damped_rows if self._damped() else unit_rows)(rows.indptr, rows.data)
 
     def _meta(self) -> MetaLabeler | None:
         if self.howmany is None:
@@ -213,7 +228,7 @@ class HierarchicalLabels(Parameters, BaseEstimator):
         return float("nan") if self.score_weight is None else float(self.score_weight)
 
     def _walked(self, rows: CSR) -> list[CSR]:
-        value = unit_rows(rows.indptr, rows.data)
+        value = self._values(rows)
 
         def walk(block: tuple[int, int]) -> CSR:
             return self._walk(rows, value, *block)
