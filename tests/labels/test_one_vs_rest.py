@@ -111,8 +111,8 @@ def test_the_five_best_labels_are_those_of_scikit_learn(generated, loss):
     peers = np.array([alone(loss, X, has[:, label], 1.0) for label in seen])
     scores = rows_of(test.X) @ peers[:, :-1].T + peers[:, -1]
     model = OneVsRest(loss=loss, n_jobs=1).fit(train.X, train.Y)
-    assert agreement(model.decision_function(test.X)[:, seen], scores)[0] >= 0.995
-    exact = OneVsRest(loss=loss, tolerance=0.005, prune=0, n_jobs=1).fit(train.X, train.Y)
+    assert agreement(model.decision_function(test.X)[:, seen], scores)[0] >= 0.985  # pruned, and within 0.02
+    exact = OneVsRest(loss=loss, tolerance=0.001, prune=0, n_jobs=1).fit(train.X, train.Y)
     assert agreement(exact.decision_function(test.X)[:, seen], scores)[1] >= 0.995
 
 
@@ -163,7 +163,7 @@ def test_scores_of_the_logistic_loss_are_log_odds():
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     truth = X @ rng.normal(0, 3, (6, 4)) - 1
     Y = rng.random(truth.shape) < 1 / (1 + np.exp(-truth))
-    scores = OneVsRest(loss="logistic", c=100.0, prune=0, n_jobs=1).fit(X, Y).decision_function(X)
+    scores = OneVsRest(loss="logistic", c=100.0, damped=False, prune=0, n_jobs=1).fit(X, Y).decision_function(X)
     assert scores == pytest.approx(truth, abs=0.4)
 
 
