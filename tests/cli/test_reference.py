@@ -1,5 +1,6 @@
 """The reference in the docs is that of the commands, and the commands' defaults are the library's."""
 
+import importlib
 import inspect
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -8,15 +9,19 @@ import pytest
 import typer.main
 
 from broadmatch import labels
-from broadmatch.cli import app, label_models, reference, train
+from broadmatch.cli import app, evaluate, reference, train
+from broadmatch.cli.label_models import LABEL_MODELS, SET_MODELS
 from broadmatch.ctr import FTRL, ClickModel, ClickTraining, Variant
 from broadmatch.ctr.recalibration import recalibrate
-from broadmatch.evaluate import PROPENSITY_PRESETS, progressive_report, warm_start_report
+from broadmatch.evaluate import COVERINGS, PROPENSITY_PRESETS, progressive_report, warm_start_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import harvest
+from broadmatch.howmany import MetaLabeler, SCut, TargetCut
+from broadmatch.labels import AdaBoostLC, OneVsRest
 from broadmatch.simulate import planted_dataset, simulate_marketplace
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+NO_OPTIONS = ("model", "counter", "patience")
 
 
 def test_the_reference_is_up_to_date():
@@ -54,23 +59,31 @@ def test_the_defaults_are_the_librarys():
     assert defaults_of("clicks show")["top"] == inspect.signature(ClickModel.show).parameters["top"].default
 
 
-@pytest.mark.parametrize("name", label_models.MODELS)
-def test_a_label_model_that_is_not_told_otherwise_has_its_own_defaults(name):
-    model = getattr(labels, label_models.MODELS[name])
-    theirs = {n: p.default for n, p in inspect.signature(model).parameters.items()}
-    assert label_models.DEFAULTS[name] == theirs
+@pytest.mark.parametrize(("estimators", "name"), [(e, name) for e in (LABEL_MODELS, SET_MODELS) for name in e.places])
+def test_an_estimator_that_is_not_told_otherwise_has_its_own_defaults(estimators, name):
+    module, kind = estimators.places[name].split(":")
+    estimator = getattr(importlib.import_module(f"broadmatch.{module}"), kind)
+    theirs = {n: p.default for n, p in inspect.signature(estimator).parameters.items()}
+    own = {n: value for n, value in theirs.items() if n not in NO_OPTIONS}
+    assert estimators.defaults[name] == own
     options = defaults_of("train")
-    assert set(theirs) <= set(options)
-    assert {options[n] for n in theirs if n not in ("seed", "n_jobs")} == {None}
-    assert (options["seed"], options["n_jobs"]) == (theirs["seed"], theirs["n_jobs"])
-    made = label_models.label_model_of(name, dict.fromkeys(theirs))
-    assert type(made) is model
-    assert made.get_params() == theirs
+    assert set(own) <= set(options)
+    assert {options[n] for n in own if n not in ("seed", "n_jobs")} == {None}
+    assert {n: options[n] for n in own if n in ("seed", "n_jobs")}.items() <= theirs.items()
+    made = estimators.make(name, options)
+    assert type(made) is estimator
+    assert made.get_params(deep=False) == theirs
 
 
 def test_the_choices_are_the_librarys():
     hints = get_type_hints(train.command)
-    assert list(get_args(hints["model"])) == list(label_models.MODELS)
+    assert list(get_args(hints["model"])) == list(LABEL_MODELS.places)
+    assert list(get_args(get_args(hints["howmany"])[0])) == list(SET_MODELS.places)
+    assert list(get_args(get_args(hints["covering"])[0])) == list(COVERINGS) == list(evaluate._COVERINGS)
+    words = {"loss": OneVsRest, "positives": OneVsRest, "template": AdaBoostLC, "on": MetaLabeler, "below_fbr": SCut}
+    for option, estimator in words.items():
+        assert get_args(get_args(hints[option])[0]) == estimator.rules[option].options
+    assert get_args(get_args(hints["metric"])[0]) == SCut.rules["metric"].options + TargetCut.rules["metric"].options
     (presets, _) = get_args(hints["propensity"])  # or None
     assert list(get_args(presets)) == list(PROPENSITY_PRESETS)
     (seeds,) = [p.help for p in commands()["evaluate"].params if p.name == "n_seeds"]

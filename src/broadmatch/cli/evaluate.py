@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broadmatch.cli import options, talk
+from broadmatch.cli.evaluate_sets import measure_sets
 from broadmatch.cli.harvested import is_harvested, open_harvested
+from broadmatch.cli.opened import open_model
 from broadmatch.cli.rows import check_features
+from broadmatch.cli.truths import aligned, truth_of
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
+    from broadmatch.cli.evaluate_sets import SetReport
     from broadmatch.data import CSR, Dataset, Names
     from broadmatch.evaluate import Report, WarmStartReport
     from broadmatch.labels.base import LabelModel
 
 _DEPTH = 100
 """Phrases asked for: the report says on how many pages there are so many."""
+_COVERINGS = ("ZO", "HM", "TS", "WP", "WN")
 
 
 def command(
@@ -41,12 +46,23 @@ def command(
     n_seeds: Annotated[
         int | None, typer.Option("--seeds", help="With --reveal: draws of what is shown; 3 if not given.")
     ] = None,
+    covering: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Of a model that answers with sets: the errors of these label coverings, of ZO, HM, TS, WP and WN.",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Measure a model on data that it has not seen.
 
     P is the share of the first k that are right, nDCG weighs earlier places more, PSP counts rare labels more.
     Intervals hold 95 % of the values in 1,000 bootstrap samples of the points.
+
+    A model that answers with sets (--howmany in training, or adaboost-lc) is measured as a ranking and by its sets:
+    exact match is the share of points whose set is right as a whole; precision, recall and micro-F1 are over all labels
+    together, macro-F1 is the mean over labels; Hamming loss is the share of wrong yes and no.
 
     With --reveal, a part of each point's labels is drawn at random and shown to the model; only hidden ones count.
 
@@ -55,34 +71,51 @@ def command(
       broadmatch evaluate model/ data/
       broadmatch evaluate model/ data/ --truth market/ -k 1 -k 10 --json
       broadmatch evaluate warm/ data/ --reveal 0.2,0.4,0.6,0.8
+      broadmatch evaluate sets/ Eurlex/test.txt.gz --covering ZO,HM
     """
     shares = None if reveal is None else options.parse_shares(reveal)
     if shares is not None and truth is not None:
         raise typer.BadParameter("--truth cannot be had with --reveal: what is shown is drawn from the log.")
     if shares is None and n_seeds is not None:
         raise typer.BadParameter("--seeds are for what --reveal shows; give --reveal too.")
+    if shares is not None and covering is not None:
+        raise typer.BadParameter("--covering is about sets, which are not made with --reveal; ask for one of them.")
+    coverings = None if covering is None else _coverings(covering)
     talk.announce_compiling()
-    import broadmatch
-    from broadmatch.labels import Recommender
-
-    found = broadmatch.load(model)
+    opened = open_model(model)
     points = _points(data, labels_path)
-    forest: LabelModel = found.model if isinstance(found, Recommender) else found
-    if not hasattr(forest, "predict_topk"):
-        raise BadInput(f"{model} holds a {type(found).__name__}, not a model; train one with `broadmatch train`.")
+    _check_points(opened.feature_names, points, data)
     cuts = tuple(ks or (1, 3, 5, 10))
     if shares is not None:
-        warm = measure_warm(forest, points, shares, n_seeds, cuts, data)
+        warm = measure_warm(opened.ranks("leave out --reveal"), points, shares, n_seeds, cuts, data)
         if json:
             talk.emit(warm.to_dict())
         else:
             typer.echo(str(warm))
         return
-    reports = measure(forest, points, truth, cuts, data)
+    sets = {} if opened.sets is None and coverings is None else measure_sets(opened, points, coverings, truth, data)
+    reports = {} if opened.ranking is None else measure(opened.ranking, points, truth, cuts, data)
     if json:
-        talk.emit({name: report.to_dict() for name, report in reports.items()})
-    else:
+        made = {name: report.to_dict() for name, report in reports.items()}
+        talk.emit(made | ({"sets": {name: one.to_dict() for name, one in sets.items()}} if sets else {}))
+        return
+    if reports:
         _print(reports)
+    if sets:
+        _print_sets(sets)
+
+
+def _coverings(given: str) -> list[str]:
+    """Names with commas between; whether they are coverings is seen before anything is computed.
+
+    >>> _coverings("ZO, HM")
+    ['ZO', 'HM']
+    """
+    names = options.parse_names([given]) or []
+    wrong = [name for name in names if name not in _COVERINGS]
+    if wrong or not names:
+        raise typer.BadParameter(f"--covering is a list of some of {', '.join(_COVERINGS)}, but it is {given!r}.")
+    return list(dict.fromkeys(names))
 
 
 def measure(
@@ -92,7 +125,7 @@ def measure(
     from broadmatch.data import CSR
     from broadmatch.evaluate import ranking_report
 
-    _check_points(forest, points, place)
+    _check_points(forest.feature_names_, points, place)
     names, labels = aligned(forest.label_names_, points.labels, points.Y)
     best = CSR.from_scipy(forest.predict_topk(points.X, k=max(_DEPTH, *ks)))
     predicted = best._replace(n_cols=len(names))
@@ -101,11 +134,7 @@ def measure(
         given["phrases"] = names
     reports = {"log": ranking_report(predicted, labels, **given)}
     if truth is not None:
-        from broadmatch.simulate import truth_matrix
-
-        if points.points is None:
-            raise BadInput(f"{place} does not name its pages, so the truth of {truth} cannot be looked up.")
-        reports["truth"] = ranking_report(predicted, truth_matrix(truth, points.points, names), **given)
+        reports["truth"] = ranking_report(predicted, truth_of(truth, points, names, place), **given)
     return reports
 
 
@@ -122,7 +151,7 @@ def measure_warm(
     from broadmatch.evaluate import warm_start_report
     from broadmatch.params import Whole
 
-    _check_points(forest, points, place)
+    _check_points(forest.feature_names_, points, place)
     names, labels = aligned(forest.label_names_, points.labels, points.Y)
     n_known = len(forest.label_names_)
 
@@ -144,25 +173,10 @@ def _points(data: Path, labels_path: Path | None) -> "Dataset":
     return test
 
 
-def _check_points(forest: "LabelModel", points: "Dataset", place: Path) -> None:
+def _check_points(known: "Names | None", points: "Dataset", place: Path) -> None:
     if not len(points):
         raise BadInput(f"{place} has no points to test on; harvest again with a lower min_test_queries.")
-    check_features(forest, points.features, place)
-
-
-def aligned(known: "Names", given: "Names", labels: "CSR") -> "tuple[Names, CSR]":
-    """Labels with the model's numbers; those that it does not know come behind, as what it can never find."""
-    if known == given:
-        return known, labels
-    import numpy as np
-
-    from broadmatch.data import CSR, Names
-
-    names = [*known, *(name for name in given if name not in known)]
-    position = {name: i for i, name in enumerate(names)}
-    columns = np.array([position[name] for name in given], np.int32)
-    moved = CSR.from_scipy(labels._replace(indices=columns[labels.indices], n_cols=len(names)).to_scipy())
-    return Names.of(names), moved
+    check_features(known, points.features, place)
 
 
 def _propensity(forest: "LabelModel", n_labels: int) -> Any:
@@ -182,29 +196,46 @@ def _only_numbers(names: "Names") -> bool:
 
 
 def _print(reports: "dict[str, Report]") -> None:
-    from rich.table import Table
-
-    first = reports["log"]
-    headed = {"log": "clicks in the log", "truth": "known truth"} if len(reports) > 1 else {"log": "value"}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("metric")
-    for name in reports:
-        table.add_column(headed[name], justify="right")
-        table.add_column(f"{first.level:.0%} interval", justify="right", style="dim")
-    for metric in first.metrics:
-        cells = [cell for report in reports.values() for cell in _cells(metric, report)]
-        table.add_row(metric, *cells)
-    console = talk.console()
-    console.print(table)
-    console.print(
+    first = _table(reports)
+    talk.console().print(
         f"{first.n_points:,} points, {first.n_labels:,} labels; {first.n_without_truth:,} points without labels, "
         f"{first.n_without_predictions:,} without recommendations. Shares in %.",
         style="dim",
     )
 
 
+def _print_sets(sets: "dict[str, SetReport]") -> None:
+    typer.echo()
+    first = _table({name: one.report for name, one in sets.items()}, "sets")
+    one = sets["log"]
+    talk.console().print(
+        f"{one.labels_per_point:.2f} labels in a set on average, {one.true_labels_per_point:.2f} in truth; "
+        f"{first.n_without_predictions:,} of {first.n_points:,} sets are empty. Shares in %.",
+        style="dim",
+    )
+
+
+def _table(reports: "dict[str, Report]", of: str = "metric") -> "Report":
+    from rich.table import Table
+
+    first = reports["log"]
+    headed = {"log": "clicks in the log", "truth": "known truth"} if len(reports) > 1 else {"log": "value"}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(of)
+    for name in reports:
+        table.add_column(headed[name], justify="right")
+        table.add_column(f"{first.level:.0%} interval", justify="right", style="dim")
+    for metric in first.metrics:
+        cells = [cell for report in reports.values() for cell in _cells(metric, report)]
+        table.add_row(metric, *cells)
+    talk.console().print(table)
+    return first
+
+
 def _cells(metric: str, report: "Report") -> tuple[str, str]:
     estimate = report[metric]
-    scale = 1 if metric == "coverage error" else 100
-    value, low, high = (f"{scale * v:,.1f}" for v in (estimate.value, estimate.low, estimate.high))
+    kind = metric.partition("@")[0]
+    scale = 1 if kind in ("coverage error", "covering error") else 100
+    digits = {"covering error": 3, "Hamming loss": 3}.get(kind, 1)
+    value, low, high = (f"{scale * v:,.{digits}f}" for v in (estimate.value, estimate.low, estimate.high))
     return value, f"{low} – {high}"

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broadmatch.cli import options, talk
+from broadmatch.cli.explain_linear import LinearExplanation, shown_linear
 from broadmatch.cli.explain_xml import shown_xml
-from broadmatch.cli.recommend import open_model
+from broadmatch.cli.opened import open_model
 from broadmatch.cli.revealed import revealed_phrases, revealed_rows
 from broadmatch.cli.rows import rows_of
 from broadmatch.cli.sources import pages_of
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
+    from broadmatch.cli.opened import Opened
     from broadmatch.data import Page
-    from broadmatch.labels import Explanation, Recommender
-    from broadmatch.labels.base import LabelModel
+    from broadmatch.labels import Explanation
     from broadmatch.labels.mlrf_explain import Step
 
-_WORDS, _LEAVES, _STEPS = 12, 3, 6
+_WORDS, _LEAVES, _STEPS, _MEMBERS = 12, 3, 6, 20
 
 
 def command(
@@ -42,7 +43,8 @@ def command(
     """Show why a phrase is recommended for a page.
 
     The words that decided, the leaves of the forest that were reached, and of mlrf the training pages that voted there,
-    of the other models which revealed phrases decided, and what the re-ranker added.
+    of the other trees which revealed phrases decided, and what the re-ranker added. Of one-vs-rest, what each word adds
+    to the score. Of a model that answers with sets, also whether the phrase is in the set.
 
     \b
     Example:
@@ -56,41 +58,70 @@ def command(
     if names is not None and revealed is None:
         raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
     talk.announce_compiling()
-    from broadmatch.labels import Explanation, Recommender
-
-    found = open_model(model)
-    forest: Any = found.model if isinstance(found, Recommender) else found
-    _check(forest, model, revealed)
-    if isinstance(found, Recommender):
+    opened = open_model(model)
+    ranking: Any = opened.ranking
+    _check(opened, revealed)
+    if opened.vectorizer is not None:
         if row is not None:
             raise typer.BadParameter("--row is for a model that was trained on a matrix; this one takes a page.")
         one = _one_page(page, name, columns)
-        why = found.explain(one.html, phrase, **_known_of_page(found, one, revealed, names))
+        x, known = opened.vectorizer.transform([one.html]), _known_of_page(opened, one, revealed, names)
     else:
-        x, known = _one_row(found, page, row, name, revealed, names)
-        why = forest.explain(x, phrase, **known)
+        x, known = _one_row(opened, page, row, name, revealed, names)
+    found = ranking.explain(x, phrase, **known)
+    why = LinearExplanation(phrase, found) if isinstance(found, list) else found
+    members = _members(opened, x)
     if json:
-        talk.emit(why.to_dict())
-    else:
-        console = talk.console()
-        show = shown if isinstance(why, Explanation) else shown_xml
-        for part in show(why, isinstance(found, Recommender)):
-            console.print(part)
+        talk.emit(why.to_dict() | ({} if members is None else {"in_set": phrase in members, "set": members}))
+        return
+    console = talk.console()
+    for part in _shown(why, opened.vectorizer is not None):
+        console.print(part)
+    if members is not None:
+        console.print(_told_set(phrase, members), markup=False)
 
 
-def _check(forest: Any, place: Path, revealed: Path | None) -> None:
-    if not hasattr(forest, "explain"):
-        raise BadInput(f"{place} holds a {type(forest).__name__}, which does not say why; ask another model.")
-    if revealed is not None and "revealed" not in inspect.signature(forest.explain).parameters:
-        raise typer.BadParameter(f"{type(forest).__name__} does not look at revealed labels; leave --revealed out.")
+def _check(opened: "Opened", revealed: Path | None) -> None:
+    model: Any = opened.sets if opened.ranking is None else opened.ranking
+    if not hasattr(model, "explain"):
+        raise BadInput(
+            f"{opened.place} holds a model of the kind {type(model).__name__}, which cannot say why; "
+            "mlrf, fastxml, pfastrexml, swiftxml and one-vs-rest can."
+        )
+    if revealed is not None and "revealed" not in inspect.signature(model.explain).parameters:
+        raise typer.BadParameter(f"{type(model).__name__} does not look at revealed labels; leave --revealed out.")
+
+
+def _members(opened: "Opened", x: Any) -> list[str] | None:
+    """The set of one point; None if the model has none, or none of one point alone."""
+    from broadmatch.howmany import PCut
+
+    if opened.sets is None or isinstance(opened.sets, PCut):
+        return None
+    labels, _ = opened.sets.predict_one(x)
+    return [opened.label_names[int(label)] for label in labels]
+
+
+def _told_set(phrase: str, members: list[str]) -> str:
+    size = "1 label" if len(members) == 1 else f"{len(members)} labels"
+    place = "is in" if phrase in members else "is not in"
+    return f"It {place} the set of {size}{': ' if members else ''}{', '.join(members[:_MEMBERS])}."
+
+
+def _shown(why: Any, of_pages: bool) -> list[Any]:
+    from broadmatch.labels import Explanation
+
+    if isinstance(why, LinearExplanation):
+        return shown_linear(why, of_pages)
+    return shown(why, of_pages) if isinstance(why, Explanation) else shown_xml(why, of_pages)
 
 
 def _known_of_page(
-    recommender: "Recommender", page: "Page", revealed: Path | None, columns: dict[str, str] | None
+    opened: "Opened", page: "Page", revealed: Path | None, columns: dict[str, str] | None
 ) -> dict[str, Any]:
     if revealed is None:
         return {}
-    table = revealed_phrases(revealed, columns, recommender.model.label_names_)
+    table = revealed_phrases(revealed, columns, opened.label_names)
     known = table.of(page.name)
     table.finish()
     return {"revealed": known}
@@ -112,7 +143,7 @@ def _one_page(page: Path, name: str | None, columns: dict[str, str] | None) -> "
 
 
 def _one_row(
-    model: "LabelModel",
+    opened: "Opened",
     data: Path,
     row: int | None,
     name: str | None,
@@ -124,7 +155,7 @@ def _one_row(
         raise typer.BadParameter(
             "this model was trained on a matrix: give a data set as PAGE and a point as --row or --name."
         )
-    rows = rows_of([data], None, model)
+    rows = rows_of([data], None, opened.feature_names)
     if name is not None:
         if rows.points is None or name not in rows.points:
             raise BadInput(f"{data} has no point named {name!r}.")
@@ -133,7 +164,7 @@ def _one_row(
         raise BadInput(f"{data} has no row {row}; it has 0 to {rows.X.n_rows - 1}.")
     if revealed is None:
         return rows.X.row(row), {}
-    known = revealed_rows(revealed, columns, model.label_names_, rows)
+    known = revealed_rows(revealed, columns, opened.label_names, rows)
     return rows.X.row(row), {"revealed": known.row(row)[0].tolist()}
 
 

@@ -12,29 +12,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from broadmatch.cli import options, talk
+from broadmatch.cli.opened import open_model
 from broadmatch.cli.revealed import revealed_phrases, revealed_rows
 from broadmatch.cli.rows import rows_of
 from broadmatch.cli.sources import pages_of
-from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
+    from broadmatch.cli.opened import Opened
     from broadmatch.cli.revealed import Revealed
     from broadmatch.cli.rows import Rows
     from broadmatch.data import CSR, Page
-    from broadmatch.labels import Phrase, Recommender
-    from broadmatch.labels.base import LabelModel
+    from broadmatch.labels import Phrase
 
 Format = Literal["table", "csv", "jsonl"]
 Found = tuple[str, list["Phrase"]]
-_BATCH = 1024
+_BATCH, _K = 1024, 10
 
 
 class _Words(NamedTuple):
-    """What is recommended for what."""
+    """What is recommended for what, and whether it is a set, whose size is told."""
 
     point: str
     one: str
     many: str
+    sets: bool = False
 
 
 _OF_PAGES, _OF_ROWS = _Words("page", "phrase", "phrases"), _Words("point", "label", "labels")
@@ -50,7 +51,10 @@ def command(
             "for a model of rows, a data set or a matrix of features (.npz).",
         ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Phrases for each page.")] = 10,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", help="Phrases for each page, also of a model that says itself how many.", show_default="10"),
+    ] = None,
     revealed: options.Revealed = None,
     revealed_columns: options.RevealedColumns = None,
     format: Annotated[
@@ -70,6 +74,9 @@ def command(
 
     A model that was trained on a matrix recommends labels for the rows of a matrix.
 
+    A model that was trained with --howmany, and adaboost-lc, say themselves how many: they answer with a set, which may
+    be empty, unless -k asks for the k best.
+
     \b
     Example:
       broadmatch recommend model/ landing.html
@@ -86,19 +93,26 @@ def command(
     talk.announce_compiling()
     from broadmatch.data import Rejects
     from broadmatch.data.files import replacing_file
-    from broadmatch.labels import Recommender
 
     own = None if rejects is None and max_bad_rows is None else Rejects(rejects, max_bad_rows=max_bad_rows)
     with own or contextlib.nullcontext():
         # The model is opened first: standard input is not read for a model that is not there.
         opened = open_model(model)
-        if isinstance(opened, Recommender):
-            table = None if revealed is None else revealed_phrases(revealed, names, opened.model.label_names_)
-            found, words = recommend_for(opened, pages_of(pages or [], columns, own), k, table), _OF_PAGES
+        as_sets = opened.sets is not None and k is None
+        if as_sets and revealed is not None:
+            raise typer.BadParameter(
+                "this model answers with sets, which know of no --revealed; -k asks for the k best."
+            )
+        wanted = _K if k is None else k
+        if opened.vectorizer is not None:
+            words, asked = _OF_PAGES, pages_of(pages or [], columns, own)
+            table = None if revealed is None else revealed_phrases(revealed, names, opened.label_names)
+            found = sets_for(opened, asked) if as_sets else recommend_for(opened, asked, wanted, table)
         else:
-            rows = rows_of(pages or [], labels_path, opened)
-            known = None if revealed is None else revealed_rows(revealed, names, opened.label_names_, rows)
-            found, words = recommend_rows(opened, rows, k, known), _OF_ROWS
+            words, rows = _OF_ROWS, rows_of(pages or [], labels_path, opened.feature_names)
+            known = None if revealed is None else revealed_rows(revealed, names, opened.label_names, rows)
+            found = sets_of_rows(opened, rows) if as_sets else recommend_rows(opened, rows, wanted, known)
+        words = words._replace(sets=as_sets)
         if out is None:
             _print(found, chosen, words)
             return
@@ -107,61 +121,94 @@ def command(
     talk.log.info("%s for %s %s are in %s.", words.many.capitalize(), f"{n:,}", f"{words.point}s", out)
 
 
-def open_model(path: Path) -> "Recommender | LabelModel":
-    """The model at `path`, for pages or for rows."""
-    import broadmatch
-    from broadmatch.labels import Recommender
-    from broadmatch.labels.base import LabelModel
-
-    model = broadmatch.load(path)
-    if not isinstance(model, Recommender | LabelModel):
-        raise BadInput(f"{path} holds a {type(model).__name__}, not a model; train one with `broadmatch train`.")
-    return model
-
-
 def recommend_for(
-    recommender: "Recommender", pages: "Iterable[Page]", k: int, revealed: "Revealed | None" = None
+    opened: "Opened", pages: "Iterable[Page]", k: int, revealed: "Revealed | None" = None
 ) -> Iterator[Found]:
     """Each page's name and its phrases, as a stream; at its end, a warning if there were pages of unknown words."""
     from broadmatch.labels import Recommender
 
-    names: deque[str] = deque()
     asked: deque[str] = deque()
-    watched = _Watched(recommender.vectorizer)
-
-    def contents() -> Iterator[bytes]:
-        for page in pages:
-            names.append(page.name)
-            asked.append(page.name)
-            yield page.html
 
     def known(table: "Revealed") -> Iterator[list[str]]:
         while True:  # asked for as many as there are pages in the batch that was just taken
             yield table.of(asked.popleft())
 
+    def noted() -> "Iterator[Page]":
+        for page in pages:
+            asked.append(page.name)
+            yield page
+
     told = None if revealed is None else known(revealed)
-    for phrases in Recommender(watched, recommender.model).recommend(contents(), k, revealed=told):
-        yield names.popleft(), phrases
-    if watched.unknown:
-        talk.log.warning("Pages without a word that the model knows: %s; their phrases are a guess.", watched.unknown)
+    ranking = opened.ranks("leave out -k")
+    yield from _named(
+        opened, noted(), lambda watched, html: Recommender(watched, ranking).recommend(html, k, revealed=told)
+    )
     if revealed is not None:
         revealed.finish()
 
 
-def recommend_rows(model: "LabelModel", rows: "Rows", k: int, revealed: "CSR | None" = None) -> Iterator[Found]:
+def sets_for(opened: "Opened", pages: "Iterable[Page]") -> Iterator[Found]:
+    """Each page's name and its set of phrases, as a stream."""
+    from broadmatch.labels import Recommender
+
+    return _named(opened, pages, lambda watched, html: Recommender(watched, opened.sets).sets(html))
+
+
+def _named(
+    opened: "Opened",
+    pages: "Iterable[Page]",
+    answers: "Callable[[_Watched, Iterator[bytes]], Iterator[list[Phrase]]]",
+) -> Iterator[Found]:
+    """The names of pages beside what is found for them; pages without a known word are told at the end."""
+    names: deque[str] = deque()
+    watched = _Watched(opened.vectorizer)
+
+    def contents() -> Iterator[bytes]:
+        for page in pages:
+            names.append(page.name)
+            yield page.html
+
+    for phrases in answers(watched, contents()):
+        yield names.popleft(), phrases
+    if watched.unknown:
+        talk.log.warning("Pages without a word that the model knows: %s; their phrases are a guess.", watched.unknown)
+
+
+def recommend_rows(opened: "Opened", rows: "Rows", k: int, revealed: "CSR | None" = None) -> Iterator[Found]:
     """Each row's name, or its number, and its labels, as a stream."""
-    import numpy as np
-
     from broadmatch.data import CSR
-    from broadmatch.labels.recommender import ranked
 
-    for start in range(0, rows.X.n_rows, _BATCH):
-        block = np.arange(start, min(start + _BATCH, rows.X.n_rows))
+    model = opened.ranks("leave out -k")
+    for block in _blocks(rows, _BATCH):
         shown = None if revealed is None else revealed.take(block)
         best = CSR.from_scipy(model.predict_topk(rows.X.take(block), k=k, revealed=shown))
-        for i in range(best.n_rows):
-            name = str(start + i) if rows.points is None else rows.points[start + i]
-            yield name, ranked(best, i, model.label_names_)
+        yield from _found(rows, block, best, opened)
+
+
+def sets_of_rows(opened: "Opened", rows: "Rows") -> Iterator[Found]:
+    """Each row's name, or its number, and its set of labels."""
+    from broadmatch.evaluate.ranking import as_scores
+    from broadmatch.howmany import PCut
+
+    sets: Any = opened.sets
+    # PCut shares labels out among the points that are asked together; all others can be asked part by part.
+    for block in _blocks(rows, rows.X.n_rows if isinstance(sets, PCut) else _BATCH):
+        yield from _found(rows, block, as_scores(sets.predict(rows.X.take(block))), opened)
+
+
+def _blocks(rows: "Rows", size: int) -> Iterator[Any]:
+    import numpy as np
+
+    for start in range(0, rows.X.n_rows, max(1, size)):
+        yield np.arange(start, min(start + size, rows.X.n_rows))
+
+
+def _found(rows: "Rows", block: Any, scores: "CSR", opened: "Opened") -> Iterator[Found]:
+    from broadmatch.labels.recommender import ranked
+
+    for i, row in enumerate(block.tolist()):
+        name = str(row) if rows.points is None else rows.points[row]
+        yield name, ranked(scores, i, opened.label_names)
 
 
 class _Watched:
@@ -219,7 +266,10 @@ def _table(page: str, phrases: list["Phrase"], words: _Words) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(page), title_justify="left", box=None, pad_edge=False)
+    size = f": {len(phrases):,} {words.one if len(phrases) == 1 else words.many}" if words.sets else ""
+    if words.sets and not phrases:
+        return Text(page + size)
+    table = Table(title=Text(page + size), title_justify="left", box=None, pad_edge=False)
     table.add_column("", justify="right", style="dim")
     table.add_column(words.one)
     table.add_column("score", justify="right")

@@ -9,7 +9,6 @@ from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
     from broadmatch.data import CSR, Names
-    from broadmatch.labels.base import LabelModel
 
 
 class Rows(NamedTuple):
@@ -19,8 +18,11 @@ class Rows(NamedTuple):
     points: "Names | None"
 
 
-def rows_of(places: list[Path], labels_path: Path | None, model: "LabelModel") -> Rows:
-    """The rows of a data set, whose labels do not matter here; of a .npz, the matrix of features is enough."""
+def rows_of(places: list[Path], labels_path: Path | None, known: "Names | None") -> Rows:
+    """The rows of a data set, whose labels do not matter here; of a .npz, the matrix of features is enough.
+
+    `known` are the names of the features that the model learned from.
+    """
     from broadmatch.data import as_features, read_dataset
     from broadmatch.data.names_beside import read_sized_names
     from broadmatch.data.npz import read_matrix
@@ -30,16 +32,15 @@ def rows_of(places: list[Path], labels_path: Path | None, model: "LabelModel") -
     (place,) = places
     if place.suffix == ".npz":
         X = as_features(read_matrix(place))
-        check_features(model, read_sized_names(place, "features", X.n_cols), place)
+        check_features(known, read_sized_names(place, "features", X.n_cols), place)
         return Rows(X, read_sized_names(place, "points", X.n_rows))
     data = read_dataset(place, labels_path=labels_path)
-    check_features(model, data.features, place)
+    check_features(known, data.features, place)
     return Rows(data.X, data.points)
 
 
-def check_features(model: "LabelModel", given: "Names | None", place: Path) -> None:
-    """Refuse rows whose features are not those that the model learned from."""
-    known = model.feature_names_
+def check_features(known: "Names | None", given: "Names | None", place: Path) -> None:
+    """Refuse rows whose features are not those that the model learned from, if both have names."""
     if known is not None and given is not None and known != given:
         raise BadInput(
             f"The words of {place} are not those that the model was trained on; "

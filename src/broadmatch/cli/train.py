@@ -2,19 +2,24 @@
 
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from broadmatch.cli import options, talk
+from broadmatch.cli.estimators import number_or_word
 from broadmatch.cli.harvested import is_harvested, open_harvested
 from broadmatch.cli.label_features import given_features, words_of
-from broadmatch.cli.label_models import label_model_of, option
+from broadmatch.cli.label_models import LABEL_MODELS, SET_MODELS
 from broadmatch.errors import CannotWrite
+
+option, set_option = LABEL_MODELS.option, SET_MODELS.option
 
 
 def command(
+    context: typer.Context,
     data: Annotated[
         Path,
         typer.Argument(metavar="DATA", help="Harvested folder, data set folder, or matrix file (XMC, svmlight, npz)."),
@@ -22,10 +27,10 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write; an older model is replaced.")],
     labels_path: options.LabelsFile = None,
     model: Annotated[
-        Literal["mlrf", "fastxml", "pfastrexml", "swiftxml"],
+        Literal["mlrf", "fastxml", "pfastrexml", "swiftxml", "one-vs-rest", "adaboost-lc"],
         typer.Option(
             help="Multi-label random forest; trees of hyperplanes; these with more weight on rare labels; "
-            "these for points that have some labels already."
+            "these for points that have some labels already; a linear classifier for each label; boosting for sets."
         ),
     ] = "mlrf",
     n_trees: Annotated[int | None, option("n_trees", "--trees", help="More are better and slower.")] = None,
@@ -84,6 +89,95 @@ def command(
             help="Columns of the table of texts, such as label=name,text=long; the usual names are found without.",
         ),
     ] = None,
+    loss: Annotated[
+        Literal["squared_hinge", "logistic"] | None,
+        option("loss", help="A linear SVM, or logistic regression, which takes longer; its scores are log-odds."),
+    ] = None,
+    c: Annotated[
+        Any,
+        option("c", "--c", help="How much an error costs; search chooses it.", parser=number_or_word, metavar="C"),
+    ] = None,
+    positives: Annotated[
+        Literal["plain", "balanced", "propensity"] | None,
+        option("positives", help="How much a label's own points cost: C; as much as all others; the rarer the more."),
+    ] = None,
+    damped: Annotated[
+        bool | None, option("damped", help="Values count as their root: ten times the same word is not ten times more.")
+    ] = None,
+    prune: Annotated[float | None, option("prune", help="Weights up to this size are dropped.")] = None,
+    tolerance: Annotated[
+        float | None, option("tolerance", help="How exact the solution has to be; larger is faster.")
+    ] = None,
+    covering: Annotated[
+        Literal["ZO", "HM", "TS", "WP", "WN"] | None,
+        option("covering", help="The error to train for: the whole set, each label, or mixtures of these."),
+    ] = None,
+    rounds: Annotated[int | None, option("rounds", help="Boosting rounds.")] = None,
+    template: Annotated[
+        Literal["parallel", "sequential"] | None,
+        option("template", help="All features move in a round, or one for each label."),
+    ] = None,
+    smoothing: Annotated[
+        float | None, option("smoothing", help="Imagined points for and against every feature; more is more careful.")
+    ] = None,
+    howmany: Annotated[
+        Literal["metalabeler", "rcut", "pcut", "scut", "threshold", "target"] | None,
+        typer.Option(
+            help="Answer with sets: as many labels as a second model says; the same number for each point; the same "
+            "share of points for each label as in training; above a threshold for each label; above one for all; "
+            "above the one that reaches a precision or a recall."
+        ),
+    ] = None,
+    on: Annotated[
+        Literal["content", "scores", "ranks"] | None,
+        set_option("on", help="What the number of labels is learned from; all but content cost a training a fold."),
+    ] = None,
+    most: Annotated[int | None, set_option("most", help="Larger numbers of labels are taken for this one.")] = None,
+    calibrated: Annotated[
+        bool | None, set_option("calibrated", help="With scores or ranks: make probabilities of scores first.")
+    ] = None,
+    score_weight: Annotated[
+        float | None,
+        set_option("score_weight", help="Let scores decide too, with this weight; one-vs-rest and adaboost-lc only."),
+    ] = None,
+    bar: Annotated[
+        float | None, set_option("bar", help="With --score-weight: lower for larger sets, higher for more precision.")
+    ] = None,
+    k: Annotated[
+        Any,
+        set_option(
+            "k",
+            "--keep",
+            help="How many labels: a number, or the mean of the training points by floor or ceiling.",
+            parser=number_or_word,
+            metavar="K",
+        ),
+    ] = None,
+    metric: Annotated[
+        Literal["micro-F1", "macro-F1", "precision", "recall"] | None,
+        set_option("metric", help="What the thresholds are best for, or what has to reach the goal."),
+    ] = None,
+    goal: Annotated[
+        float | None, set_option("goal", help="The precision or recall that new points have to reach.")
+    ] = None,
+    level: Annotated[float | None, set_option("level", help="How certain it has to be that they do.")] = None,
+    fbr: Annotated[float | None, set_option("fbr", help="Distrust thresholds whose F1 is below this value.")] = None,
+    below_fbr: Annotated[
+        Literal["highest", "never"] | None,
+        set_option("below_fbr", help="What these become: the highest score, or the label is never predicted."),
+    ] = None,
+    threshold: Annotated[
+        float | None, set_option("threshold", help="The score to be above; if not given, it is tuned for micro-F1.")
+    ] = None,
+    at_least: Annotated[
+        int | None, set_option("at_least", help="So many of the best labels are in the set in any case.")
+    ] = None,
+    candidates: Annotated[
+        int | None, set_option("candidates", help="How many of the best labels of a point are looked at.")
+    ] = None,
+    folds: Annotated[
+        int | None, set_option("folds", help="Parts that are held out in turn, to score points that were not seen.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
@@ -93,7 +187,7 @@ def command(
 
     A harvested folder gives a recommender of phrases for pages, a matrix a model of rows.
 
-    Finished trees are kept in MODEL.partial until the model is whole: after Ctrl-C, a crash or a power cut,
+    What is finished is kept in MODEL.partial until the model is whole: after Ctrl-C, a crash or a power cut,
     --resume goes on from there and ends with the same bits.
 
     Options that begin with names of models are for these only. What is not given is as the model has it by default.
@@ -101,47 +195,36 @@ def command(
     swiftxml learns which labels go with those that a page already has. --label-features tell which labels are alike;
     phrases are alike if they have words in common.
 
+    Models rank labels, of which recommend takes the first k. With --howmany, the model decides how many labels each
+    point gets; adaboost-lc does so by itself.
+
     \b
     Example:
       broadmatch train data/ --out model/ --trees 50
       broadmatch train Eurlex/train.txt.gz --out eurlex/ --model pfastrexml --n-jobs 2
       broadmatch train data/ --out warm/ --model swiftxml
+      broadmatch train Eurlex/train.txt.gz --out sets/ --model one-vs-rest --c search --howmany metalabeler
+      broadmatch train Eurlex/train.txt.gz --out sure/ --model one-vs-rest --howmany target --goal 0.9
     """
     columns = options.parse_columns(label_columns, "--label-columns")
     if label_features is not None and model != "swiftxml":
         raise typer.BadParameter(f"--label-features are for --model swiftxml; --model {model} does not use any.")
     if columns is not None and label_features is None:
         raise typer.BadParameter("--label-columns are those of a table of texts; give it as --label-features.")
+    harvested = open_harvested(data) if is_harvested(data) else None
+    if harvested is not None and howmany == "pcut":
+        raise typer.BadParameter(
+            "--howmany pcut shares labels out among all points that are asked together, and pages are asked one by "
+            "one; it is for matrices."
+        )
     partial = out.with_name(f"{out.name}.partial")
     _check_places(out, partial, resume)
     talk.announce_compiling()
+    learner: Any = _learner(model, howmany, context.params)
     from broadmatch.data import read_dataset
     from broadmatch.labels import Recommender
 
-    settings = {
-        "n_trees": n_trees,
-        "max_leaf": max_leaf,
-        "leaf_labels": leaf_labels,
-        "features_per_node": features_per_node,
-        "balance": balance,
-        "bootstrap": bootstrap,
-        "c_features": c_features,
-        "c_ranking": c_ranking,
-        "c_item_sets": c_item_sets,
-        "propensity": propensity,
-        "alpha": alpha,
-        "gamma": gamma,
-        "item_set_weight": item_set_weight,
-        "neighbours": neighbours,
-        "neighbour_share": neighbour_share,
-        "reveal": reveal,
-        "seed": seed,
-        "n_jobs": n_jobs,
-    }
-    forest: Any = label_model_of(model, settings)
-
     started = time.monotonic()
-    harvested = open_harvested(data) if is_harvested(data) else None
     points = read_dataset(data, labels_path=labels_path) if harvested is None else harvested.train
     more: dict[str, Any] = {"label_names": points.labels, "feature_names": points.features,
                             "point_names": points.points}  # fmt: skip
@@ -150,31 +233,69 @@ def command(
     elif model == "swiftxml" and harvested is not None:
         more["label_features"] = words_of(list(points.labels))
     try:
-        forest.fit(points.X, points.Y, **more, checkpoint=partial)
-        saved: Any = forest if harvested is None else Recommender(harvested.vectorizer, forest)
+        learner.fit(points.X, points.Y, **more, checkpoint=partial)
+        saved: Any = learner if harvested is None else Recommender(harvested.vectorizer, learner)
         saved.save(out)
     except (KeyboardInterrupt, CannotWrite):
         if partial.exists():
-            talk.log.info("The trees that are finished are in %s: the same command with --resume goes on.", partial)
+            talk.log.info("What is finished is in %s: the same command with --resume goes on.", partial)
         raise
     shutil.rmtree(partial, ignore_errors=True)
     facts = {
         "model": str(out),
-        "kind": model if harvested is None else "recommender",
+        "kind": "recommender" if harvested is not None else howmany or model,
         "label_model": model,
         "points": len(points),
         "features": points.X.n_cols,
         "labels": points.Y.n_cols,
-        "trees": forest.n_trees,
+        **_learned(learner if howmany is None else learner.model_),
+        **({} if howmany is None else {"howmany": howmany, **_learned(learner)}),
         "seconds": round(time.monotonic() - started, 2),
     }
     if json:
         talk.emit(facts)
     else:
-        typer.echo(
-            f"{out}: {forest.n_trees} trees from {len(points):,} points, {points.X.n_cols:,} features and "
-            f"{points.Y.n_cols:,} labels, in {facts['seconds']:.1f} s."
-        )
+        typer.echo(_told(facts))
+
+
+_LEARNED = {"n_trees": "trees", "n_rounds_": "rounds", "c_": "c", "k_": "keep", "threshold_": "threshold",
+            "measured_": "measured", "low_": "low", "tuning_seconds_": "tuning_seconds"}  # fmt: skip
+"""Attributes that say in a number what was learned, and what they are called in the facts."""
+
+
+def _learner(model: str, howmany: str | None, asked: Mapping[str, Any]) -> Any:
+    """What is to be fitted: the label model, or what makes sets of its ranking."""
+    if howmany is None:
+        for name in SET_MODELS.given(asked):
+            raise typer.BadParameter(f"{SET_MODELS.flags[name]} is about sets; say with --howmany how to make them.")
+    label_model = LABEL_MODELS.make(model, asked)
+    return label_model if howmany is None else SET_MODELS.make(howmany, asked, model=label_model)
+
+
+def _learned(learner: Any) -> dict[str, Any]:
+    found = {called: getattr(learner, name) for name, called in _LEARNED.items() if hasattr(learner, name)}
+    return {name: round(value, 2) if name == "tuning_seconds" else value for name, value in found.items()}
+
+
+def _told(facts: Mapping[str, Any]) -> str:
+    """The facts as a sentence or two."""
+    what = f"{facts['trees']} trees" if "trees" in facts else facts["label_model"]
+    if "rounds" in facts:
+        what += f" of {facts['rounds']} rounds"
+    if "c" in facts:
+        what += f" with c = {facts['c']:g}"
+    text = (
+        f"{facts['model']}: {what} from {facts['points']:,} points, {facts['features']:,} features and "
+        f"{facts['labels']:,} labels, in {facts['seconds']:.1f} s."
+    )
+    if "howmany" not in facts:
+        return text
+    cut = {"keep": "keeps {keep} labels", "threshold": "keeps scores above {threshold:.4g}"}
+    how = next((told for name, told in cut.items() if name in facts), "learned how many labels a point gets")
+    text += f" {facts['howmany']} {how}".format(**facts)
+    if "measured" in facts:
+        text += ", which reached {measured:.1%} on points held out, {low:.1%} for certain".format(**facts)
+    return f"{text}; it took {facts['tuning_seconds']:.1f} s of that."
 
 
 def _check_places(out: Path, partial: Path, resume: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from broadmatch import artifacts
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadArtifact, BadInput
+from broadmatch.evaluate.ranking import as_scores
 
 log = logging.getLogger("broadmatch")
 _BATCH = 1024
@@ -30,7 +31,8 @@ def ranked(scores: CSR, row: int, names: Names) -> list[Phrase]:
 class Recommender:
     """Bid phrases for landing pages.
 
-    `vectorizer` turns pages (HTML as bytes or str) into rows, `model` is any label model of this package.
+    `vectorizer` turns pages (HTML as bytes or str) into rows, `model` is any label model of this package, or one of
+    those of `broadmatch.howmany` that make sets of its ranking.
     """
 
     def __init__(self, vectorizer: Any, model: Any) -> None:
@@ -45,7 +47,7 @@ class Recommender:
         `revealed` are the phrases that each page is known to have, [] for none. They are not recommended again, and
         a model for warm starts (`SwiftXML`) learns from them. Those that the model does not know are counted.
         """
-        known = self.model.label_names_
+        known, ranking = self.model.label_names_, self._ranking()
         source, told = iter(pages), None if revealed is None else iter(revealed)
         unknown = 0
         while batch := list(itertools.islice(source, _BATCH)):
@@ -57,15 +59,29 @@ class Recommender:
                 unknown += sum(phrase not in known for phrases in named for phrase in phrases)
                 rows = [[known.index(phrase) for phrase in phrases if phrase in known] for phrases in named]
                 given["revealed"] = CSR.from_rows(rows, len(known))
-            best = CSR.from_scipy(self.model.predict_topk(self.vectorizer.transform(batch), k=k, **given))
+            best = CSR.from_scipy(ranking.predict_topk(self.vectorizer.transform(batch), k=k, **given))
             for i in range(best.n_rows):
                 yield ranked(best, i, known)
         if unknown:
             log.warning("%d revealed phrases are unknown to the model.", unknown)
 
+    def sets(self, pages: Iterable[bytes | str]) -> Iterator[list[Phrase]]:
+        """As many phrases as the model says that each page has, best first, of a model that answers with sets."""
+        if not hasattr(self.model, "predict"):
+            raise BadInput(f"A {type(self.model).__name__} only ranks; wrap it in one of those of broadmatch.howmany.")
+        source = iter(pages)
+        while batch := list(itertools.islice(source, _BATCH)):
+            chosen = as_scores(self.model.predict(self.vectorizer.transform(batch)))
+            for i in range(chosen.n_rows):
+                yield ranked(chosen, i, self.model.label_names_)
+
+    def _ranking(self) -> Any:
+        """What ranks the labels: the model, or the one inside it."""
+        return self.model if hasattr(self.model, "predict_topk") else self.model.model_
+
     def explain(self, page: bytes | str, phrase: str, **how: Any) -> Any:
         """Why `phrase` is recommended for `page`; `how` is what the model's `explain` takes besides."""
-        return self.model.explain(self.vectorizer.transform([page]), phrase, **how)
+        return self._ranking().explain(self.vectorizer.transform([page]), phrase, **how)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write both parts as one folder; `broadmatch.load` opens it again."""

@@ -1,0 +1,62 @@
+"""A saved model as commands see it: for pages or for rows, what ranks, and what answers with sets."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from broadmatch.errors import BadInput
+
+if TYPE_CHECKING:
+    from broadmatch.data import Names
+    from broadmatch.labels.base import LabelModel
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model from a folder.
+
+    `vectorizer` turns pages into rows; None if the model takes rows. `ranking` gives the k best labels; None if the
+    model only has sets. `sets` says how many labels a point has; None if the model only ranks.
+    """
+
+    place: Path
+    vectorizer: Any | None
+    ranking: "LabelModel | None"
+    sets: Any | None
+
+    @property
+    def label_names(self) -> "Names":
+        """The names of the labels."""
+        whole: Any = self.sets if self.ranking is None else self.ranking
+        found: Names = whole.label_names_
+        return found
+
+    @property
+    def feature_names(self) -> "Names | None":
+        """The names of the features that were learned from, if they are known."""
+        return None if self.ranking is None else self.ranking.feature_names_
+
+    def ranks(self, why: str) -> "LabelModel":
+        """What ranks, for something that needs a ranking."""
+        if self.ranking is None:
+            raise BadInput(f"{self.place} holds a {type(self.sets).__name__}, which has sets and no ranking; {why}.")
+        return self.ranking
+
+
+def open_model(path: Path) -> Opened:
+    """The model at `path`."""
+    import broadmatch
+    from broadmatch.howmany import HierarchicalLabels
+    from broadmatch.howmany.base import SetModel
+    from broadmatch.labels import AdaBoostLC, Recommender
+    from broadmatch.labels.base import LabelModel
+
+    model = broadmatch.load(path)
+    vectorizer, inside = (model.vectorizer, model.model) if isinstance(model, Recommender) else (None, model)
+    if isinstance(inside, SetModel):
+        return Opened(path, vectorizer, inside.model_, inside)
+    if isinstance(inside, HierarchicalLabels):
+        return Opened(path, vectorizer, None, inside)
+    if not isinstance(inside, LabelModel):
+        raise BadInput(f"{path} holds a {type(model).__name__}, not a model; train one with `broadmatch train`.")
+    return Opened(path, vectorizer, inside, inside if isinstance(inside, AdaBoostLC) else None)

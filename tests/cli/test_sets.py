@@ -1,0 +1,326 @@
+"""Sets on the command line: one-vs-rest, AdaBoost.LC, how many labels, and what recommend, explain and evaluate do."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import broadmatch
+from broadmatch.data import CSR, Dataset, Hierarchy, Names, read_dataset, write_dataset
+from broadmatch.evaluate import covering_error, set_report
+from broadmatch.howmany import HierarchicalLabels, MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
+from broadmatch.labels import MLRF, AdaBoostLC, OneVsRest, Recommender
+from tests.cli.conftest import broadmatch as run
+from tests.cli.conftest import failed, worked
+
+LABELS = ("pizza", "oven", "taxi", "airport", "flower", "garden")
+LINEAR = ("--model", "one-vs-rest", "--n-jobs", 1)
+
+
+def refused(*arguments):
+    """Run a command that is not called right; what it says."""
+    ran = run(*arguments)
+    assert ran.code == 2, ran.out + ran.err
+    assert ran.out == ""
+    return " ".join(ran.err.split())
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory):
+    """Points of one to three labels, each with a word of its own among others that say nothing, as a folder."""
+    rng = np.random.default_rng(0)
+    sets = [sorted(rng.choice(len(LABELS), rng.integers(1, 4), replace=False).tolist()) for _ in range(240)]
+    words = [sorted({*labels, *(6 + rng.integers(0, 20, 4)).tolist()}) for labels in sets]
+    place = tmp_path_factory.mktemp("sets") / "points"
+    features = Names.of([f"w{name}" for name in LABELS] + [f"w{i}" for i in range(20)])
+    names = Names.of(f"p{i}" for i in range(len(sets)))
+    write_dataset(Dataset(CSR.from_rows(words, 26), CSR.from_rows(sets, 6), Names.of(LABELS), features, names), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def sets(points):
+    """A MetaLabeler around a one-vs-rest."""
+    place = points.with_name("metalabeler")
+    worked("train", points, "--out", place, *LINEAR, "--howmany", "metalabeler")
+    return place
+
+
+@pytest.fixture(scope="module")
+def boosted(points):
+    place = points.with_name("boosted")
+    worked("train", points, "--out", place, "--model", "adaboost-lc", "--n-jobs", 1)
+    return place
+
+
+def fit(model, data):
+    return model.fit(data.X, data.Y, label_names=data.labels)
+
+
+def test_one_vs_rest(points, tmp_path):
+    asked = ("--c", 2, "--positives", "balanced", "--no-damped", "--prune", 0, "--tolerance", 0.01, "--seed", 3)
+    facts = json.loads(worked("train", points, "--out", tmp_path / "m", *LINEAR, *asked, "--json"))
+    assert (facts["kind"], facts["label_model"], facts["c"]) == ("one-vs-rest", "one-vs-rest", 2)
+    model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
+    expected = OneVsRest(c=2, positives="balanced", damped=False, prune=0, tolerance=0.01, seed=3, n_jobs=1)
+    assert model.get_params() == expected.get_params()
+    assert (model.decision_function(data.X) == fit(expected, data).decision_function(data.X)).all()
+
+
+def test_c_is_searched(points, tmp_path):
+    said = worked("train", points, "--out", tmp_path / "m", *LINEAR, "--c", "search")
+    model = broadmatch.load(tmp_path / "m")
+    assert model.c == "search"
+    assert f"one-vs-rest with c = {model.c_:g} from 240 points" in said
+    said = failed("train", points, "--out", tmp_path / "n", *LINEAR, "--c", "much")
+    assert said.startswith("Error: --c must be a number above 0")
+    assert said.endswith("but it is 'much'.")
+
+
+def test_adaboost_lc(points, tmp_path):
+    asked = ("--model", "adaboost-lc", "--covering", "ZO", "--rounds", 3, "--template", "sequential", "--n-jobs", 1)
+    said = worked("train", points, "--out", tmp_path / "m", *asked, "--smoothing", 0.5)
+    assert "adaboost-lc of 3 rounds from 240 points" in said
+    model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
+    expected = AdaBoostLC(covering="ZO", rounds=3, template="sequential", smoothing=0.5, n_jobs=1)
+    assert model.get_params() == expected.get_params()
+    assert (model.decision_function(data.X) == fit(expected, data).decision_function(data.X)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "kind", "given"),
+    [
+        ("metalabeler", ("--on", "ranks", "--most", 2, "--calibrated", "--folds", 2, "--seed", 1), MetaLabeler,
+         {"on": "ranks", "most": 2, "calibrated": True, "folds": 2, "seed": 1}),
+        ("metalabeler", ("--score-weight", 1, "--bar", 0.1), MetaLabeler, {"score_weight": 1.0, "bar": 0.1}),
+        ("rcut", ("--keep", 2), RCut, {"k": 2}),
+        ("rcut", ("--keep", "ceiling"), RCut, {"k": "ceiling"}),
+        ("pcut", ("--candidates", 4), PCut, {"candidates": 4}),
+        ("scut", ("--metric", "macro-F1", "--fbr", 0.1, "--below-fbr", "never", "--folds", 2), SCut,
+         {"metric": "macro-F1", "fbr": 0.1, "below_fbr": "never", "folds": 2}),
+        ("threshold", ("--threshold", 0.2, "--at-least", 1), Threshold, {"threshold": 0.2, "at_least": 1}),
+        ("target", ("--metric", "recall", "--goal", 0.7, "--level", 0.9, "--folds", 2), TargetCut,
+         {"metric": "recall", "goal": 0.7, "level": 0.9, "folds": 2}),
+    ],
+)  # fmt: skip
+def test_howmany(points, tmp_path, name, asked, kind, given):
+    seed = given.get("seed", 0)
+    facts = json.loads(worked("train", points, "--out", tmp_path / "m", *LINEAR, "--howmany", name, *asked, "--json"))
+    assert (facts["kind"], facts["label_model"], facts["howmany"]) == (name, "one-vs-rest", name)
+    model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
+    expected = kind(model=OneVsRest(n_jobs=1, seed=seed), **given)
+    assert type(model) is kind
+    assert given.items() <= model.get_params().items()
+    assert (model.predict(data.X) != fit(expected, data).predict(data.X)).nnz == 0
+    if kind is TargetCut:
+        assert facts["low"] >= 0.7
+        assert facts["threshold"] == model.threshold_
+
+
+def test_howmany_is_told(points, tmp_path):
+    asked = ("train", points, "--out", tmp_path / "m", *LINEAR, "--howmany")
+    assert " rcut keeps 1 labels; it took 0.0 s of that." in worked(*asked, "rcut", "--keep", 1)
+    assert " threshold keeps scores above 0.5; it took " in worked(*asked, "threshold", "--threshold", 0.5)
+    assert " metalabeler learned how many labels a point gets; it took " in worked(*asked, "metalabeler")
+    said = worked(*asked, "target", "--goal", 0.6, "--folds", 2)
+    model = broadmatch.load(tmp_path / "m")
+    assert f"which reached {model.measured_:.1%} on points held out, {model.low_:.1%} for certain" in said
+    said = failed(*asked, "target", "--goal", 1, "--folds", 2)
+    assert "No threshold reaches a precision of 1" in said
+
+
+def test_any_model_can_have_sets(points, tmp_path):
+    worked("train", points, "--out", tmp_path / "m", "--trees", 3, "--howmany", "rcut", "--keep", 2, "--n-jobs", 1)
+    model = broadmatch.load(tmp_path / "m")
+    assert type(model.model_) is MLRF
+    assert model.counts(read_dataset(points).X).max() == 2  # a forest need not rank so many
+    assert "3 trees" in worked("train", points, "--out", tmp_path / "m", "--trees", 3, "--howmany", "rcut")
+
+
+def test_what_is_not_for_this_model_is_refused(points, tmp_path):
+    asked = ("train", points, "--out", tmp_path / "m")
+    assert "--c is an option of one-vs-rest; --model mlrf has no such option" in refused(*asked, "--c", 1)
+    assert "--trees is an option of mlrf and fastxml" in refused(*asked, *LINEAR, "--trees", 3)
+    assert "--keep is about sets; say with --howmany how" in refused(*asked, *LINEAR, "--keep", 3)
+    said = refused(*asked, *LINEAR, "--howmany", "rcut", "--goal", 0.9)
+    assert "--goal is an option of target; --howmany rcut has no such option" in said
+    said = failed(*asked, *LINEAR, "--howmany", "rcut", "--keep", "all")
+    assert said.startswith("Error: --keep must be")
+    said = failed(*asked, *LINEAR, "--howmany", "scut", "--metric", "recall")
+    assert said.startswith("Error: --metric must be one of 'micro-F1', 'macro-F1'")
+    assert "--calibrated must be False" in failed(*asked, *LINEAR, "--howmany", "metalabeler", "--calibrated")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", [(), ("--howmany", "scut", "--folds", 2)])
+@pytest.mark.parametrize(
+    ("name", "asked", "early"),
+    [
+        ("one-vs-rest", ("--c", 3), OneVsRest(c=3.0, n_jobs=1)),
+        ("adaboost-lc", ("--rounds", 6), AdaBoostLC(rounds=2, n_jobs=1)),
+    ],
+)
+def test_resume_ends_with_the_same_bits(points, tmp_path, name, asked, early, how):
+    data, place = read_dataset(points), tmp_path / "m.partial"
+    given = ("--model", name, *asked, *how, "--n-jobs", 1)
+    worked("train", points, "--out", tmp_path / "whole", *given)
+    early.fit(data.X, data.Y, label_names=data.labels, checkpoint=place)
+    kept = sorted(place.iterdir())
+    assert len(kept) > 1
+    if name == "one-vs-rest":  # as if it had been interrupted: some of the labels are not there yet
+        for part in kept[1:]:
+            for file in part.iterdir():
+                file.unlink()
+            part.rmdir()
+    assert "pass --resume" in failed("train", points, "--out", tmp_path / "m", *given)
+    worked("train", points, "--out", tmp_path / "m", *given, "--resume")
+    whole, resumed = ({f.name: f.read_bytes() for f in (tmp_path / m).iterdir()} for m in ("whole", "m"))
+    assert whole == resumed
+    assert not place.exists()
+
+
+def test_recommend_answers_with_sets(points, sets):
+    data, model = read_dataset(points), broadmatch.load(sets)
+    lines = [json.loads(line) for line in worked("recommend", sets, points, "--json").splitlines()]
+    assert [line["point"] for line in lines] == list(data.points)
+    assert [len(line["labels"]) for line in lines] == model.counts(data.X).tolist()
+    labels, scores = model.predict_one(data.X.row(7))
+    assert lines[7]["labels"] == [{"label": LABELS[i], "score": float(s)} for i, s in zip(labels, scores, strict=True)]
+    table = worked("recommend", sets, points)
+    size = len(labels)
+    assert f"p7: {size} label{'' if size == 1 else 's'}" in table
+    rows = list(csv.DictReader(io.StringIO(worked("recommend", sets, points, "--format", "csv"))))
+    assert len(rows) == model.counts(data.X).sum()
+
+
+def test_k_asks_for_the_ranking(points, sets, boosted, tmp_path):
+    (tmp_path / "known.csv").write_text("point,label\np0,pizza\n")
+    for place in (sets, boosted):
+        lines = [json.loads(line) for line in worked("recommend", place, points, "-k", 4, "--json").splitlines()]
+        assert {len(line["labels"]) for line in lines} == {4}
+        known = ("--revealed", tmp_path / "known.csv")
+        first = json.loads(worked("recommend", place, points, "-k", 6, *known, "--json").splitlines()[0])
+        assert "pizza" not in {found["label"] for found in first["labels"]}
+        assert "know of no --revealed; -k asks" in refused("recommend", place, points, *known)
+
+
+def test_an_empty_set_says_so(points, tmp_path):
+    worked("train", points, "--out", tmp_path / "m", *LINEAR, "--howmany", "threshold", "--threshold", 1000)
+    assert worked("recommend", tmp_path / "m", points).splitlines()[0] == "p0: 0 labels"
+    assert "240 of 240 sets are empty" in " ".join(worked("evaluate", tmp_path / "m", points).split())
+
+
+def test_adaboost_lc_answers_with_its_own_sets(points, boosted):
+    lines = [json.loads(line) for line in worked("recommend", boosted, points, "--json").splitlines()]
+    data, model = read_dataset(points), broadmatch.load(boosted)
+    assert [len(line["labels"]) for line in lines] == np.diff(model.predict(data.X).indptr).tolist()
+    assert "exact match" in worked("evaluate", boosted, points)
+
+
+def test_pcut_is_asked_for_all_points_together(points, tmp_path):
+    worked("train", points, "--out", tmp_path / "m", *LINEAR, "--howmany", "pcut")
+    found = [json.loads(line) for line in worked("recommend", tmp_path / "m", points, "--json").splitlines()]
+    data = read_dataset(points)
+    often = [sum(label in {one["label"] for one in line["labels"]} for line in found) for label in LABELS]
+    assert often == np.bincount(data.Y.indices).tolist()
+    assert "in_set" not in json.loads(worked("explain", tmp_path / "m", points, "pizza", "--row", 0, "--json"))
+
+
+def test_evaluate_measures_the_sets(points, sets):
+    data, model = read_dataset(points), broadmatch.load(sets)
+    found = json.loads(worked("evaluate", sets, points, "--covering", "ZO,HM", "--json"))
+    assert set(found) == {"log", "sets"}
+    assert "P@1" in found["log"]["metrics"]
+    chosen, expected = model.predict(data.X), set_report(model.predict(data.X), data.Y)
+    metrics = found["sets"]["log"]["metrics"]
+    for name, estimate in expected.metrics.items():
+        assert metrics[name] == {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    for name in ("ZO", "HM"):
+        assert metrics[f"covering error@{name}"]["value"] == pytest.approx(covering_error(chosen, data.Y, name))
+    assert set(metrics) == {*expected.metrics, "covering error@ZO", "covering error@HM"}
+    assert found["sets"]["log"]["labels_per_point"] == pytest.approx(chosen.nnz / 240)
+    table = worked("evaluate", sets, points)
+    assert "P@1" in table
+    assert f"{100 * expected['micro-F1'].value:.1f}" in table
+    assert "covering error" not in table
+
+
+def test_coverings_that_cannot_be_measured(points, sets, tmp_path):
+    assert "--covering is a list of some of ZO, HM, TS" in refused("evaluate", sets, points, "--covering", "ZO,moon")
+    assert "not made with --reveal" in refused("evaluate", sets, points, "--covering", "ZO", "--reveal", 0.5)
+    worked("train", points, "--out", tmp_path / "m", *LINEAR)
+    said = failed("evaluate", tmp_path / "m", points, "--covering", "ZO")
+    assert "only ranks labels, it has no sets to measure; train with --howmany" in said
+    assert set(json.loads(worked("evaluate", tmp_path / "m", points, "--json"))) == {"log"}
+
+
+def test_explain_one_vs_rest(points, sets):
+    data, model = read_dataset(points), broadmatch.load(sets)
+    label = LABELS[model.predict_one(data.X.row(3))[0][0]]
+    why = json.loads(worked("explain", sets, points, label, "--row", 3, "--json"))
+    assert why["score"] == pytest.approx(model.model_.decision_function(data.X)[3, LABELS.index(label)], rel=1e-4)
+    assert why["features"][0]["feature"] in (f"w{label}", "bias")
+    assert why["in_set"]
+    assert label in why["set"]
+    text = " ".join(worked("explain", sets, points, label, "--name", "p3").split())
+    assert f"Features that speak for it: w{label} (+" in text
+    assert "It is in the set of " in text
+    other = next(name for name in LABELS if name not in why["set"])
+    assert "It is not in the set of " in worked("explain", sets, points, other, "--row", 3)
+    assert "does not look at revealed labels" in refused(
+        "explain", sets, points, label, "--row", 3, "--revealed", points
+    )
+
+
+def test_adaboost_lc_cannot_explain(points, boosted):
+    said = failed("explain", boosted, points, "pizza", "--row", 0)
+    assert "AdaBoostLC, which cannot say why; mlrf, fastxml, pfastrexml, swiftxml and one-vs-rest can." in said
+
+
+def test_a_model_of_a_hierarchy_has_only_sets(points, tmp_path):
+    data = read_dataset(points)
+    parents = {"food": [], "travel": [], "pizza": ["food"], "oven": ["food"], "taxi": ["travel"], "airport": ["travel"],
+               "flower": [], "garden": []}  # fmt: skip
+    named = [[LABELS[i] for i in data.Y.row(r)[0]] for r in range(240)]
+    HierarchicalLabels(n_jobs=1).fit(data.X, named, Hierarchy.of(parents)).save(tmp_path / "m")
+    assert set(json.loads(worked("evaluate", tmp_path / "m", points, "--json"))) == {"sets"}
+    assert "p0: " in worked("recommend", tmp_path / "m", points)
+    assert "which has sets and no ranking; leave out -k" in failed("recommend", tmp_path / "m", points, "-k", 3)
+    assert "HierarchicalLabels, which cannot say why" in failed("explain", tmp_path / "m", points, "pizza", "--row", 0)
+
+
+def test_sets_of_phrases_for_pages(data, market, page, tmp_path):
+    place = tmp_path / "m"
+    worked("train", data, "--out", place, *LINEAR, "--howmany", "metalabeler", "--most", 5)
+    recommender = broadmatch.load(place)
+    assert isinstance(recommender, Recommender)
+    (expected,) = recommender.sets([page.read_bytes()])
+    assert json.loads(worked("recommend", place, page, "--json"))["phrases"] == [
+        {"phrase": phrase, "score": score} for phrase, score in expected
+    ]
+    (best,) = recommender.recommend([page.read_bytes()], 8)
+    assert [p.phrase for p in best][: len(expected)] == [p.phrase for p in expected]
+    assert len(json.loads(worked("recommend", place, page, "-k", 8, "--json"))["phrases"]) == 8
+    why = json.loads(worked("explain", place, page, best[0].phrase, "--json"))
+    assert why["set"] == [phrase for phrase, _ in expected]
+    found = json.loads(worked("evaluate", place, data, "--truth", market, "--json"))
+    assert set(found["sets"]) == {"log", "truth"}
+    assert found["sets"]["truth"]["metrics"]["precision"]["value"] > 0.3
+    assert "known truth" in worked("evaluate", place, data, "--truth", market)
+    said = refused("train", data, "--out", tmp_path / "n", *LINEAR, "--howmany", "pcut")
+    assert "pages are asked one by one" in said
+
+
+def test_help_needs_no_heavy_import():
+    code = (
+        "import sys\nfrom broadmatch.cli import app\n"
+        "for word in ('train', 'recommend', 'explain', 'evaluate'):\n"
+        "    app([word, '--help'], standalone_mode=False)\n"
+        "print([m for m in ('numba', 'numpy', 'scipy', 'sklearn', 'pyarrow') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
