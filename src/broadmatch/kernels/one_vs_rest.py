@@ -48,8 +48,10 @@ class Examples(NamedTuple):
 def descend(
     members: I32, n: int, alpha: F32, sign: F32, penalty: F64, w: F32, ptr: I64, index: I32, value: F32, squares: F64,
     tolerance: float, stream: U64,
-) -> None:  # fmt: skip
+) -> bool:  # fmt: skip
     """Steps over the points members[:n], in random order, until no projected gradient is above the tolerance.
+
+    Says whether that was reached.
 
     G = y_i w·x_i − 1 + α_i/2c_i;  α_i ← max(0, α_i − G / (‖x_i‖² + 1/2c_i)). `penalty` is 1/2c_i. A point with α_i = 0
     whose margin is wide is left out (shrinking) until the others are done.
@@ -93,8 +95,9 @@ def descend(
         wide = worst if worst > 0 else np.inf
         if worst < tolerance:
             if active == n:
-                break
+                return True
             active, wide = n, np.inf
+    return False
 
 
 @kernel
@@ -178,7 +181,7 @@ def solve_block(first: int, last: int, data: Examples, tolerance: float, seed: i
     sign, penalty = np.full(n_points, np.float32(-1), np.float32), np.full(n_points, 0.5 / data.other_cost)
     weights, margins = np.zeros((data.width + 1) * LANES, np.float32), np.empty(n_points * LANES, np.float32)
     sizes, before, stream = np.empty(width, np.int64), np.empty(width, np.int64), np.empty((width, 1), np.uint64)
-    n_open = 0
+    done, n_open = np.empty(width, np.bool_), 0
     for start in range(first, last, LANES):
         todo = np.arange(min(LANES, last - start))
         n_labels = len(todo)
@@ -196,8 +199,8 @@ def solve_block(first: int, last: int, data: Examples, tolerance: float, seed: i
                 a, z = data.point_ptr[start + b], data.point_ptr[start + b + 1]
                 for e in range(a, z):
                     sign[data.point[e]], penalty[data.point[e]] = 1.0, 0.5 / data.cost[e]
-                descend(members[b], sizes[b], alpha[b], sign, penalty, own, data.ptr, data.feature, data.value,
-                        data.squares, now, stream[b])  # fmt: skip
+                done[b] = descend(members[b], sizes[b], alpha[b], sign, penalty, own, data.ptr, data.feature,
+                                  data.value, data.squares, now, stream[b])  # fmt: skip
                 for e in range(a, z):
                     sign[data.point[e]], penalty[data.point[e]] = -1.0, 0.5 / data.other_cost
                 for f in range(data.width + 1):
@@ -206,8 +209,9 @@ def solve_block(first: int, last: int, data: Examples, tolerance: float, seed: i
             block_margins(data.ptr, data.feature, data.value, weights, margins)
             take_in(margins, now, todo, member, members, sizes)
             n_left = 0
-            for b in todo:
-                if sizes[b] > before[b] or now > tolerance:
+            for lane in range(len(todo)):
+                b = todo[lane]
+                if sizes[b] > before[b] or now > tolerance or not done[b]:
                     todo[n_left] = b
                     n_left += 1
             todo = todo[:n_left]
