@@ -104,8 +104,8 @@ class OneVsRest(LabelModel):
         c: float | str = 1.0,
         positives: str = "plain",
         damped: bool = True,
-        prune: float = 0.01,
-        tolerance: float = 0.02,
+        prune: float = 0.05,
+        tolerance: float = 0.01,
         seed: int = 0,
         n_jobs: int | None = None,
     ) -> None:
