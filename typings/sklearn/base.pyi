@@ -1,4 +1,4 @@
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 class BaseEstimator:
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
@@ -7,4 +7,6 @@ class BaseEstimator:
 class TransformerMixin:
     def fit_transform(self, X: Any, /, y: Any = None, **fit_params: Any) -> Any: ...
 
-def clone[Estimator](estimator: Estimator, *, safe: bool = True) -> Estimator: ...
+Estimator = TypeVar("Estimator")
+
+def clone(estimator: Estimator, *, safe: bool = True) -> Estimator: ...
