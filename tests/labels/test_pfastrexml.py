@@ -47,7 +47,8 @@ def test_mean_points_equal_the_formula(seed, density, n_jobs):
 def test_it_answers_as_the_reference():
     X, Y = points()
     model = PfastreXML(n_trees=7, max_leaf=4, alpha=0.6, gamma=12).fit(X, Y)
-    tail = reference.Tail(reference.mean_points(unit_table(X), doubles(Y)), np.zeros((N_LABELS, 0)), 0.6, 12, 0)
+    no_sets = np.zeros((N_LABELS, 0))
+    tail = reference.Tail(reference.mean_points(unit_table(X), doubles(Y)), no_sets, no_sets, 0.6, 12, 0)
     grown, compared = trees(model), 0
     for i in range(0, 300, 5):
         expected, closest = reference.scores(doubles(X[i]).ravel(), np.zeros(0), grown, tail)
