@@ -11,6 +11,7 @@ import pytest
 
 import broadmatch
 from broadmatch.data import CSR, Dataset, Hierarchy, Names, read_dataset, write_dataset
+from broadmatch.errors import BadInput
 from broadmatch.evaluate import covering_error, set_report
 from broadmatch.howmany import HierarchicalLabels, MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
 from broadmatch.labels import MLRF, AdaBoostLC, OneVsRest, Recommender
@@ -128,7 +129,7 @@ def test_howmany_is_told(points, tmp_path):
     assert " metalabeler learned how many labels a point gets; it took " in worked(*asked, "metalabeler")
     said = worked(*asked, "target", "--goal", 0.6, "--folds", 2)
     model = broadmatch.load(tmp_path / "m")
-    assert f"which reached {model.measured_:.1%} on points held out, {model.low_:.1%} for certain" in said
+    assert f"which reached {model.measured_:.1%} on points held out, at least {model.low_:.1%} by the interval" in said
     said = failed(*asked, "target", "--goal", 1, "--folds", 2)
     assert "No threshold reaches a precision of 1" in said
 
@@ -313,6 +314,11 @@ def test_sets_of_phrases_for_pages(data, market, page, tmp_path):
     assert "known truth" in worked("evaluate", place, data, "--truth", market)
     said = refused("train", data, "--out", tmp_path / "n", *LINEAR, "--howmany", "pcut")
     assert "pages are asked one by one" in said
+
+
+def test_a_recommender_that_only_ranks_has_no_sets(model, page):
+    with pytest.raises(BadInput, match="MLRF only ranks; wrap it"):
+        next(broadmatch.load(model).sets([page.read_bytes()]))
 
 
 def test_help_needs_no_heavy_import():

@@ -294,7 +294,7 @@ def _told(facts: Mapping[str, Any]) -> str:
     how = next((told for name, told in cut.items() if name in facts), "learned how many labels a point gets")
     text += f" {facts['howmany']} {how}".format(**facts)
     if "measured" in facts:
-        text += ", which reached {measured:.1%} on points held out, {low:.1%} for certain".format(**facts)
+        text += ", which reached {measured:.1%} on points held out, at least {low:.1%} by the interval".format(**facts)
     return f"{text}; it took {facts['tuning_seconds']:.1f} s of that."
 
 
