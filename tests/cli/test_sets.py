@@ -63,11 +63,25 @@ def fit(model, data):
 
 
 def test_one_vs_rest(points, tmp_path):
-    asked = ("--c", 2, "--positives", "balanced", "--no-damped", "--prune", 0, "--tolerance", 0.01, "--seed", 3)
+    asked = (
+        "--c",
+        2,
+        "--positives",
+        "balanced",
+        "--tail",
+        0.1,
+        "--no-damped",
+        "--prune",
+        0,
+        "--tolerance",
+        0.01,
+        "--seed",
+        3,
+    )
     facts = json.loads(worked("train", points, "--out", tmp_path / "m", *LINEAR, *asked, "--json"))
     assert (facts["kind"], facts["label_model"], facts["c"]) == ("one-vs-rest", "one-vs-rest", 2)
     model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
-    expected = OneVsRest(c=2, positives="balanced", damped=False, prune=0, tolerance=0.01, seed=3, n_jobs=1)
+    expected = OneVsRest(c=2, positives="balanced", tail=0.1, damped=False, prune=0, tolerance=0.01, seed=3, n_jobs=1)
     assert model.get_params() == expected.get_params()
     assert (model.decision_function(data.X) == fit(expected, data).decision_function(data.X)).all()
 

@@ -340,3 +340,18 @@ def test_it_ranks_planted_labels(planted):
     for loss in LOSSES:
         model = OneVsRest(loss=loss, n_jobs=1).fit(X, Y)
         assert precision_at(model.predict_topk(X_test), Y_test, 1) > 0.5
+
+
+@every_loss
+def test_tail_lifts_rare_labels_by_the_logarithm_of_how_often_they_were_seen(generated, loss, tmp_path):
+    train, test = generated
+    plain = OneVsRest(loss=loss, n_jobs=1).fit(train.X, train.Y, checkpoint=tmp_path)
+    lifted = OneVsRest(loss=loss, tail=0.5, n_jobs=1).fit(train.X, train.Y, checkpoint=tmp_path)
+    often = np.bincount(train.Y.indices, minlength=train.Y.n_cols)
+    usual = np.log(often[train.Y.indices]).mean()
+    expected = plain.decision_function(test.X) + 0.5 * (usual - np.log(np.maximum(1, often)))
+    np.testing.assert_allclose(lifted.decision_function(test.X), expected, atol=1e-5)
+    rarity = [-np.log(often[model.predict_topk(test.X, 5).indices]).mean() for model in (plain, lifted)]
+    assert rarity[1] > rarity[0]
+    never = often == 0
+    assert not never[lifted.predict_topk(test.X, 5).indices].any()

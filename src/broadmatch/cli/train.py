@@ -101,6 +101,9 @@ def command(
         Literal["plain", "balanced", "propensity"] | None,
         option("positives", help="How much a label's own points cost: C; as much as all others; the rarer the more."),
     ] = None,
+    tail: Annotated[
+        float | None, option("tail", help="How much the scores of rare labels are lifted; below 0, of frequent ones.")
+    ] = None,
     damped: Annotated[
         bool | None, option("damped", help="Values count as their root: ten times the same word is not ten times more.")
     ] = None,

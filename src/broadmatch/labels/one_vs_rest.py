@@ -65,6 +65,9 @@ class OneVsRest(LabelModel):
     c: how much an error costs, C; "search" chooses it on a part of the points and labels.
     positives: how much a label's own points cost: "plain" C, "balanced" as much in sum as all others, or "propensity",
         C·(2/p_l − 1) for a label that was seen with probability p_l, which favours rare labels.
+    tail: how much rare labels are lifted: the score of label l counts tail·(m − ln n_l) more, where n_l is how often
+        training has seen it and m the mean of ln n over all labels of all points. A. K. Menon et al., "Long-tail
+        learning via logit adjustment", ICLR 2021.
     damped: values v of X count sign(v)·√|v|: a word that is there ten times more does not count ten times more.
     prune: weights up to this size are dropped.
     tolerance: how far a margin may be from where it should be.
@@ -81,6 +84,7 @@ class OneVsRest(LabelModel):
         "loss": OneOf(("squared_hinge", "logistic")),
         "c": Either((Number(0, above=True), OneOf(("search",)))),
         "positives": OneOf(("plain", "balanced", "propensity")),
+        "tail": Number(),
         "damped": Flag(),
         "prune": Number(0),
         "tolerance": Number(0, above=True),
@@ -103,6 +107,7 @@ class OneVsRest(LabelModel):
         loss: str = "squared_hinge",
         c: float | str = 1.0,
         positives: str = "plain",
+        tail: float = 0.0,
         damped: bool = True,
         prune: float = 0.05,
         tolerance: float = 0.01,
@@ -112,6 +117,7 @@ class OneVsRest(LabelModel):
         self.loss = loss
         self.c = c
         self.positives = positives
+        self.tail = tail
         self.damped = damped
         self.prune = prune
         self.tolerance = tolerance
@@ -175,14 +181,14 @@ class OneVsRest(LabelModel):
         rows = X._replace(data=self._scaled(X.indptr, X.data))
         c = self._searched(rows, Y) if isinstance(self.c, str) else float(self.c)
         data = self._logistic_examples(rows, Y, c) if self.loss == "logistic" else self._examples(rows, Y, c)
-        shaping = self.get_params() | {"c": c}
-        kept = Checkpoint(checkpoint, "one_vs_rest_part", {k: v for k, v in shaping.items() if k != "n_jobs"},
-                          (*X[:3], *Y[:3]))  # fmt: skip
+        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_jobs", "tail")} | {"c": c}
+        kept = Checkpoint(checkpoint, "one_vs_rest_part", shaping, (*X[:3], *Y[:3]))
         found = self._solved(data, Y.n_cols, kept)
         ptr = np.concatenate([[0], np.cumsum(found.lengths)])
         self.weights_ = CSR.from_scipy(CSR(ptr, found.features, found.values, X.n_cols).to_scipy().transpose())
-        self.bias_, self.c_ = found.bias, c
-        self._rank_bias = np.where(np.bincount(Y.indices, minlength=Y.n_cols) > 0, found.bias, np.float32(-np.inf))
+        counts = np.bincount(Y.indices, minlength=Y.n_cols)
+        self.bias_, self.c_ = found.bias + self._lift(counts), c
+        self._rank_bias = np.where(counts > 0, self.bias_, np.float32(-np.inf))
 
     def _solved(self, data: Examples | LogisticExamples, n_labels: int, kept: Checkpoint) -> Part:
         """The weights of all labels."""
@@ -220,6 +226,11 @@ class OneVsRest(LabelModel):
         if isinstance(data, LogisticExamples):
             return solve_logistic_block(first, last, data, float(self.tolerance), stop.flag)
         return solve_block(first, last, data, float(self.tolerance), self.seed, stop.flag)
+
+    def _lift(self, counts: NDArray[np.int64]) -> NDArray[np.float32]:
+        """What is added to the scores of labels that were seen so often."""
+        often = np.log(np.maximum(1, counts))
+        return np.asarray(self.tail * (np.average(often, weights=counts) - often), np.float32)
 
     def _scaled(self, ptr: NDArray[np.int64], values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The values of rows as they are learned from: of length 1, and damped first if that is asked for."""
@@ -279,6 +290,7 @@ class OneVsRest(LabelModel):
                 loss=self.loss,
                 c=c,
                 positives=self.positives,
+                tail=self.tail,
                 damped=False,  # the rows are already
                 tolerance=0.1,
                 seed=self.seed,
