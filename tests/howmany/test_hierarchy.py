@@ -208,6 +208,8 @@ def test_bad_input():
             model.fit(x, y, h)
     with pytest.raises(BadInput, match="2 names for 10 labels"):
         model.fit(X, Y, tree, label_names=["a", "b"])
+    with pytest.raises(BadInput, match="2 names for 25 features"):
+        model.fit(X, Y, tree, feature_names=["a", "b"])
     with pytest.raises(BadParameter, match="model must be a OneVsRest whose c is a number"):
         HierarchicalLabels(model=OneVsRest(c="search")).fit(X, Y, tree)
     with pytest.raises(BadParameter, match="counter must be damped=True as the model is"):

@@ -14,7 +14,7 @@ from broadmatch.cli.truths import aligned, truth_of
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
-    from broadmatch.cli.evaluate_sets import SetReport
+    from broadmatch.cli.evaluate_sets import DepthReport, Measured
     from broadmatch.data import CSR, Dataset, Names
     from broadmatch.evaluate import Report, WarmStartReport
     from broadmatch.labels.base import LabelModel
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _DEPTH = 100
 """Phrases asked for: the report says on how many pages there are so many."""
 _COVERINGS = ("ZO", "HM", "TS", "WP", "WN")
+_BY_DEPTH = ("precision", "recall", "micro-F1", "macro-F1")
 
 
 def command(
@@ -53,6 +54,14 @@ def command(
             help="Of a model that answers with sets: the errors of these label coverings, of ZO, HM, TS, WP and WN.",
         ),
     ] = None,
+    hierarchy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of a model that answers with sets: count the categories above its labels too, and show each depth of "
+            "this tree or DAG (lines of child,parent, or JSON). If not given: the one of train --hierarchy, if any.",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Measure a model on data that it has not seen.
@@ -64,6 +73,9 @@ def command(
     exact match is the share of points whose set is right as a whole; precision, recall and micro-F1 are over all labels
     together, macro-F1 is the mean over labels; Hamming loss is the share of wrong yes and no.
 
+    In a hierarchy, a point that has a category has all categories above it, in the sets and in truth; the depth of a
+    root is 1, that of others one more than that of their deepest parent.
+
     With --reveal, a part of each point's labels is drawn at random and shown to the model; only hidden ones count.
 
     \b
@@ -72,6 +84,7 @@ def command(
       broadmatch evaluate model/ data/ --truth market/ -k 1 -k 10 --json
       broadmatch evaluate warm/ data/ --reveal 0.2,0.4,0.6,0.8
       broadmatch evaluate sets/ Eurlex/test.txt.gz --covering ZO,HM
+      broadmatch evaluate filed/ tools-test/ --hierarchy edam.json
     """
     shares = None if reveal is None else options.parse_shares(reveal)
     if shares is not None and truth is not None:
@@ -80,11 +93,18 @@ def command(
         raise typer.BadParameter("--seeds are for what --reveal shows; give --reveal too.")
     if shares is not None and covering is not None:
         raise typer.BadParameter("--covering is about sets, which are not made with --reveal; ask for one of them.")
+    if shares is not None and hierarchy is not None:
+        raise typer.BadParameter("--hierarchy is about sets, which are not made with --reveal; ask for one of them.")
     coverings = None if covering is None else _coverings(covering)
     talk.announce_compiling()
+    from broadmatch.data import read_hierarchy
+
     opened = open_model(model)
+    tree = opened.hierarchy if hierarchy is None else read_hierarchy(hierarchy)
     points = _points(data, labels_path)
     _check_points(opened.feature_names, points, data)
+    if ks and opened.ranking is None:
+        opened.ranks("leave out -k")
     cuts = tuple(ks or (1, 3, 5, 10))
     if shares is not None:
         warm = measure_warm(opened.ranks("leave out --reveal"), points, shares, n_seeds, cuts, data)
@@ -93,15 +113,17 @@ def command(
         else:
             typer.echo(str(warm))
         return
-    sets = {} if opened.sets is None and coverings is None else measure_sets(opened, points, coverings, truth, data)
+    sets = None
+    if opened.sets is not None or coverings is not None or tree is not None:
+        sets = measure_sets(opened, points, coverings, truth, data, tree)
     reports = {} if opened.ranking is None else measure(opened.ranking, points, truth, cuts, data)
     if json:
         made = {name: report.to_dict() for name, report in reports.items()}
-        talk.emit(made | ({"sets": {name: one.to_dict() for name, one in sets.items()}} if sets else {}))
+        talk.emit(made | ({} if sets is None else {"sets": sets.to_dict()}))
         return
     if reports:
         _print(reports)
-    if sets:
+    if sets is not None:
         _print_sets(sets)
 
 
@@ -204,22 +226,38 @@ def _print(reports: "dict[str, Report]") -> None:
     )
 
 
-def _print_sets(sets: "dict[str, SetReport]") -> None:
+def _print_sets(sets: "Measured") -> None:
     typer.echo()
-    first = _table({name: one.report for name, one in sets.items()}, "sets")
-    one = sets["log"]
+    first = _table({name: one.report for name, one in sets.reports.items()}, "sets")
+    one = sets.reports["log"]
     talk.console().print(
         f"{one.labels_per_point:.2f} labels in a set on average, {one.true_labels_per_point:.2f} in truth; "
         f"{first.n_without_predictions:,} of {first.n_points:,} sets are empty. Shares in %.",
         style="dim",
     )
+    if sets.depths:
+        _print_depths(sets.depths)
+
+
+def _print_depths(depths: "list[DepthReport]") -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("depth", "true", *_BY_DEPTH):
+        table.add_column(head, justify="right")
+    for one in depths:
+        table.add_row(str(one.depth), f"{one.n_true:,}", *(_cells(metric, one.report)[0] for metric in _BY_DEPTH))
+    typer.echo()
+    talk.console().print(table)
+    talk.console().print("With the categories above those of the sets and of truth. Shares in %.", style="dim")
 
 
 def _table(reports: "dict[str, Report]", of: str = "metric") -> "Report":
     from rich.table import Table
 
     first = reports["log"]
-    headed = {"log": "clicks in the log", "truth": "known truth"} if len(reports) > 1 else {"log": "value"}
+    log = "clicks in the log" if "truth" in reports else "value"
+    headed = {"log": log, "truth": "known truth", "ancestors": "with ancestors"}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(of)
     for name in reports:

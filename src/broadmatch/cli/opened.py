@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
-    from broadmatch.data import Names
+    from broadmatch.data import Hierarchy, Names
     from broadmatch.labels.base import LabelModel
 
 
@@ -27,20 +27,30 @@ class Opened:
     @property
     def label_names(self) -> "Names":
         """The names of the labels."""
-        whole: Any = self.sets if self.ranking is None else self.ranking
-        found: Names = whole.label_names_
+        found: Names = self._whole.label_names_
         return found
 
     @property
     def feature_names(self) -> "Names | None":
         """The names of the features that were learned from, if they are known."""
-        return None if self.ranking is None else self.ranking.feature_names_
+        found: Names | None = self._whole.feature_names_
+        return found
+
+    @property
+    def hierarchy(self) -> "Hierarchy | None":
+        """The hierarchy that the model goes down; None if it knows of none."""
+        return getattr(self.sets, "hierarchy_", None)
 
     def ranks(self, why: str) -> "LabelModel":
         """What ranks, for something that needs a ranking."""
         if self.ranking is None:
             raise BadInput(f"{self.place} holds a {type(self.sets).__name__}, which has sets and no ranking; {why}.")
         return self.ranking
+
+    @property
+    def _whole(self) -> Any:
+        """What knows the names."""
+        return self.sets if self.ranking is None else self.ranking
 
 
 def open_model(path: Path) -> Opened:

@@ -75,7 +75,7 @@ def command(
     A model that was trained on a matrix recommends labels for the rows of a matrix.
 
     A model that was trained with --howmany, and adaboost-lc, say themselves how many: they answer with a set, which may
-    be empty, unless -k asks for the k best.
+    be empty, unless -k asks for the k best. One that was trained with --hierarchy has sets of categories only.
 
     \b
     Example:
@@ -100,9 +100,8 @@ def command(
         opened = open_model(model)
         as_sets = opened.sets is not None and k is None
         if as_sets and revealed is not None:
-            raise typer.BadParameter(
-                "this model answers with sets, which know of no --revealed; -k asks for the k best."
-            )
+            instead = "leave it out" if opened.ranking is None else "-k asks for the k best"
+            raise typer.BadParameter(f"this model answers with sets, which know of no --revealed; {instead}.")
         wanted = _K if k is None else k
         if opened.vectorizer is not None:
             words, asked = _OF_PAGES, pages_of(pages or [], columns, own)

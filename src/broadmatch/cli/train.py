@@ -13,6 +13,7 @@ from broadmatch.cli.estimators import number_or_word
 from broadmatch.cli.harvested import is_harvested, open_harvested
 from broadmatch.cli.label_features import given_features, words_of
 from broadmatch.cli.label_models import LABEL_MODELS, SET_MODELS
+from broadmatch.cli.train_hierarchy import check_hierarchy, hierarchical, learned_hierarchy, told_hierarchy
 from broadmatch.errors import CannotWrite
 
 option, set_option = LABEL_MODELS.option, SET_MODELS.option
@@ -181,6 +182,14 @@ def command(
     folds: Annotated[
         int | None, set_option("folds", help="Parts that are held out in turn, to score points that were not seen.")
     ] = None,
+    hierarchy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="one-vs-rest: The labels are categories of this tree or DAG (lines of child,parent, or JSON); a model "
+            "in each node files points from the roots down. With --howmany metalabeler or none.",
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
@@ -201,6 +210,9 @@ def command(
     Models rank labels, of which recommend takes the first k. With --howmany, the model decides how many labels each
     point gets; adaboost-lc does so by itself.
 
+    With --hierarchy, it answers with sets of categories, which may be leaves or inner ones. Such a training keeps
+    nothing on the way, so it has no --resume.
+
     \b
     Example:
       broadmatch train data/ --out model/ --trees 50
@@ -208,6 +220,7 @@ def command(
       broadmatch train data/ --out warm/ --model swiftxml
       broadmatch train Eurlex/train.txt.gz --out sets/ --model one-vs-rest --c search --howmany metalabeler
       broadmatch train Eurlex/train.txt.gz --out sure/ --model one-vs-rest --howmany target --goal 0.9
+      broadmatch train tools/ --out filed/ --model one-vs-rest --hierarchy edam.json --howmany metalabeler
     """
     columns = options.parse_columns(label_columns, "--label-columns")
     if label_features is not None and model != "swiftxml":
@@ -220,14 +233,19 @@ def command(
             "--howmany pcut shares labels out among all points that are asked together, and pages are asked one by "
             "one; it is for matrices."
         )
+    if hierarchy is not None:
+        check_hierarchy(model, howmany, context.params)
+        if harvested is not None:
+            raise typer.BadParameter("--hierarchy is for a matrix; phrases of a harvested folder are no categories.")
     partial = out.with_name(f"{out.name}.partial")
     _check_places(out, partial, resume)
     talk.announce_compiling()
     learner: Any = _learner(model, howmany, context.params)
-    from broadmatch.data import read_dataset
+    from broadmatch.data import read_dataset, read_hierarchy
     from broadmatch.labels import Recommender
 
     started = time.monotonic()
+    tree = None if hierarchy is None else read_hierarchy(hierarchy)
     points = read_dataset(data, labels_path=labels_path) if harvested is None else harvested.train
     more: dict[str, Any] = {"label_names": points.labels, "feature_names": points.features,
                             "point_names": points.points}  # fmt: skip
@@ -236,7 +254,10 @@ def command(
     elif model == "swiftxml" and harvested is not None:
         more["label_features"] = words_of(list(points.labels))
     try:
-        learner.fit(points.X, points.Y, **more, checkpoint=partial)
+        if tree is None:
+            learner.fit(points.X, points.Y, **more, checkpoint=partial)
+        else:
+            learner.fit(points.X, points.Y, tree, label_names=points.labels, feature_names=points.features)
         saved: Any = learner if harvested is None else Recommender(harvested.vectorizer, learner)
         saved.save(out)
     except (KeyboardInterrupt, CannotWrite):
@@ -246,13 +267,12 @@ def command(
     shutil.rmtree(partial, ignore_errors=True)
     facts = {
         "model": str(out),
-        "kind": "recommender" if harvested is not None else howmany or model,
+        "kind": "recommender" if harvested is not None else "hierarchy" if tree is not None else howmany or model,
         "label_model": model,
         "points": len(points),
         "features": points.X.n_cols,
         "labels": points.Y.n_cols,
-        **_learned(learner if howmany is None else learner.model_),
-        **({} if howmany is None else {"howmany": howmany, **_learned(learner)}),
+        **(_learned_by(learner, howmany) if tree is None else learned_hierarchy(learner)),
         "seconds": round(time.monotonic() - started, 2),
     }
     if json:
@@ -267,12 +287,21 @@ _LEARNED = {"n_trees": "trees", "n_rounds_": "rounds", "c_": "c", "k_": "keep", 
 
 
 def _learner(model: str, howmany: str | None, asked: Mapping[str, Any]) -> Any:
-    """What is to be fitted: the label model, or what makes sets of its ranking."""
+    """What is to be fitted: the label model, what makes sets of its ranking, or what goes down a hierarchy."""
     if howmany is None:
         for name in SET_MODELS.given(asked):
             raise typer.BadParameter(f"{SET_MODELS.flags[name]} is about sets; say with --howmany how to make them.")
+    if asked["hierarchy"] is not None:
+        return hierarchical(howmany, asked)
     label_model = LABEL_MODELS.make(model, asked)
     return label_model if howmany is None else SET_MODELS.make(howmany, asked, model=label_model)
+
+
+def _learned_by(learner: Any, howmany: str | None) -> dict[str, Any]:
+    """What the label model learned, and what makes sets of its ranking."""
+    if howmany is None:
+        return _learned(learner)
+    return _learned(learner.model_) | {"howmany": howmany} | _learned(learner)
 
 
 def _learned(learner: Any) -> dict[str, Any]:
@@ -291,6 +320,8 @@ def _told(facts: Mapping[str, Any]) -> str:
         f"{facts['model']}: {what} from {facts['points']:,} points, {facts['features']:,} features and "
         f"{facts['labels']:,} labels, in {facts['seconds']:.1f} s."
     )
+    if "nodes" in facts:
+        return f"{text} {told_hierarchy(facts)}"
     if "howmany" not in facts:
         return text
     cut = {"keep": "keeps {keep} labels", "threshold": "keeps scores above {threshold:.4g}"}

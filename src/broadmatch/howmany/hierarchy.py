@@ -81,6 +81,7 @@ class HierarchicalLabels(Parameters, BaseEstimator):
     _models: ClassVar[tuple[str, ...]] = ("model", "counter")
 
     hierarchy_: Hierarchy
+    feature_names_: Names | None
     n_features_in_: int
     label_counts_: NDArray[np.float64]
     """How many training points have each category itself."""
@@ -109,11 +110,11 @@ class HierarchicalLabels(Parameters, BaseEstimator):
         if self.counter is not None and self.counter.damped != self._damped():
             raise BadParameter(f"counter must be damped={self._damped()} as the model is, for they share their rows.")
 
-    def fit(self, X: Any, Y: Any, hierarchy: Hierarchy, *, label_names: Any = None) -> Self:
+    def fit(self, X: Any, Y: Any, hierarchy: Hierarchy, *, label_names: Any = None, feature_names: Any = None) -> Self:
         """Learn from features X (points × features) and categories Y, a list of lists of names or a matrix.
 
         The columns of a matrix are the categories of the hierarchy in their order, unless `label_names` names them.
-        Only what a point is filed under has to be in Y, not what is above it.
+        Only what a point is filed under has to be in Y, not what is above it. `feature_names` name the columns of X.
         """
         self.check_params()
         features = as_features(X)
@@ -124,11 +125,14 @@ class HierarchicalLabels(Parameters, BaseEstimator):
             raise BadInput("Y has no label at all; there is nothing to learn.")
         if not features.n_cols:
             raise BadInput("X has no features; there is nothing to learn from.")
+        words = None if feature_names is None else Names.of(feature_names)
+        if words is not None and len(words) != features.n_cols:
+            raise BadInput(f"There are {len(words):,} names for {features.n_cols:,} features.")
         plan = Plan.of(labels, hierarchy)
         self._tell_unseen(plan, hierarchy)
         self.nodes_ = self._trained(features, plan)
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.n_cols).astype(np.float64)
-        self.n_features_in_ = features.n_cols
+        self.n_features_in_, self.feature_names_ = features.n_cols, words
         self.hierarchy_ = hierarchy  # last, so that a fit that was interrupted does not pass for one that ended
         return self
 
@@ -179,6 +183,8 @@ class HierarchicalLabels(Parameters, BaseEstimator):
         given = {name: None if (m := getattr(self, name)) is None else m.get_params() for name in self._models}
         facts = {"n_features": self.n_features_in_, "given": given}
         arrays["label_counts"] = self.label_counts_
+        if self.feature_names_ is not None:
+            arrays |= {"features_text": self.feature_names_.text, "features_offsets": self.feature_names_.offsets}
         return artifacts.State(self._kind, params, arrays, facts, {"hierarchy": self.hierarchy_.to_state()})
 
     @classmethod
@@ -190,6 +196,8 @@ class HierarchicalLabels(Parameters, BaseEstimator):
         arrays = {name: state.arrays[name] for name in Nodes._fields if name != "score_weight"}
         one.nodes_ = Nodes(**arrays, score_weight=one._weight())
         one.label_counts_, one.n_features_in_ = state.arrays["label_counts"], state.facts["n_features"]
+        a = state.arrays
+        one.feature_names_ = Names(a["features_text"], a["features_offsets"]) if "features_text" in a else None
         one.hierarchy_ = artifacts.restore(state.parts["hierarchy"])
         return one
 
