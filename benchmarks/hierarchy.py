@@ -23,7 +23,7 @@ from broadmatch.howmany import HierarchicalLabels, MetaLabeler, Threshold
 from broadmatch.howmany.hierarchy import by_category
 from broadmatch.labels import OneVsRest
 
-GRID = (0.3, 1.0, 3.0)
+GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 WITHDRAWN = "DeprecatedClass"
 Settings = dict[str, float]
 Make = Callable[[Settings, int], Any]
@@ -73,7 +73,7 @@ def down_meta(found: Settings, jobs: int) -> HierarchicalLabels:
 
 
 META = {"c": GRID, "number_c": GRID}
-WEIGHTS = {"score_weight": (0.5, 1.0, 2.0)}
+WEIGHTS = {"score_weight": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)}
 METHODS: dict[str, tuple[Make, dict[str, tuple[float, ...]], str | None]] = {
     "flat": (flat, {"c": GRID}, None),
     "hierarchy": (down, {"c": GRID}, None),
