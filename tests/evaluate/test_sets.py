@@ -92,7 +92,7 @@ def test_the_report_has_the_values_of_the_functions_and_can_be_saved():
     predicted, truth = random_sets()
     report = evaluate.set_report(predicted, truth, n_bootstrap=50)
     assert {n: e.value for n, e in report.metrics.items()} == {n: m(predicted, truth) for n, m in METRICS.items()}
-    assert all(e.low <= e.value <= e.high for n, e in report.metrics.items() if n != "macro-F1")
+    assert all(e.low <= e.value <= e.high for e in report.metrics.values())
     assert json.loads(json.dumps(report.to_dict()))["metrics"]["macro-F1"]["value"] == report["macro-F1"].value
     assert "micro-F1" in str(report)
 
@@ -100,11 +100,14 @@ def test_the_report_has_the_values_of_the_functions_and_can_be_saved():
 def test_every_bootstrap_sample_is_the_metric_on_the_points_drawn():
     predicted, truth = random_sets()
     report = evaluate.set_report(predicted, truth, n_bootstrap=7, seed=3)
-    counts = np.concatenate(list(bootstrap.drawn_counts(60, 7, 3)))
-    for s, drawn in enumerate(counts.astype(np.int64)):
-        rows = np.repeat(np.arange(60), drawn)
+    counts = np.concatenate(list(bootstrap.drawn_counts(60, 7, 3))).astype(np.int64)
+    samples = [np.repeat(np.arange(60), drawn) for drawn in counts]
+    macro = [evaluate.macro_f1(predicted[rows], truth[rows]) for rows in samples]
+    shift = evaluate.macro_f1(predicted, truth) - np.mean(macro)
+    for s, rows in enumerate(samples):
         for name, metric in METRICS.items():
-            assert report.draws[name][s] == pytest.approx(metric(predicted[rows], truth[rows])), name
+            moved = shift if name == "macro-F1" else 0.0
+            assert report.draws[name][s] == pytest.approx(metric(predicted[rows], truth[rows]) + moved), name
 
 
 def test_two_reports_can_be_compared():
@@ -122,3 +125,11 @@ def test_bad_input_and_settings():
         evaluate.exact_match(CSR.from_rows([], 2), CSR.from_rows([], 2))
     with pytest.raises(BadParameter, match="n_bootstrap"):
         evaluate.set_report(truth, truth, n_bootstrap=0)
+
+
+def test_the_interval_of_macro_f1_holds_its_value_although_samples_miss_rare_labels():
+    rng = np.random.default_rng(0)
+    truth = [[0, *([label] if label else [])] for label in rng.integers(0, 150, 200).tolist()]
+    report = evaluate.set_report(CSR.from_rows([[0]] * 200, 150), CSR.from_rows(truth, 150))
+    assert report["macro-F1"].value < 0.05  # one label is found of those that occur
+    assert report["macro-F1"].low < report["macro-F1"].value < report["macro-F1"].high

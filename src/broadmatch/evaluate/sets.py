@@ -85,7 +85,8 @@ def set_recall(predicted: Any, truth: Any) -> float:
 def set_report(predicted: Any, truth: Any, *, n_bootstrap: int = 1000, seed: int = 0, level: float = 0.95) -> Report:
     """All metrics of sets at once, with percentile bootstrap intervals over points; `paired_difference` compares two.
 
-    In each bootstrap sample macro-F1 is the mean over the labels that occur in that sample.
+    In each bootstrap sample macro-F1 is the mean over the labels that occur in that sample. Rare labels, which are often
+    missed, are in fewer of them, so that samples score too high; they are moved down until their mean is the value.
 
     >>> from broadmatch.data import CSR
     >>> truth = CSR.from_rows([[0], [1, 2]], n_cols=3)
@@ -98,8 +99,9 @@ def set_report(predicted: Any, truth: Any, *, n_bootstrap: int = 1000, seed: int
     draws = resample(contributions, n_bootstrap, seed)
     found = estimates(contributions, draws, level)
     drawn = drawn_counts(ranking.n_points, n_bootstrap, seed)
-    draws["macro-F1"] = np.concatenate([_macro_f1(ranking, counts) for counts in drawn])
     value = float(_macro_f1(ranking, np.ones((1, ranking.n_points)))[0])
+    sampled = np.concatenate([_macro_f1(ranking, counts) for counts in drawn])
+    draws["macro-F1"] = np.clip(sampled + (value - sampled.mean()), 0, 1)
     found["macro-F1"] = Estimate(value, *interval(draws["macro-F1"], level))
     order = ("exact match", "micro-F1", "macro-F1", "precision", "recall", "Hamming loss")
     return Report(
