@@ -85,8 +85,8 @@ def set_recall(predicted: Any, truth: Any) -> float:
 def set_report(predicted: Any, truth: Any, *, n_bootstrap: int = 1000, seed: int = 0, level: float = 0.95) -> Report:
     """All metrics of sets at once, with percentile bootstrap intervals over points; `paired_difference` compares two.
 
-    In each bootstrap sample macro-F1 is the mean over the labels that occur in that sample. Rare labels, which are often
-    missed, are in fewer of them, so that samples score too high; they are moved down until their mean is the value.
+    In each bootstrap sample macro-F1 is the mean over the labels that occur in that sample. Rare labels, which are
+    often missed, are in fewer of them, so samples score too high; they are moved until their mean is the value.
 
     >>> from broadmatch.data import CSR
     >>> truth = CSR.from_rows([[0], [1, 2]], n_cols=3)
