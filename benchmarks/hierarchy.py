@@ -3,8 +3,7 @@
 biotools: description -> EDAM topics and operations, random 80/20, seed 0, tf-idf of the words. Left out are categories
 that EDAM has withdrawn or that are not in its tree, and tools that have no others. All categories count with their
 ancestors. The settings of each method are chosen alike, one after the other, by its own micro-F1 with ancestors on a
-fifth of the training points, after training on a third of the others; "with scores" takes its C's from the method above
-it. --small takes every eighth tool.
+fifth of the training points, after training on a third of the others. --small takes every eighth tool.
 """
 
 import argparse
@@ -74,15 +73,15 @@ def down_meta(found: Settings, jobs: int) -> HierarchicalLabels:
 
 META = {"c": GRID, "number_c": GRID}
 WEIGHTS = {"score_weight": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)}
-METHODS: dict[str, tuple[Make, dict[str, tuple[float, ...]], str | None]] = {
-    "flat": (flat, {"c": GRID}, None),
-    "hierarchy": (down, {"c": GRID}, None),
-    "flat, MetaLabeler": (flat_meta, META, None),
-    "hierarchy, MetaLabeler": (down_meta, META, None),
-    "flat, MetaLabeler with scores": (flat_meta, WEIGHTS, "flat, MetaLabeler"),
-    "hierarchy, MetaLabeler with scores": (down_meta, WEIGHTS, "hierarchy, MetaLabeler"),
+METHODS: dict[str, tuple[Make, dict[str, tuple[float, ...]]]] = {
+    "flat": (flat, {"c": GRID}),
+    "hierarchy": (down, {"c": GRID}),
+    "flat, MetaLabeler": (flat_meta, META),
+    "hierarchy, MetaLabeler": (down_meta, META),
+    "flat, MetaLabeler with scores": (flat_meta, META | WEIGHTS),
+    "hierarchy, MetaLabeler with scores": (down_meta, META | WEIGHTS),
 }
-"""How each is made of its settings, the settings to choose from, and whose settings it starts from."""
+"""How each is made of its settings, and the settings to choose from."""
 
 
 def trained(model: Any, data: Dataset, hierarchy: Hierarchy) -> Any:
@@ -90,12 +89,10 @@ def trained(model: Any, data: Dataset, hierarchy: Hierarchy) -> Any:
     return model.fit(data.X, data.Y, *more)
 
 
-def chosen(
-    name: str, known_best: dict[str, Settings], kept: Dataset, check: Dataset, hierarchy: Hierarchy, jobs: int
-) -> Settings:
+def chosen(name: str, kept: Dataset, check: Dataset, hierarchy: Hierarchy, jobs: int) -> Settings:
     """One setting after the other, the value that is best on the points held out."""
-    make, grid, start = METHODS[name]
-    best = dict.fromkeys(grid, 1.0) if start is None else known_best[start] | dict.fromkeys(grid, 1.0)
+    make, grid = METHODS[name]
+    best = dict.fromkeys(grid, 1.0)
     truth, known = with_ancestors(check.Y, hierarchy), dict[tuple[float, ...], float]()
     for setting, values in grid.items():
         for value in values:
@@ -117,9 +114,8 @@ def measure(every: int, jobs: int) -> None:
     tell(train=len(train), test=len(test), categories=hierarchy.n_categories, features=train.X.n_cols,
          categories_a_point=train.Y.nnz / len(train))  # fmt: skip
     reports: dict[str, dict[int, Report]] = {}
-    best: dict[str, Settings] = {}
-    for name, (make, *_) in METHODS.items():
-        settings = best[name] = chosen(name, best, kept, check, hierarchy, jobs)
+    for name, (make, _) in METHODS.items():
+        settings = chosen(name, kept, check, hierarchy, jobs)
         start = time.perf_counter()
         model = trained(make(settings, jobs), train, hierarchy)
         seconds = time.perf_counter() - start

@@ -62,6 +62,8 @@ class Recursion:
         ways, model = self.nodes[node]
         if model is None:
             chosen = [(w, 1.0) for w in range(len(ways))]
+        elif self.meta is not None and self.meta.score_weight is not None and node is not None:
+            chosen = weighted_or_none(model, x)
         elif self.meta is not None:
             chosen = list(zip(*(a.tolist() for a in model.predict_one(x)), strict=True))
         else:
@@ -76,6 +78,20 @@ class Recursion:
                 found[to] = max(s, found.get(to, s))
 
 
+def weighted_or_none(meta, x):
+    """The ways of a MetaLabeler with a score weight, and none where no number has anything above 0 to say for it."""
+    scores, said = (m.decision_function(x[None])[0].tolist() for m in (meta.model_, meta.counter_))
+    ranked = sorted(range(len(scores)), key=lambda w: (-scores[w], w))
+    sizes = meta.numbers_.tolist()
+
+    def z(k):
+        steps = sum(said[t] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
+        return steps + meta.score_weight * sum(scores[w] for w in ranked[: sizes[k]])
+
+    best = max(range(len(sizes)), key=lambda k: (z(k), -k))
+    return [(w, scores[w]) for w in ranked[: sizes[best]]] if z(best) > 0 else []
+
+
 def walk(nodes, x):
     """{category: score} by the arrays of `broadmatch.kernels.hierarchy.Nodes`, breadth first; x is {feature: value}."""
     found, reached = {}, {0: None}
@@ -86,7 +102,7 @@ def walk(nodes, x):
         scores = {j: float(nodes.bias[j]) + sum(v * weight(nodes, f, j) for f, v in x.items()) for j in columns}
         ways, numbers = columns[: nodes.ways[node]], columns[nodes.ways[node] :]
         ranked = sorted(ways, key=lambda j: (-scores[j], j))
-        chosen = ranked[: how_many(nodes, scores, ranked, numbers)]
+        chosen = ranked[: how_many(nodes, node, scores, ranked, numbers)]
         if not chosen and node:
             report(found, int(nodes.category[node]), reached[node])
         for j in chosen:
@@ -102,7 +118,7 @@ def weight(nodes, feature, column):
     return sum(float(nodes.weight[e]) for e in entries if nodes.column[e] == column)
 
 
-def how_many(nodes, scores, ranked, numbers):
+def how_many(nodes, node, scores, ranked, numbers):
     if not numbers:
         return sum(scores[j] > 0 for j in ranked)
     sizes = [int(nodes.meaning[j]) for j in numbers]
@@ -114,7 +130,8 @@ def how_many(nodes, scores, ranked, numbers):
         steps = sum(scores[numbers[t]] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
         return steps + nodes.score_weight * sum(scores[j] for j in ranked[: sizes[k]])
 
-    return sizes[max(range(len(numbers)), key=lambda k: (z(k), -k))]
+    best = max(range(len(numbers)), key=lambda k: (z(k), -k))
+    return sizes[best] if node == 0 or z(best) > 0 else 0
 
 
 def report(found, key, score):

@@ -57,7 +57,8 @@ class HierarchicalLabels(Parameters, BaseEstimator):
     counter: the one-vs-rest that learns the number of children; None is `OneVsRest()`. It takes rows as the
         model does: both `damped`, or none.
     most: as in `MetaLabeler`, larger numbers are taken for this one.
-    score_weight: as in `MetaLabeler`, how much scores count beside what the second model says.
+    score_weight: as in `MetaLabeler`, how much scores count beside what the second model says. With it, a node below
+        the roots may be followed no further: the point may have been sent there in error.
     n_jobs: how many nodes are trained at a time. The same bits come out for each.
 
     >>> from broadmatch.data import Hierarchy

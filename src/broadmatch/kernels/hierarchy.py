@@ -58,7 +58,7 @@ def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
 
     Without numbers: those that score above 0. With numbers as classes: the class that scores best. With a score weight
     w: the n that maximises Σ_{r≤n} (d_r + w·s_r), where d_r scores "at least r ways" and s_r is the score of the way at
-    rank r.
+    rank r; below the roots n may be 0, since a point may have been sent to the node in error.
     """
     start, ways = nodes.first[node], nodes.ways[node]
     n_columns = nodes.first[node + 1] - start
@@ -68,6 +68,8 @@ def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
             n += 1
         return n
     best, best_z, z, before = 0, -np.inf, 0.0, nodes.meaning[start + ways]
+    if node > 0 and not np.isnan(nodes.score_weight):
+        best_z = 0.0
     for j in range(ways, n_columns):
         number = nodes.meaning[start + j]
         if np.isnan(nodes.score_weight):
