@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from broadmatch.cli import app
+from broadmatch.data import CSR, Dataset, Names, write_dataset
 
 
 class Ran:
@@ -40,6 +42,26 @@ def failed(*arguments: object, stdin: bytes | None = None) -> str:
     assert last.startswith("Error: ")
     assert "Traceback" not in ran.err
     return str(last)
+
+
+def refused(*arguments: object) -> str:
+    """Run a command that is not called right; what it says."""
+    ran = broadmatch(*arguments)
+    assert ran.code == 2, ran.out + ran.err
+    assert ran.out == ""
+    return " ".join(ran.err.split())
+
+
+def write_points(place: Path, labels: tuple[str, ...], most: int, told: float = 1.0) -> Path:
+    """A folder of 240 points of one to `most` labels, whose own words are there with this chance, among other words."""
+    rng = np.random.default_rng(0)
+    sets = [sorted(rng.choice(len(labels), rng.integers(1, most + 1), replace=False).tolist()) for _ in range(240)]
+    own = [[label for label in labels if rng.random() < told] for labels in sets]
+    words = [sorted({*labels, *(6 + rng.integers(0, 20, 4)).tolist()}) for labels in own]
+    features = Names.of([f"w{name}" for name in labels] + [f"w{i}" for i in range(20)])
+    names = Names.of(f"p{i}" for i in range(len(sets)))
+    write_dataset(Dataset(CSR.from_rows(words, 26), CSR.from_rows(sets, 6), Names.of(labels), features, names), place)
+    return place
 
 
 @pytest.fixture(scope="session")

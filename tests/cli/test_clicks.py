@@ -318,14 +318,3 @@ def test_ctrl_c_ends_a_run_that_follows(place, tmp_path):
     assert "Stopping" in said
     assert "300 impressions learned" in told
     assert broadmatch.load(out).training["impressions"] == 300
-
-
-def test_help_of_every_command_needs_no_heavy_import():
-    code = (
-        "import sys\nfrom broadmatch.cli import app\n"
-        "for words in (['clicks', '--help'], ['clicks', 'train', '--help'], ['clicks', 'predict', '--help']):\n"
-        "    app(words, standalone_mode=False)\n"
-        "print([m for m in ('numba', 'numpy', 'scipy', 'sklearn', 'pyarrow') if m in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == "[]"

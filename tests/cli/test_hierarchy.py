@@ -4,17 +4,15 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import broadmatch
-from broadmatch.data import CSR, Dataset, Names, read_dataset, read_hierarchy, with_ancestors, write_dataset
+from broadmatch.data import Dataset, Names, read_dataset, read_hierarchy, with_ancestors, write_dataset
 from broadmatch.evaluate import covering_error, depth_reports, set_report
 from broadmatch.howmany import HierarchicalLabels
 from broadmatch.howmany.hierarchy import by_category
 from broadmatch.labels import OneVsRest
-from tests.cli.conftest import failed, worked
-from tests.cli.test_sets import refused
+from tests.cli.conftest import failed, refused, worked, write_points
 
 LABELS = ("pizza", "pasta", "taxi", "airport taxi", "garden", "food")
 TREE = "food\npizza,food\npasta,food\ntravel\ntaxi,travel\nairport taxi,taxi\ngarden\n"
@@ -25,15 +23,7 @@ LINEAR = ("--model", "one-vs-rest", "--n-jobs", 1)
 @pytest.fixture(scope="module")
 def points(tmp_path_factory):
     """Points of one or two categories; the word of each may be missing, and others say nothing; as a folder."""
-    rng = np.random.default_rng(0)
-    sets = [sorted(rng.choice(len(LABELS), rng.integers(1, 3), replace=False).tolist()) for _ in range(240)]
-    told = [[label for label in labels if rng.random() < 0.8] for labels in sets]
-    words = [sorted({*labels, *(6 + rng.integers(0, 20, 3)).tolist()}) for labels in told]
-    place = tmp_path_factory.mktemp("hierarchy") / "points"
-    features = Names.of([f"w{name}" for name in LABELS] + [f"w{i}" for i in range(20)])
-    names = Names.of(f"p{i}" for i in range(len(sets)))
-    write_dataset(Dataset(CSR.from_rows(words, 26), CSR.from_rows(sets, 6), Names.of(LABELS), features, names), place)
-    return place
+    return write_points(tmp_path_factory.mktemp("hierarchy") / "points", LABELS, 2, told=0.8)
 
 
 @pytest.fixture(scope="module")

@@ -3,44 +3,26 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import broadmatch
-from broadmatch.data import CSR, Dataset, Hierarchy, Names, read_dataset, write_dataset
+from broadmatch.data import Hierarchy, read_dataset
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import covering_error, set_report
 from broadmatch.howmany import HierarchicalLabels, MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
 from broadmatch.labels import MLRF, AdaBoostLC, OneVsRest, Recommender
-from tests.cli.conftest import broadmatch as run
-from tests.cli.conftest import failed, worked
+from tests.cli.conftest import failed, refused, worked, write_points
 
 LABELS = ("pizza", "oven", "taxi", "airport", "flower", "garden")
 LINEAR = ("--model", "one-vs-rest", "--n-jobs", 1)
 
 
-def refused(*arguments):
-    """Run a command that is not called right; what it says."""
-    ran = run(*arguments)
-    assert ran.code == 2, ran.out + ran.err
-    assert ran.out == ""
-    return " ".join(ran.err.split())
-
-
 @pytest.fixture(scope="module")
 def points(tmp_path_factory):
     """Points of one to three labels, each with a word of its own among others that say nothing, as a folder."""
-    rng = np.random.default_rng(0)
-    sets = [sorted(rng.choice(len(LABELS), rng.integers(1, 4), replace=False).tolist()) for _ in range(240)]
-    words = [sorted({*labels, *(6 + rng.integers(0, 20, 4)).tolist()}) for labels in sets]
-    place = tmp_path_factory.mktemp("sets") / "points"
-    features = Names.of([f"w{name}" for name in LABELS] + [f"w{i}" for i in range(20)])
-    names = Names.of(f"p{i}" for i in range(len(sets)))
-    write_dataset(Dataset(CSR.from_rows(words, 26), CSR.from_rows(sets, 6), Names.of(LABELS), features, names), place)
-    return place
+    return write_points(tmp_path_factory.mktemp("sets") / "points", LABELS, 3)
 
 
 @pytest.fixture(scope="module")
@@ -335,12 +317,8 @@ def test_a_recommender_that_only_ranks_has_no_sets(model, page):
         next(broadmatch.load(model).sets([page.read_bytes()]))
 
 
-def test_help_needs_no_heavy_import():
-    code = (
-        "import sys\nfrom broadmatch.cli import app\n"
-        "for word in ('train', 'recommend', 'explain', 'evaluate'):\n"
-        "    app([word, '--help'], standalone_mode=False)\n"
-        "print([m for m in ('numba', 'numpy', 'scipy', 'sklearn', 'pyarrow') if m in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == "[]"
+def test_a_recommender_of_a_hierarchy_has_no_ranking(page):
+    tree = Hierarchy.of({"food": [], "travel": []})
+    filing = HierarchicalLabels(n_jobs=1).fit([[1, 0], [0, 1]] * 5, [["food"], ["travel"]] * 5, tree)
+    with pytest.raises(BadInput, match="HierarchicalLabels has sets and no ranking"):
+        next(Recommender(None, filing).recommend([page.read_bytes()]))

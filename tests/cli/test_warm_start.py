@@ -14,17 +14,9 @@ from broadmatch.evaluate import propensity, warm_start_report
 from broadmatch.features import text_label_features
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 from tests.cli.conftest import broadmatch as run
-from tests.cli.conftest import failed, worked
+from tests.cli.conftest import failed, refused, worked
 
 FEW = ("--trees", 3, "--max-leaf", 5)
-
-
-def refused(*arguments):
-    """Run a command that is not called right; what it says."""
-    ran = run(*arguments)
-    assert ran.code == 2, ran.out + ran.err
-    assert ran.out == ""
-    return " ".join(ran.err.split())
 
 
 @pytest.fixture(scope="module")

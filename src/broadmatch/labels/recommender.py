@@ -77,7 +77,10 @@ class Recommender:
 
     def _ranking(self) -> Any:
         """What ranks the labels: the model, or the one inside it."""
-        return self.model if hasattr(self.model, "predict_topk") else self.model.model_
+        found = self.model if hasattr(self.model, "predict_topk") else getattr(self.model, "model_", None)
+        if found is None:
+            raise BadInput(f"A {type(self.model).__name__} has sets and no ranking; ask it for sets.")
+        return found
 
     def explain(self, page: bytes | str, phrase: str, **how: Any) -> Any:
         """Why `phrase` is recommended for `page`; `how` is what the model's `explain` takes besides."""
