@@ -10,8 +10,6 @@ coverings get the same rounds. Terms and rounds were chosen on training articles
 """
 
 import argparse
-import gzip
-import json
 import math
 import time
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.common import DATA, need_data, peak_gb, tell
+from benchmarks.common import need_data, peak_gb, reuters, tell
 from broadmatch.data import CSR, Dataset, Names
 from broadmatch.evaluate import COVERINGS, average_precision, coverage_error, one_error
 from broadmatch.evaluate.coverings import errors_per_point
@@ -28,17 +26,7 @@ from broadmatch.features import PivotedVectorizer, RocchioSelector
 from broadmatch.labels import AdaBoostLC, BoostingHistory, plot_rounds
 from broadmatch.simulate import planted_dataset
 
-FIRST_TEST = 14_818  # articles come by date; the split of ModApte
 ROUNDS = {"parallel": 160, "sequential": 300}
-
-
-def reuters() -> tuple[list[str], list[list[str]], int]:
-    """Texts and topics of the articles that have topics, in order, and how many of them train."""
-    with gzip.open(DATA / "reuters-21578" / "articles.jsonl.gz", "rt", encoding="utf-8") as file:
-        articles = [json.loads(line) for line in file]
-    with_topics = [i for i, article in enumerate(articles) if article.get("topics")]
-    texts = [f"{articles[i].get('title') or ''}\n{articles[i].get('body') or ''}" for i in with_topics]
-    return texts, [articles[i]["topics"] for i in with_topics], sum(i < FIRST_TEST for i in with_topics)
 
 
 def features_of(texts: list[str], Y: sp.csr_matrix, fitted_on: int, terms: int) -> CSR:

@@ -1,8 +1,10 @@
-"""What the benchmarks share: the real data sets, the peak of memory, one JSON line a measurement."""
+"""What the benchmarks share: the real data sets, choosing settings, the peak of memory, one JSON line a measurement."""
 
+import gzip
 import json
 import resource
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,19 @@ def load(name: str) -> tuple[Dataset, Dataset]:
     return train, test
 
 
+def lines(name: str) -> Iterator[dict[str, Any]]:
+    """The records of a set of JSON lines."""
+    with gzip.open(DATA / name, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def reuters() -> tuple[list[str], list[list[str]], int]:
+    """Title and body, and topics, of the articles that have topics, by date; how many of them train (ModApte)."""
+    found = [(i, a) for i, a in enumerate(lines("reuters-21578/articles.jsonl.gz")) if a.get("topics")]
+    texts = [f"{a.get('title') or ''}\n{a.get('body') or ''}" for _, a in found]
+    return texts, [a["topics"] for _, a in found], sum(i < 14_818 for i, _ in found)
+
+
 def shuffled(train: Dataset, test: Dataset, seed: int) -> tuple[Dataset, Dataset]:
     """The same points split anew at random, in the same sizes."""
     X = CSR.from_scipy(sp.vstack([train.X.to_scipy(), test.X.to_scipy()], format="csr"))
@@ -48,6 +63,20 @@ def held_out(train: Dataset, share: float = 0.2, seed: int = 0) -> tuple[Dataset
     order = np.random.default_rng(seed).permutation(len(train))
     cut = int(len(train) * (1 - share))
     return train.take(order[:cut]), train.take(order[cut:])
+
+
+def searched(
+    score: Callable[[dict[str, Any]], float], grid: dict[str, tuple[Any, ...]], start: dict[str, Any], sweeps: int = 1
+) -> dict[str, Any]:
+    """Settings chosen one after the other, `sweeps` times: the value with the highest score, the others as they are."""
+    best, known = dict(start), dict[tuple[Any, ...], float]()
+    for name, values in [*grid.items()] * sweeps:
+        for value in values:
+            now = best | {name: value}
+            if tuple(now.values()) not in known:
+                known[tuple(now.values())] = score(now)
+        best[name] = max(values, key=lambda value: known[tuple((best | {name: value}).values())])
+    return best
 
 
 def peak_gb() -> float:

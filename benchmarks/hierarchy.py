@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import DATA, held_out, need_data, tell
-from benchmarks.howmany import lines, random_split
+from benchmarks.common import DATA, held_out, lines, need_data, searched, tell
+from benchmarks.howmany import random_split
 from broadmatch.data import CSR, Dataset, Hierarchy, as_labels, read_hierarchy, with_ancestors
 from broadmatch.evaluate import Report, depth_reports, micro_f1, paired_difference, set_report
 from broadmatch.features import PageVectorizer
@@ -97,18 +97,15 @@ def trained(model: Any, data: Dataset, hierarchy: Hierarchy) -> Any:
 
 
 def chosen(name: str, start: Settings, kept: Dataset, check: Dataset, hierarchy: Hierarchy, jobs: int) -> Settings:
-    """One setting after the other, the value that is best on the points held out."""
+    """The settings that are best on the points held out."""
     make, grid = METHODS[name]
-    best = start | dict.fromkeys(grid, 1.0)
-    truth, known = with_ancestors(check.Y, hierarchy), dict[tuple[float, ...], float]()
-    for setting, values in grid.items():
-        for value in values:
-            now = best | {setting: value}
-            if tuple(now.values()) not in known:
-                sets = trained(make(now, jobs), kept, hierarchy).predict(check.X)
-                known[tuple(now.values())] = micro_f1(with_ancestors(sets, hierarchy), truth)
-        best[setting] = max(values, key=lambda value: known[tuple((best | {setting: value}).values())])
-    return best
+    truth = with_ancestors(check.Y, hierarchy)
+
+    def score(settings: Settings) -> float:
+        sets = trained(make(settings, jobs), kept, hierarchy).predict(check.X)
+        return micro_f1(with_ancestors(sets, hierarchy), truth)
+
+    return searched(score, grid, start | dict.fromkeys(grid, 1.0))
 
 
 def measure(every: int, jobs: int) -> None:
