@@ -1,4 +1,4 @@
-"""AdaBoost.LC: python -m benchmarks.adaboost_lc [--small] [--template NAME] [--terms N] [--speed] [--plot FILE]
+"""AdaBoost.LC: python -m benchmarks.adaboost_lc [--small] [--template NAME] [--terms N] [--speed]
 
 Figure 4 of the paper on Reuters-21578: a model for each of the five coverings, each judged by all five covering errors
 and by one-error, coverage and average precision, with paired Wald tests between the diagonal and the rest of its
@@ -12,7 +12,6 @@ coverings get the same rounds. Terms and rounds were chosen on training articles
 import argparse
 import math
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from broadmatch.data import CSR, Dataset, Names
 from broadmatch.evaluate import COVERINGS, average_precision, coverage_error, one_error
 from broadmatch.evaluate.coverings import errors_per_point
 from broadmatch.features import PivotedVectorizer, RocchioSelector
-from broadmatch.labels import AdaBoostLC, BoostingHistory, plot_rounds
+from broadmatch.labels import AdaBoostLC, BoostingHistory
 from broadmatch.simulate import planted_dataset
 
 ROUNDS = {"parallel": 160, "sequential": 300}
@@ -46,7 +45,7 @@ def load(terms: int) -> tuple[Dataset, Dataset]:
     return both.take(order[:n_train]), both.take(order[n_train:])
 
 
-def figure_4(template: str, rounds: int, terms: int, plot: Path | None) -> None:
+def figure_4(template: str, rounds: int, terms: int) -> None:
     """Train with every covering, judge by every error."""
     train, test = load(terms)
     tell(benchmark="adaboost_lc", data="reuters-21578", train=len(train), test=len(test), features=train.X.n_cols,
@@ -56,7 +55,7 @@ def figure_4(template: str, rounds: int, terms: int, plot: Path | None) -> None:
     for covering in COVERINGS:
         started = time.perf_counter()
         model = AdaBoostLC(covering=covering, template=template, rounds=rounds)
-        model.fit(train.X, train.Y, evaluation=(test.X, test.Y) if plot else None)
+        model.fit(train.X, train.Y)
         seconds = time.perf_counter() - started
         histories[covering] = model.history_
         chosen, ranked = model.predict(test.X), model.predict_topk(test.X, k=train.Y.n_cols)
@@ -73,8 +72,6 @@ def figure_4(template: str, rounds: int, terms: int, plot: Path | None) -> None:
         p = {t: round(wald(errors[t][error] - errors[error][error]), 4) for t in COVERINGS if t != error}
         tell(benchmark="adaboost_lc", template=template, error=error, lowest_when_trained_with=first, p_values=p)
     tell(benchmark="adaboost_lc", template=template, own_covering_is_best=f"{lowest} of {len(COVERINGS)}")
-    if plot is not None:
-        plot_rounds(histories, plot, measures=tuple(COVERINGS), title="Reuters-21578: covering errors by round")
 
 
 def wald(differences: np.ndarray[Any, np.dtype[np.float64]]) -> float:
@@ -102,13 +99,12 @@ def main() -> None:
     parser.add_argument("--template", choices=sorted(ROUNDS), default="sequential", help="one, or all in one")
     parser.add_argument("--terms", type=int, default=20, help="the best so many terms of each topic")
     parser.add_argument("--speed", action="store_true", help="the speed only")
-    parser.add_argument("--plot", type=Path, help="write the rounds as an SVG file")
     asked = parser.parse_args()
     for template in ROUNDS:
         speed(template)
     if not asked.speed:
         need_data()
-        figure_4(asked.template, ROUNDS[asked.template] // (10 if asked.small else 1), asked.terms, asked.plot)
+        figure_4(asked.template, ROUNDS[asked.template] // (10 if asked.small else 1), asked.terms)
 
 
 if __name__ == "__main__":

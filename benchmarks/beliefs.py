@@ -17,8 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.harvest import peak_bytes
-from broadmatch.data import CSR, read_dataset
+from broadmatch.data import CSR
 from broadmatch.harvest import objective, sparse_beliefs
+from broadmatch.io import read_dataset
 
 
 def planted(n: int, seed: int = 0) -> CSR:

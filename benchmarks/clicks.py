@@ -71,8 +71,8 @@ def learn_ours(task: str, folder: Path, threads: int, judged: bool) -> dict[str,
     """From Parquet to a model in memory, and its figures; the first batch compiles and is learned before the clock."""
     import pyarrow as pa
 
-    from broadmatch.ctr import FTRL, ClickTraining
-    from broadmatch.ctr.batches import BatchStream
+    from broadmatch.clicks import FTRL, ClickTraining
+    from broadmatch.clicks.training.batches import BatchStream
 
     pa.set_memory_pool(pa.system_memory_pool())  # as the command line does
     source = folder / "train.parquet" if task == "log" else POSTS
@@ -101,7 +101,7 @@ def progressive(run: Any, description: Any, threads: int) -> dict[str, float]:
     """The progressive figures of the whole stream, in a second pass that keeps the predictions."""
     import pyarrow.parquet as pq
 
-    from broadmatch.ctr import FTRL, ClickTraining
+    from broadmatch.clicks import FTRL, ClickTraining
 
     with tempfile.TemporaryDirectory() as kept:
         again = ClickTraining(
@@ -214,8 +214,8 @@ def compare(task: str, folder: Path, rounds: int) -> None:
 def serving(folder: Path) -> None:
     """One prediction from Python, and batches on one core, of a model opened from disk."""
     import broadmatch
-    from broadmatch.ctr import FTRL, ClickTraining
-    from broadmatch.ctr.batches import BatchStream
+    from broadmatch.clicks import FTRL, ClickTraining
+    from broadmatch.clicks.training.batches import BatchStream
 
     description = log_description()
     run = ClickTraining(folder / "train.parquet", description, FTRL(alpha=ALPHA["log"], beta=BETA["log"], l1=0.2))

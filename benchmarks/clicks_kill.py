@@ -60,9 +60,9 @@ def write_logs(folder: Path, rows: int = ROWS, seed: int = 0) -> None:
 
 def train(logs: Path, out: Path) -> None:
     """The run that is killed: from the last checkpoint, if there is one, to the model."""
-    from broadmatch.ctr import FTRL, ClickTraining, SlicedCalibration
-    from broadmatch.ctr import batches as reading
-    from broadmatch.data import EventStream, Rejects
+    from broadmatch.clicks import FTRL, ClickTraining, SlicedCalibration
+    from broadmatch.clicks.training import batches as reading
+    from broadmatch.io import EventStream, Rejects
     from broadmatch.signals import Categorical, Cross, Description, Number
     from broadmatch.signals.signal import Signal
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from broadmatch.data import CSR, Dataset, read_dataset
+from broadmatch.data import CSR, Dataset
+from broadmatch.io import read_dataset
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 FILES = {

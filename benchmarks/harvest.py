@@ -21,7 +21,7 @@ LIMIT_GB = 4.0
 
 def generate(folder: Path, rows: int, format: str, threads: int) -> None:
     """Write the log, ten million rows a file; the same rows on every machine."""
-    from broadmatch.data.duck import connect, text
+    from broadmatch.io.duck import connect, text
 
     n_queries, n_pages = max(rows // 5, 1000), max(rows // 50, 100)
     options = "FORMAT parquet, COMPRESSION zstd" if format == "parquet" else "FORMAT csv, HEADER true"
@@ -47,8 +47,8 @@ def generate(folder: Path, rows: int, format: str, threads: int) -> None:
 
 def measure(folder: str, memory_limit: str, threads: int) -> None:
     """Harvest `folder` and print what it took; run in a process of its own."""
-    from broadmatch.data import ClickLog
     from broadmatch.harvest import harvest
+    from broadmatch.io import ClickLog
 
     start = time.perf_counter()
     found = harvest(

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import DATA, held_out, lines, need_data, searched, tell
-from benchmarks.howmany import random_split
-from broadmatch.data import CSR, Dataset, Hierarchy, as_labels, read_hierarchy, with_ancestors
+from benchmarks.sets import random_split
+from broadmatch.data import CSR, Dataset, Hierarchy, as_labels, with_ancestors
 from broadmatch.evaluate import Report, depth_reports, micro_f1, paired_difference, set_report
 from broadmatch.features import PageVectorizer
-from broadmatch.howmany import HierarchicalLabels, MetaLabeler, Threshold
-from broadmatch.howmany.hierarchy import by_category
+from broadmatch.io import read_hierarchy
 from broadmatch.labels import OneVsRest
+from broadmatch.sets import HierarchicalLabels, MetaLabeler, Threshold
+from broadmatch.sets.hierarchy import by_category
 
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 WITHDRAWN = "DeprecatedClass"

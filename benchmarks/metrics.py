@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import label_ranking_average_precision_score, ndcg_score
 
-from broadmatch.data import CSR, Names
-from broadmatch.evaluate import average_precision, ndcg_at, propensity, ranking_report
+from broadmatch.data import CSR, Names, propensity
+from broadmatch.evaluate import average_precision, ndcg_at, ranking_report
 
 
 def random_rows(n_points: int, n_labels: int, per_point: int, seed: int) -> CSR:

@@ -17,8 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.common import held_out, load, need_data, shuffled, tell
-from broadmatch.data import Dataset, write_dataset
-from broadmatch.evaluate import precision_at, propensity, psp_at
+from broadmatch.data import Dataset, propensity
+from broadmatch.evaluate import precision_at, psp_at
+from broadmatch.io import write_dataset
 from broadmatch.labels import MLRF
 
 PUBLISHED = {

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import DATA, held_out, load, tell
-from broadmatch.data import CSR, ClickLog, Dataset, read_pages
+from broadmatch.data import CSR, Dataset
 from broadmatch.evaluate import Report, paired_difference, ranking_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import build_datasets, harvest, sparse_beliefs
+from broadmatch.io import ClickLog, read_pages
 from broadmatch.labels import MLRF
 from broadmatch.simulate import simulate_marketplace, truth_matrix
 

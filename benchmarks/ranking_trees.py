@@ -25,19 +25,11 @@ from numpy.typing import NDArray
 
 from benchmarks.common import load, need_data, tell
 from benchmarks.mlrf import peer
-from broadmatch.data import CSR, ClickLog, Dataset, read_pages
-from broadmatch.evaluate import (
-    Estimate,
-    Report,
-    paired_difference,
-    precision_at,
-    propensity,
-    psp_at,
-    ranking_report,
-    reveal,
-)
+from broadmatch.data import CSR, Dataset, propensity, reveal
+from broadmatch.evaluate import Estimate, Report, paired_difference, precision_at, psp_at, ranking_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import build_datasets, harvest
+from broadmatch.io import ClickLog, read_pages
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 from broadmatch.labels.base import LabelModel
 from broadmatch.simulate import planted_dataset, simulate_marketplace, truth_matrix

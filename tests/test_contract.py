@@ -25,9 +25,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 import broadmatch
-from broadmatch import artifacts
 from broadmatch.data import CSR, Dataset, Names, as_features, as_labels
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, NotFitted
+from broadmatch.io import artifacts
 from broadmatch.labels.base import LabelModel
 from tests.contract import (
     DATA,

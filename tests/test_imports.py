@@ -14,19 +14,20 @@ SOURCE = Path(broadmatch.__file__).parent
 
 # Earlier tiers never import later ones; packages of one tier do not import each other (design §1).
 TIERS = (
-    ("kernels", "errors", "params"),
-    ("artifacts", "parallel", "progress"),
+    ("kernels", "errors", "params", "parallel", "progress", "state"),
     ("data",),
+    ("io",),
     ("evaluate", "harvest", "features", "signals"),
-    ("labels", "ctr"),
-    ("howmany", "ads"),
+    ("labels", "clicks"),
+    ("sets",),
+    ("ads", "registry"),
     ("simulate", "cluster", "serve"),
     ("cli",),
 )
 TIER_OF = {name: tier for tier, names in enumerate(TIERS) for name in names}
 # Within the first tier, one module builds on another.
-ALLOWED = {("params", "errors")}
-# `broadmatch.load` opens what any package saved; artifacts.py finds the classes by name, at run time.
+ALLOWED = {("params", "errors"), ("state", "errors"), ("state", "params"), ("parallel", "params")}
+# `broadmatch.load` opens what any package saved; io/artifacts.py finds the classes by name, at run time.
 ROOT = "__init__"
 HEAVY = ("numpy", "numba", "sklearn", "scipy", "pandas", "pyarrow", "duckdb", "selectolax")
 
@@ -63,7 +64,7 @@ def may_import(importer, imported):
     if importer == imported or imported in ("__version__", ROOT):
         return True
     if importer == ROOT:
-        return imported == "artifacts"
+        return imported == "io"
     return TIER_OF[imported] < TIER_OF[importer] or (importer, imported) in ALLOWED
 
 

@@ -1,8 +1,8 @@
 """The tables of the paper on our streams: python -m benchmarks.clicks_tables [--small] [--only NAME …] [--out FOLDER]
 
-Prints one JSON line a measurement, and writes `ctr_tables.md` with its figures and `ctr_tables.json`, all numbers.
-`--only` measures some sections again and takes the others from `ctr_tables.json`. `--small` takes 200,000 rows of each
-stream and, unless told where to write, writes nothing.
+Prints one JSON line a measurement, and writes `clicks_tables.md` with its figures and `clicks_tables.json`, all
+numbers. `--only` measures some sections again and takes the others from `clicks_tables.json`. `--small` takes 200,000
+rows of each stream and, unless told where to write, writes nothing.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def main() -> None:
     asked = parser.parse_args()
     out = asked.out or (None if asked.small else DOCS)
     known: dict[str, Any] = {}
-    numbers = out / "ctr_tables.json" if out else None
+    numbers = out / "clicks_tables.json" if out else None
     if numbers and numbers.exists() and (asked.only or asked.page):
         known = json.loads(numbers.read_text(encoding="utf-8"))
     if not asked.page:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks.clicks_tables.measures import Figures, learn
 from benchmarks.clicks_tables.streams import Stream
-from broadmatch.ctr import FTRL, IsotonicCalibration, PoissonCalibration, SlicedCalibration
+from broadmatch.clicks import FTRL, IsotonicCalibration, PoissonCalibration, SlicedCalibration
 from broadmatch.evaluate import calibration_bias, calibration_error, log_loss
 
 LEAST = 50

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.clicks_tables.streams import TUNING, Stream
-from broadmatch.ctr import FTRL
+from broadmatch.clicks import FTRL
 from broadmatch.data import Impressions
 from broadmatch.evaluate import auc_loss, progressive_report
 

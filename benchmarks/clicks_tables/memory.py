@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.clicks_tables.measures import ALPHAS, Figures, bytes_by_features, compared, learn, tuned
 from benchmarks.clicks_tables.streams import Stream
-from broadmatch.ctr import FTRL, Bloom, Poisson
+from broadmatch.clicks import FTRL, Bloom, Poisson
 from broadmatch.data import Impressions
 
 IN_RANGE = 3.0

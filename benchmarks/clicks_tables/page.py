@@ -26,16 +26,16 @@ SECTIONS: dict[str, Callable[[Numbers], Sequence[str]]] = {
 
 
 def write(known: Numbers, folder: Path) -> None:
-    """Write `ctr_tables.md` and its figures."""
+    """Write `clicks_tables.md` and its figures."""
     parts = [*opening(known)]
     for name, section in SECTIONS.items():
         there = {stream: found for stream, found in known.items() if name in found}
         parts += section(there) if there else []
     if all("table_1" in found for found in known.values()):
-        sparsity_figure(known, folder / "ctr_sparsity.svg")
+        sparsity_figure(known, folder / "clicks_sparsity.svg")
     if all("uncertainty" in found for found in known.values()):
-        uncertainty_figure(known, folder / "ctr_uncertainty.svg")
-    (folder / "ctr_tables.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        uncertainty_figure(known, folder / "clicks_uncertainty.svg")
+    (folder / "clicks_tables.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def opening(known: Numbers) -> list[str]:
@@ -52,7 +52,7 @@ def opening(known: Numbers) -> list[str]:
             McMahan et al., *Ad click prediction: a view from the trenches* (KDD 2013), tells what each of its tricks
             is worth on Google's traffic; this page tells what they are worth here. It is written by one command,
             `python -m benchmarks.clicks_tables`, from what that measures; all numbers are in
-            [ctr_tables.json](ctr_tables.json). What the parts do is told in [ctr](ctr.md).
+            [clicks_tables.json](clicks_tables.json). What the parts do is told in [clicks](clicks.md).
         """),
         "\n".join(lines),
         prose("""

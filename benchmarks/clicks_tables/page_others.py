@@ -167,7 +167,7 @@ def uncertainty(known: dict[str, Any]) -> list[str]:
             itself learned from the click log has hardly learned its rare values and leaves them near 0: there u(x)
             warns of errors that do not come.
         """),
-        "![Error of the log-odds by quantile of the uncertainty](ctr_uncertainty.svg)",
+        "![Error of the log-odds by quantile of the uncertainty](clicks_uncertainty.svg)",
     ]
 
 

@@ -3,16 +3,7 @@
 from typing import Any
 
 from benchmarks.clicks_tables.figures import TITLES
-from benchmarks.clicks_tables.page_parts import (
-    change,
-    listed,
-    percent,
-    prose,
-    relative,
-    surely_worse,
-    table,
-    verdict,
-)
+from benchmarks.clicks_tables.page_parts import change, listed, percent, prose, relative, surely_worse, table, verdict
 from benchmarks.clicks_tables.sparsity import GLOBAL_ALPHAS, GRIDS
 
 PAPER_1 = {"FTRL": "baseline", "RDA": "+3 %, +0.6 %", "FOBOS": "+38 %, 0.0 %", "OGD-Count": "+216 %, 0.0 %"}
@@ -49,7 +40,7 @@ def table_1(known: dict[str, Any]) -> list[str]:
             for row in rows
         ]
         parts += [f"**{TITLES[name]}**", table(header, lines), _said(rows)]
-    return [*parts, "![Non-zeros against AucLoss](ctr_sparsity.svg)", _why(known)]
+    return [*parts, "![Non-zeros against AucLoss](clicks_sparsity.svg)", _why(known)]
 
 
 def _at_equal(row: dict[str, Any], ftrl: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.clicks_tables.measures import ALPHAS, Figures, compared, learn, non_zeros, tuned, tuning_figures
 from benchmarks.clicks_tables.streams import Stream
-from broadmatch.ctr import FOBOS, FTRL, OGD, RDA
+from broadmatch.clicks import FOBOS, FTRL, OGD, RDA
 from broadmatch.evaluate import auc_loss
 
 TOLERANCE = 0.002

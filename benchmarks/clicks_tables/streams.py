@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.clicks import POSTS, TOOL, log_description, reddit_description
-from broadmatch.ctr.batches import BatchStream
+from broadmatch.clicks.training.batches import BatchStream
 from broadmatch.data import Batch, Impressions
 from broadmatch.signals import Cross, Description, Weekday
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks.clicks_tables.measures import ALPHAS, Figures, compared, learn
 from benchmarks.clicks_tables.streams import Stream
-from broadmatch.ctr import FTRL, Subsampler
+from broadmatch.clicks import FTRL, Subsampler
 from broadmatch.data import Batch, Impressions
 from broadmatch.evaluate import log_loss
 

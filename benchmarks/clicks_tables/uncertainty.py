@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from benchmarks.clicks_tables.measures import Figures
 from benchmarks.clicks_tables.streams import TUNING, Stream
-from broadmatch.ctr import FTRL
+from broadmatch.clicks import FTRL
 from broadmatch.data import Impressions
 
 N_MODELS = 32

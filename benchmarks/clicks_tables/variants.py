@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.clicks_tables.measures import ALPHAS, Figures, tuned
 from benchmarks.clicks_tables.streams import Stream
-from broadmatch.ctr import FTRL, ManyModels, SingleValue, Variant
+from broadmatch.clicks import FTRL, ManyModels, SingleValue, Variant
 from broadmatch.data import Impressions
 from broadmatch.evaluate.click_metrics import log_losses
 

@@ -6,9 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.warm_start.data import WarmStart
+from benchmarks.warm_start.fusion import PfastreXMLEarly, PfastreXMLLate
 from benchmarks.warm_start.measure import Predict
 from broadmatch.data import CSR, Dataset
-from broadmatch.labels import MLRF, PfastreXML, PfastreXMLEarly, PfastreXMLLate, SwiftXML
+from broadmatch.labels import MLRF, PfastreXML, SwiftXML
 
 KINDS: dict[str, Any] = {
     "MLRF": MLRF,

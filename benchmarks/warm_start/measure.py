@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.warm_start.data import WarmStart
-from broadmatch.evaluate import Estimate, Report, WarmStartReport, paired_difference, propensity, warm_start_report
+from broadmatch.data import propensity
+from broadmatch.evaluate import Estimate, Report, WarmStartReport, paired_difference, warm_start_report
 from broadmatch.evaluate.bootstrap import interval
 
 Predict = Callable[..., sp.csr_matrix]

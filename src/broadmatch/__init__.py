@@ -9,7 +9,7 @@ __all__ = ["__version__", "load"]
 
 
 def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
-    """Open a saved model, vectorizer or data set; see `broadmatch.artifacts.load`."""
-    from broadmatch.artifacts import load as open_artifact
+    """Open a saved model, vectorizer or data set; see `broadmatch.io.artifacts.load`."""
+    from broadmatch.io.artifacts import load as open_artifact
 
     return open_artifact(path, verify=verify)

@@ -1,5 +1,7 @@
 """What can go wrong, as a small hierarchy: one sentence each, with the place and what to do."""
 
+import sys
+
 
 class BroadmatchError(Exception):
     """Base of every error that broadmatch raises on purpose."""
@@ -32,6 +34,17 @@ class CannotWrite(BroadmatchError, OSError):
 class NotFitted(BroadmatchError, ValueError, AttributeError):
     """The estimator has to be fitted, or loaded, before this call."""
 
+    @classmethod
+    def of(cls, estimator: object) -> "NotFitted":
+        """The error for an estimator; where scikit-learn is loaded, it is a `NotFittedError` too."""
+        sentence = f"This {type(estimator).__name__} is not fitted; call fit, or load a trained one."
+        theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+        return cls(sentence) if theirs is None else _both(cls, theirs)(sentence)
+
 
 class MissingExtra(BroadmatchError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
+
+
+def _both(ours: type[NotFitted], theirs: type[Exception]) -> type[NotFitted]:
+    return type(ours.__name__, (ours, theirs), {"__module__": ours.__module__})

@@ -1,4 +1,7 @@
-"""Declared rules for parameters, and one sentence shape for every parameter that breaks its rule.
+"""Parameters, each written once: `n_trees: Annotated[int, Whole(1), "trees in the forest"] = 50`.
+
+That one line gives the constructor, the check in `fit`, the docs and the command-line option. `Estimator` makes a
+keyword-only dataclass of every class below it, and speaks scikit-learn's protocol without importing scikit-learn.
 
 >>> Whole(1).check("n_trees", 0)
 Traceback (most recent call last):
@@ -6,31 +9,42 @@ Traceback (most recent call last):
 broadmatch.errors.BadParameter: n_trees must be a whole number of at least 1, but it is 0.
 """
 
-from collections.abc import Mapping
+import dataclasses
+import difflib
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform, get_args, get_origin
 
 from broadmatch.errors import BadParameter
 
 
-class Rule(Protocol):
+class Rule:
     """What values a parameter may take."""
 
     def holds(self, value: object) -> bool:
         """Say whether `value` keeps the rule."""
-        ...
+        raise NotImplementedError
 
     def text(self) -> str:
         """Name the rule so that it reads well after 'must be'."""
-        ...
+        raise NotImplementedError
 
+    def parse(self, text: str) -> Any:
+        """The value that a text means, as on a command line; a text that means none is given back as it is."""
+        return text
 
-class _Checks:
-    def check(self: Rule, name: str, value: object) -> None:
+    def check(self, name: str, value: object) -> None:
         """Raise `BadParameter` unless `value` keeps the rule."""
         if not self.holds(value):
             raise BadParameter(f"{name} must be {self.text()}, but it is {value!r}.")
+
+    def to_plain(self, value: Any) -> Any:
+        """The value as JSON can hold it."""
+        return value
+
+    def from_plain(self, plain: Any) -> Any:
+        """The value that `to_plain` was given."""
+        return plain
 
 
 def _range(low: float | None, high: float | None, above: bool) -> str:
@@ -42,7 +56,7 @@ def _range(low: float | None, high: float | None, above: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Whole(_Checks):
+class Whole(Rule):
     """A whole number from `low` to `high`; `none` allows None too."""
 
     low: int | None = None
@@ -59,9 +73,12 @@ class Whole(_Checks):
     def text(self) -> str:
         return "a whole number" + _range(self.low, self.high, False) + (" or None" if self.none else "")
 
+    def parse(self, text: str) -> Any:
+        return None if self.none and text == "none" else _number(int, text)
+
 
 @dataclass(frozen=True)
-class Number(_Checks):
+class Number(Rule):
     """A finite number from `low` to `high`; `above` leaves `low` itself out."""
 
     low: float | None = None
@@ -87,9 +104,12 @@ class Number(_Checks):
     def text(self) -> str:
         return "a number" + _range(self.low, self.high, self.above) + (" or None" if self.none else "")
 
+    def parse(self, text: str) -> Any:
+        return None if self.none and text == "none" else _number(float, text)
+
 
 @dataclass(frozen=True)
-class OneOf(_Checks):
+class OneOf(Rule):
     """One of a few values."""
 
     options: tuple[object, ...]
@@ -100,9 +120,12 @@ class OneOf(_Checks):
     def text(self) -> str:
         return "one of " + ", ".join(repr(o) for o in self.options)
 
+    def parse(self, text: str) -> Any:
+        return next((o for o in self.options if str(o).lower() == text), text)
+
 
 @dataclass(frozen=True)
-class Flag(_Checks):
+class Flag(Rule):
     """True or False."""
 
     def holds(self, value: object) -> bool:
@@ -111,9 +134,12 @@ class Flag(_Checks):
     def text(self) -> str:
         return "True or False"
 
+    def parse(self, text: str) -> Any:
+        return {"true": True, "yes": True, "false": False, "no": False}.get(text.lower(), text)
+
 
 @dataclass(frozen=True)
-class Either(_Checks):
+class Either(Rule):
     """A value that keeps at least one of several rules."""
 
     rules: tuple[Rule, ...]
@@ -124,15 +150,163 @@ class Either(_Checks):
     def text(self) -> str:
         return ", or ".join(rule.text() for rule in self.rules)
 
+    def parse(self, text: str) -> Any:
+        meant = (rule.parse(text) for rule in self.rules)
+        return next((value for value in meant if self.holds(value)), text)
 
-class Parameters:
-    """Mixin of every estimator: `rules` stands beside the class and covers each constructor argument."""
 
-    rules: ClassVar[Mapping[str, Rule]] = {}
+def _number(kind: type[int] | type[float], text: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+SEED = Whole(0, 2**32 - 1)
+N_JOBS = Whole(-1, none=True)
+Seed = Annotated[int, SEED, "another number gives another draw; the same gives the same model"]
+Jobs = Annotated[int | None, N_JOBS, "threads; None takes every core; the result does not depend on it"]
+
+
+class Parameter(NamedTuple):
+    """One parameter of an estimator."""
+
+    name: str
+    rule: Rule
+    default: Any
+    help: str
+
+
+def learned(*, init: Literal[False] = False) -> Any:
+    """Declare an attribute that `fit` sets and that is saved with the estimator: `forest_: Forest = learned()`."""
+    return dataclasses.field(init=False, repr=False, metadata={"learned": True})
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(learned, dataclasses.field))
+class Estimator:
+    """Base of everything with parameters: the fields annotated with a `Rule` are the constructor's keywords.
+
+    Attributes that are learned end in an underscore and are declared by `learned()`.
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {}
+    _parameters: ClassVar[dict[str, Parameter]] = {}
+    _learned: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
+        cls._parameters = declared = _declared(cls)
+        cls.rules = {name: parameter.rule for name, parameter in declared.items()}
+        fields: Any = dataclasses.fields
+        cls._learned = tuple(field.name for field in fields(cls) if "learned" in field.metadata)
+        if cls.__doc__ and declared:
+            lines = (f"{p.name}: {p.help}; {p.rule.text()} (default {p.default!r})." for p in declared.values())
+            cls.__doc__ = cls.__doc__.rstrip() + "\n\n    Parameters:\n\n    " + "\n    ".join(lines) + "\n"
 
     def check_params(self) -> None:
         """Check every parameter against its rule; called first by `fit`."""
         for name, rule in self.rules.items():
-            value: Any = getattr(self, name)
-            if not rule.holds(value):
-                raise BadParameter(f"{name} must be {rule.text()}, but it is {value!r}.")
+            rule.check(name, getattr(self, name))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; with `deep`, also those of estimators among them, as `model__c`."""
+        found: dict[str, Any] = {}
+        for name in self.rules:
+            value = found[name] = getattr(self, name)
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                found |= {f"{name}__{inner}": v for inner, v in value.get_params().items()}
+        return found
+
+    def set_params(self, **given: Any) -> Self:
+        """Set parameters by name; `model__c` sets the parameter `c` of the parameter `model`."""
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in given.items():
+            name, inside, inner = key.partition("__")
+            if name not in self.rules:
+                raise BadParameter(unknown_name(name, self.rules, f"a parameter of {type(self).__name__}"))
+            if inside:
+                nested.setdefault(name, {})[inner] = value
+            else:
+                setattr(self, name, value)
+        for name, values in nested.items():
+            getattr(self, name).set_params(**values)
+        return self
+
+    def __repr__(self) -> str:
+        """The parameters that are not the default, as in the call that makes it."""
+        changed = {
+            name: getattr(self, name)
+            for name, parameter in parameters(type(self)).items()
+            if repr(getattr(self, name)) != repr(parameter.default)
+        }
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+    def __sklearn_clone__(self) -> Self:
+        """An estimator with the same parameters that has learned nothing."""
+        return type(self)(**{name: clone(getattr(self, name)) for name in self.rules})
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether everything that is learned is there."""
+        return all(hasattr(self, name) for name in learned_fields(type(self)))
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn may expect; it asks for this only where it is loaded."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(sparse=True))
+
+
+def clone(value: Any) -> Any:
+    """A copy that has learned nothing of an estimator; any other parameter as it is."""
+    if isinstance(value, type) or not hasattr(value, "get_params"):
+        return value
+    if hasattr(value, "__sklearn_clone__"):
+        return value.__sklearn_clone__()
+    return type(value)(**{name: clone(inner) for name, inner in value.get_params(deep=False).items()})
+
+
+def parameters(cls: type[Estimator]) -> dict[str, Parameter]:
+    """The declared parameters of an estimator class, in their order.
+
+    >>> class Forest(Estimator):
+    ...     n_trees: Annotated[int, Whole(1), "trees in the forest"] = 50
+    >>> parameters(Forest)["n_trees"].default, Forest(n_trees=3)
+    (50, Forest(n_trees=3))
+    """
+    return cls._parameters
+
+
+def learned_fields(cls: type[Estimator]) -> tuple[str, ...]:
+    """The attributes that are declared by `learned()`."""
+    return cls._learned
+
+
+def _declared(cls: Any) -> dict[str, Parameter]:
+    found = {}
+    for field in dataclasses.fields(cls):
+        if get_origin(field.type) is not Annotated:
+            continue
+        rule = next((part for part in get_args(field.type)[1:] if isinstance(part, Rule)), None)
+        text = next((part for part in reversed(get_args(field.type)[1:]) if isinstance(part, str)), "")
+        if rule is not None:
+            found[field.name] = Parameter(field.name, rule, field.default, text)
+    return found
+
+
+def unknown_name(name: str, known: Any, what: str) -> str:
+    """A sentence that says that there is no such name, and which one may be meant."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+    return f"{name!r} is not {what}; {hint}"
+
+
+class Parameters:
+    """Mixin of estimators whose `rules` stand beside the class."""
+
+    rules: ClassVar[Any] = {}
+
+    def check_params(self) -> None:
+        """Check every parameter against its rule."""
+        for name, rule in self.rules.items():
+            rule.check(name, getattr(self, name))

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from broadmatch.cli import app
-from broadmatch.data import CSR, Dataset, Names, write_dataset
+from broadmatch.data import CSR, Dataset, Names
+from broadmatch.io import write_dataset
 
 
 class Ran:

@@ -7,7 +7,8 @@ import json
 import pytest
 
 import broadmatch
-from broadmatch.data import Dataset, Page, read_dataset, write_pages
+from broadmatch.data import Dataset
+from broadmatch.io import Page, read_dataset, write_pages
 from broadmatch.labels import MLRF, Recommender
 from tests.cli.conftest import broadmatch as run
 from tests.cli.conftest import failed, worked

@@ -7,11 +7,12 @@ import sys
 import pytest
 
 import broadmatch
-from broadmatch.data import Dataset, Names, read_dataset, read_hierarchy, with_ancestors, write_dataset
+from broadmatch.data import Dataset, Names, with_ancestors
 from broadmatch.evaluate import covering_error, depth_reports, set_report
-from broadmatch.howmany import HierarchicalLabels
-from broadmatch.howmany.hierarchy import by_category
+from broadmatch.io import read_dataset, read_hierarchy, write_dataset
 from broadmatch.labels import OneVsRest
+from broadmatch.sets import HierarchicalLabels
+from broadmatch.sets.hierarchy import by_category
 from tests.cli.conftest import failed, refused, worked, write_points
 
 LABELS = ("pizza", "pasta", "taxi", "airport taxi", "garden", "food")

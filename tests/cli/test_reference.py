@@ -11,13 +11,14 @@ import typer.main
 from broadmatch import labels
 from broadmatch.cli import app, evaluate, reference, train
 from broadmatch.cli.label_models import LABEL_MODELS, SET_MODELS
-from broadmatch.ctr import FTRL, ClickModel, ClickTraining, Variant
-from broadmatch.ctr.recalibration import recalibrate
-from broadmatch.evaluate import COVERINGS, PROPENSITY_PRESETS, progressive_report, warm_start_report
+from broadmatch.clicks import FTRL, ClickModel, ClickTraining, Variant
+from broadmatch.clicks.calibration.recalibration import recalibrate
+from broadmatch.data import PROPENSITY_PRESETS
+from broadmatch.evaluate import COVERINGS, progressive_report, warm_start_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import harvest
-from broadmatch.howmany import MetaLabeler, SCut, TargetCut
 from broadmatch.labels import AdaBoostLC, OneVsRest
+from broadmatch.sets import MetaLabeler, SCut, TargetCut
 from broadmatch.simulate import planted_dataset, simulate_marketplace
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"

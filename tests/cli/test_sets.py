@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import broadmatch
-from broadmatch.data import Hierarchy, read_dataset
+from broadmatch.data import Hierarchy
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import covering_error, set_report
-from broadmatch.howmany import HierarchicalLabels, MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
+from broadmatch.io import read_dataset
 from broadmatch.labels import MLRF, AdaBoostLC, OneVsRest, Recommender
+from broadmatch.sets import HierarchicalLabels, MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
 from tests.cli.conftest import failed, refused, worked, write_points
 
 LABELS = ("pizza", "oven", "taxi", "airport", "flower", "garden")

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 
 import broadmatch
 from broadmatch.cli.label_features import words_of
-from broadmatch.data import CSR, Dataset, Names, read_dataset, write_dataset
-from broadmatch.evaluate import propensity, warm_start_report
+from broadmatch.data import CSR, Dataset, Names, propensity
+from broadmatch.evaluate import warm_start_report
 from broadmatch.features import text_label_features
+from broadmatch.io import read_dataset, write_dataset
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 from tests.cli.conftest import broadmatch as run
 from tests.cli.conftest import failed, refused, worked

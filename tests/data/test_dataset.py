@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import broadmatch
-from broadmatch.artifacts import State, save
 from broadmatch.data import CSR, Dataset, Names
 from broadmatch.errors import BadInput
+from broadmatch.io.artifacts import save
+from broadmatch.state import State
 
 X, Y = CSR.from_rows([[0, 2], [], [1]], 3), CSR.from_rows([[0], [1], [0, 1]], 2)
 LABELS = Names.of(["pizza", "taxi"])

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broadmatch import artifacts
-from broadmatch.data import CSR, Hierarchy, read_hierarchy, with_ancestors
+from broadmatch.data import CSR, Hierarchy, with_ancestors
 from broadmatch.errors import BadInput, MissingFile
+from broadmatch.io import artifacts, read_hierarchy
 from tests.reference import hierarchy as slow
 
 TREE = {"food": [], "pizza": ["food"], "tools": [], "oven": ["tools"], "pizza oven": ["oven", "pizza"]}

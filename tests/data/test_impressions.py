@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broadmatch import artifacts
 from broadmatch.data import Batch, Impressions
+from broadmatch.io import artifacts
 
 KEYS = st.lists(st.lists(st.integers(1, 2**64 - 1), max_size=4), max_size=8)
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from broadmatch.errors import BadInput, BadParameter
+from broadmatch.evaluate import _click_metrics as kernels
 from broadmatch.evaluate import auc_loss, calibration_bias, calibration_error, log_loss, squared_error
 from broadmatch.evaluate.click_metrics import EPSILON, ranked
-from broadmatch.kernels import click_metrics as kernels
 from tests.reference import click_metrics as slow
 
 ALL = (auc_loss, log_loss, squared_error, calibration_error, calibration_bias)

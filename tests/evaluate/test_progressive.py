@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from broadmatch import evaluate
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.evaluate import PredictionLog, measure_clicks, predictions, progressive_report
-from broadmatch.evaluate.measure_clicks import n_bins, score_bins
+from broadmatch.evaluate import PredictionLog, predictions, progressive_report
+from broadmatch.evaluate import click_report as measure_clicks
+from broadmatch.evaluate.click_report import n_bins, score_bins
 from tests.reference import click_metrics as slow
 
 HOUR = 3_600_000_000

@@ -11,7 +11,7 @@ from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import bootstrap
 from broadmatch.evaluate.per_point import PerPoint
-from tests.evaluate.test_metrics import all_values, random_pair
+from tests.evaluate.test_ranking_metrics import all_values, random_pair
 
 PHRASES = Names.of([f"{i % 4} {i % 3} x" for i in range(30)])
 P = np.linspace(0.1, 1, 30)

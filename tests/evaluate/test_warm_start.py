@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broadmatch import evaluate
-from broadmatch.data import CSR
+from broadmatch.data import CSR, reveal
 from broadmatch.errors import BadInput, BadParameter
 
 N_LABELS = 12
@@ -44,7 +44,7 @@ def pairs(matrix):
 def test_every_label_is_either_revealed_or_hidden(rows, share, seed):
     Y = CSR.from_rows(rows, N_LABELS)
     Y = Y._replace(data=np.linspace(0.1, 1, Y.nnz).astype(np.float32))
-    revealed, hidden = evaluate.reveal(Y, share, seed=seed)
+    revealed, hidden = reveal(Y, share, seed=seed)
     assert revealed.shape == hidden.shape == Y.shape
     assert pairs(revealed) | pairs(hidden) == pairs(Y)
     assert not pairs(revealed) & pairs(hidden)
@@ -57,7 +57,7 @@ def test_every_label_is_either_revealed_or_hidden(rows, share, seed):
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_the_expected_share_is_exact_even_with_one_label(n, share):
     Y = CSR.from_rows([list(range(n))] * 20_000, n)
-    revealed, _ = evaluate.reveal(Y, share, seed=3)
+    revealed, _ = reveal(Y, share, seed=3)
     counts = np.diff(revealed.indptr)
     error = counts.std() / np.sqrt(len(counts))
     assert abs(counts.mean() - share * n) <= 4 * error + 1e-9
@@ -68,7 +68,7 @@ def test_the_expected_share_is_exact_even_with_one_label(n, share):
 def test_none_and_all():
     Y = labels_of(30)
     for share, whole in ((0, 1), (1, 0), (np.float32(1), 0)):
-        parts = evaluate.reveal(Y, share)
+        parts = reveal(Y, share)
         assert pairs(parts[whole]) == pairs(Y)
         assert not parts[1 - whole].nnz
 
@@ -76,23 +76,23 @@ def test_none_and_all():
 def test_a_row_does_not_depend_on_other_rows_and_a_larger_share_reveals_more():
     Y = labels_of(50)
     changed = CSR.from_rows([[0], *(Y.row(i)[0].tolist() for i in range(1, 50)), [3, 4]], N_LABELS)
-    one, other = evaluate.reveal(Y, 0.4)[0], evaluate.reveal(changed, 0.4)[0]
+    one, other = reveal(Y, 0.4)[0], reveal(changed, 0.4)[0]
     for i in range(1, 50):
         assert np.array_equal(one.row(i)[0], other.row(i)[0])
-    assert pairs(one) < pairs(evaluate.reveal(Y, 0.6)[0])
-    assert pairs(one) == pairs(evaluate.reveal(Y.to_scipy().tocsc(), 0.4)[0])
-    assert pairs(one) != pairs(evaluate.reveal(Y, 0.4, seed=1)[0])
+    assert pairs(one) < pairs(reveal(Y, 0.6)[0])
+    assert pairs(one) == pairs(reveal(Y.to_scipy().tocsc(), 0.4)[0])
+    assert pairs(one) != pairs(reveal(Y, 0.4, seed=1)[0])
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "half", None, True])
 def test_a_share_is_from_0_to_1(share):
     with pytest.raises(BadParameter, match=r"^share must be a number from 0 to 1"):
-        evaluate.reveal(labels_of(3), share)
+        reveal(labels_of(3), share)
 
 
 def test_labels_by_name_are_refused():
     with pytest.raises(BadInput, match="not lists of names"):
-        evaluate.reveal([["a"], ["b"]], 0.5)
+        reveal([["a"], ["b"]], 0.5)
 
 
 # ---------------------------------------------------------------- the report
@@ -106,7 +106,7 @@ def test_values_are_a_plain_loop_over_the_hidden_labels():
     for share, of_share in report.by_share.items():
         hits, earned, most, counted, missing = 0, 0.0, 0.0, 0, []
         for seed in (4, 7):
-            revealed, hidden = evaluate.reveal(Y, share, seed=seed)
+            revealed, hidden = reveal(Y, share, seed=seed)
             missing.append(0)
             for i in range(40):
                 left = hidden.row(i)[0]
@@ -129,7 +129,7 @@ def test_values_are_a_plain_loop_over_the_hidden_labels():
 def test_one_seed_of_points_that_all_count_is_the_plain_report():
     Y, (predict, _) = CSR.from_rows([[i % 12, (i + 5) % 12] for i in range(40)], N_LABELS), guesses(40)
     warm = evaluate.warm_start_report(predict, np.eye(40), Y, shares=(0.5,), seeds=(2,), n_bootstrap=50).by_share[0.5]
-    revealed, hidden = evaluate.reveal(Y, 0.5, seed=2)
+    revealed, hidden = reveal(Y, 0.5, seed=2)
     cold = evaluate.ranking_report(predict(None, 5, revealed=revealed), hidden, n_bootstrap=50)
     for name, estimate in warm.metrics.items():
         for a, b in zip((estimate.value, estimate.low, estimate.high),

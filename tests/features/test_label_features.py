@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from broadmatch.data import CSR, read_dataset
+from broadmatch.data import CSR
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.features import beside, co_label_features, mean_label_features, training_label_features
-from tests.features.test_item_sets import csr, dense, random_rows
+from broadmatch.io import read_dataset
+from tests.labels.ranking_trees.test_item_sets import csr, dense, random_rows
 from tests.reference import label_features as reference
 
 sides = st.integers(1, 8)

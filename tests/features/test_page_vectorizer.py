@@ -11,7 +11,8 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import broadmatch
 from broadmatch.errors import BadInput, BadParameter, NotFitted
-from broadmatch.features import PageVectorizer, bag_of_words, counting
+from broadmatch.features import PageVectorizer, bag_of_words
+from broadmatch.features import word_counts as counting
 from broadmatch.features.tokens import ENGLISH
 
 

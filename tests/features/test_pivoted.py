@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import broadmatch
 from broadmatch.errors import BadParameter
 from broadmatch.features import PageVectorizer, PivotedVectorizer
-from broadmatch.kernels.pivoted import pivoted_rows
+from broadmatch.features._pivoted import pivoted_rows
 from tests.reference.pivoted import pivoted
 
 TEXTS = ["wheat corn corn wheat corn", "wheat", "oil oil oil barrel wheat", "", "corn oil"]

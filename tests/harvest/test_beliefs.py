@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from broadmatch.data import CSR
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest import beliefs as module
+from broadmatch.harvest._beliefs import belief_rows, falling_order
 from broadmatch.harvest.beliefs import objective, sparse_beliefs
 from broadmatch.harvest.top import top_mask
-from broadmatch.kernels.beliefs import belief_rows, falling_order
 from tests.reference import beliefs as reference
 
 shapes = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=9)

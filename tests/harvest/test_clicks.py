@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broadmatch.data import CSR, ClickLog, Names, Rejects
+from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput, BadParameter, MissingFile
 from broadmatch.harvest import Harvest, harvest
+from broadmatch.io import ClickLog, Rejects
 from tests.reference import harvest as reference
 from tests.reference.harvest import Click
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broadmatch.data.duck import connect
 from broadmatch.harvest.queries import normalise_query, register_normalise
+from broadmatch.io.duck import connect
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 

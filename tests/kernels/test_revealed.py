@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broadmatch.kernels.revealed import leave_out
+from broadmatch.kernels.top_k import leave_out
 
 rows = st.lists(
     st.tuples(st.permutations(range(12)), st.integers(0, 12), st.sets(st.integers(0, 13))), min_size=1, max_size=6

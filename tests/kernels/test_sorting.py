@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from broadmatch.kernels.sorting import sort_best_first, sort_descending
+from broadmatch.kernels.top_k import sort_best_first, sort_descending
 
 float32s = st.floats(width=32, allow_nan=False)
 lengths = st.one_of(st.integers(0, 60), st.sampled_from([24, 25, 26, 27, 200]))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broadmatch.kernels.tf_idf import tf_idf_rows
+from broadmatch.features._page_vectorizer import tf_idf_rows
 from broadmatch.kernels.vocabulary import Words, WordTable, fill_slots, hash_words, number_words
 from tests.reference import tf_idf, vocabulary
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broadmatch.data import CSR, read_dataset
+from broadmatch.data import CSR
+from broadmatch.io import read_dataset
 from broadmatch.simulate import planted_dataset
 
 Halves = tuple[tuple[CSR, CSR], tuple[CSR, CSR]]

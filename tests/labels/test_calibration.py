@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import broadmatch
-from broadmatch.data import CSR, read_dataset
+from broadmatch.data import CSR
 from broadmatch.errors import BadInput, BadParameter, NotFitted
 from broadmatch.evaluate import calibration_error
+from broadmatch.io import read_dataset
 from broadmatch.labels import MLRF, FastXML, PfastreXML, SwiftXML
 from broadmatch.labels.calibration import fit_calibration
 from tests.contract import N_LABELS, every_label_model, points, small

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from broadmatch.data import read_dataset
 from broadmatch.evaluate import precision_at
+from broadmatch.io import read_dataset
 from broadmatch.labels import MLRF
 
 

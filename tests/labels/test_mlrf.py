@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 import broadmatch
-from broadmatch import artifacts
 from broadmatch.evaluate import precision_at
+from broadmatch.io import artifacts
 from broadmatch.labels import MLRF
 from tests.contract import bits, points
 from tests.reference import forest as reference

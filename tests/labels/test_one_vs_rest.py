@@ -14,11 +14,11 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 import broadmatch
-from broadmatch import artifacts
-from broadmatch.data import CSR
+from broadmatch.data import CSR, propensity
 from broadmatch.errors import BadArtifact, BadInput, BadParameter
-from broadmatch.evaluate import precision_at, propensity
-from broadmatch.kernels.memory import LANES
+from broadmatch.evaluate import precision_at
+from broadmatch.io import artifacts
+from broadmatch.kernels.intrinsics import LANES
 from broadmatch.labels import OneVsRest, one_vs_rest
 from broadmatch.simulate import planted_dataset
 from tests.contract import bits

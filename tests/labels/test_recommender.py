@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import broadmatch
-from broadmatch import artifacts
 from broadmatch.errors import BadArtifact, BadInput
 from broadmatch.features import PageVectorizer
+from broadmatch.io import artifacts
 from broadmatch.labels import MLRF, Phrase, Recommender, recommender
+from broadmatch.state import State
 from tests.contract import memory_mapped
 
 TOPICS = {
@@ -85,7 +86,7 @@ def test_save_and_load(trained, tmp_path):
 
 def test_a_folder_of_something_else_is_refused(trained, tmp_path):
     state = trained.to_state()
-    half = artifacts.State("recommender", {}, {}, {}, {"model": state.parts["model"]})
+    half = State("recommender", {}, {}, {}, {"model": state.parts["model"]})
     artifacts.save(half, tmp_path / "half")
     with pytest.raises(BadArtifact, match="vectorizer and a model"):
         broadmatch.load(tmp_path / "half")

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from broadmatch.data import CSR
+from broadmatch.data import CSR, reveal
 from broadmatch.errors import BadInput
-from broadmatch.evaluate import reveal
 from tests.contract import N_LABELS, every_label_model, fitted, points, small
 
 

@@ -93,7 +93,7 @@ def weighted_or_none(meta, x):
 
 
 def walk(nodes, x):
-    """{category: score} by the arrays of `broadmatch.kernels.hierarchy.Nodes`, breadth first; x is {feature: value}."""
+    """{category: score} by the arrays of `broadmatch.sets._hierarchy.Nodes`, breadth first; x is {feature: value}."""
     found, reached = {}, {0: None}
     for node in range(len(nodes.ways)):
         if node not in reached:

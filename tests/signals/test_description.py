@@ -171,7 +171,7 @@ def rows_of(file, separator, names=None):
 
 @pytest.mark.parametrize("which", ["criteo", "avazu"])
 def test_known_logs_need_five_lines(which, shared_data, tmp_path):
-    from broadmatch.data import Rejects
+    from broadmatch.io import Rejects
 
     if which == "criteo":
         names = ["label", *(f"I{i}" for i in range(1, 14)), *(f"C{i}" for i in range(1, 27))]

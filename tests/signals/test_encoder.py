@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
-from broadmatch import artifacts
-from broadmatch.data import Rejects
 from broadmatch.errors import BadInput
+from broadmatch.io import Rejects, artifacts
 from broadmatch.kernels.hashing import key_of
 from broadmatch.signals import Categorical, Cross, Description, Encoder, FeatureNames, Hour, Number, Text, Weekday
 from tests.reference import signals as twin

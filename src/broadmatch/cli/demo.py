@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from broadmatch.cli import demo_report, options, talk
+from broadmatch.cli import demo_report, options
+from broadmatch.cli import output as talk
 from broadmatch.cli.evaluate import measure
 from broadmatch.cli.explain import shown
 from broadmatch.cli.harvest import summary
@@ -139,9 +140,9 @@ def _simulate(run: _Run, n_pages: int) -> "Marketplace":
 
 
 def _harvest(run: _Run, market: "Marketplace") -> _Data:
-    from broadmatch.data import ClickLog, read_pages
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
+    from broadmatch.io import ClickLog, read_pages
 
     place = run.out / "data"
     asked = ("harvest", "--clicks", market.clicks, "--pages", market.pages, "--out", place, "--labels", "beliefs",

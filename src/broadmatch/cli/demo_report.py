@@ -87,7 +87,7 @@ def pages_to_show(market: "Marketplace", test: "Dataset") -> list[Shown]:
     """Three pages that were held back: two with text, of different trades, and one that is almost all images."""
     import pyarrow.parquet as pq
 
-    from broadmatch.data import read_pages
+    from broadmatch.io import read_pages
 
     held_back = set(test.points or ())
     rows = [row for row in pq.read_table(market.truth / "pages.parquet").to_pylist() if row["page"] in held_back]

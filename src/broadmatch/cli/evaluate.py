@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broadmatch.cli import options, talk
+from broadmatch.cli import options
+from broadmatch.cli import output as talk
 from broadmatch.cli.evaluate_sets import measure_sets
 from broadmatch.cli.harvested import is_harvested, open_harvested
 from broadmatch.cli.opened import open_model
@@ -97,7 +98,7 @@ def command(
         raise typer.BadParameter("--hierarchy is about sets, which are not made with --reveal; ask for one of them.")
     coverings = None if covering is None else _coverings(covering)
     talk.announce_compiling()
-    from broadmatch.data import read_hierarchy
+    from broadmatch.io import read_hierarchy
 
     opened = open_model(model)
     tree = opened.hierarchy if hierarchy is None else read_hierarchy(hierarchy)
@@ -189,7 +190,7 @@ def measure_warm(
 
 
 def _points(data: Path, labels_path: Path | None) -> "Dataset":
-    from broadmatch.data import read_dataset
+    from broadmatch.io import read_dataset
 
     test: Dataset = open_harvested(data).test if is_harvested(data) else read_dataset(data, labels_path=labels_path)
     return test
@@ -205,7 +206,7 @@ def _propensity(forest: "LabelModel", n_labels: int) -> Any:
     """How likely each label was seen, by its count in training; beliefs count as much as they weigh."""
     import numpy as np
 
-    from broadmatch.evaluate import propensity
+    from broadmatch.data import propensity
 
     counts = np.zeros(n_labels)
     counts[: len(forest.label_counts_)] = forest.label_counts_

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broadmatch.cli import options, talk
+from broadmatch.cli import options
+from broadmatch.cli import output as talk
 from broadmatch.cli.explain_linear import LinearExplanation, shown_linear
 from broadmatch.cli.explain_xml import shown_xml
 from broadmatch.cli.opened import open_model
@@ -17,7 +18,7 @@ from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
     from broadmatch.cli.opened import Opened
-    from broadmatch.data import Page
+    from broadmatch.io import Page
     from broadmatch.labels import Explanation
     from broadmatch.labels.mlrf_explain import Step
 
@@ -94,7 +95,7 @@ def _check(opened: "Opened", revealed: Path | None) -> None:
 
 def _members(opened: "Opened", x: Any) -> list[str] | None:
     """The set of one point; None if the model has none, or none of one point alone."""
-    from broadmatch.howmany import PCut
+    from broadmatch.sets import PCut
 
     if opened.sets is None or isinstance(opened.sets, PCut):
         return None

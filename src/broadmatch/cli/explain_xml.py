@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from broadmatch.labels import XMLExplanation
-    from broadmatch.labels.xml_explain import Near, Rerank, Turn
+    from broadmatch.labels.ranking_trees.explain import Near, Rerank, Turn
 
 _WORDS, _LEAVES, _TURNS, _PUSHES, _POINTS = 12, 3, 4, 3, 5
 

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from broadmatch.cli import talk
+from broadmatch.cli import output as talk
 from broadmatch.errors import BroadmatchError
 
 _MAPPING = re.compile(r"columns=\{'(\w+)': ?[^}]*\}")

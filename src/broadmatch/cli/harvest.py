@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from broadmatch.cli import options, talk
+from broadmatch.cli import options
+from broadmatch.cli import output as talk
 from broadmatch.cli.harvested import check_place, write_harvested
 from broadmatch.cli.sources import Reopened
 
@@ -89,9 +90,9 @@ def command(
     page_mapping = options.parse_columns(page_columns, "--page-columns")
     check_place(out)
     talk.announce_compiling()
-    from broadmatch.data import ClickLog, Rejects
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
+    from broadmatch.io import ClickLog, Rejects
 
     of_pages = None if rejects is None else rejects.with_name(f"{rejects.name}.pages.jsonl")
     with (

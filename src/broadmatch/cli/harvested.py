@@ -58,7 +58,7 @@ def check_place(folder: Path) -> None:
 
 def write_harvested(folder: Path, train: Any, test: Any, vectorizer: Any, summary: Mapping[str, Any]) -> Harvested:
     """Write the whole folder, or nothing; an older harvested folder of that name is replaced."""
-    from broadmatch.artifacts import save
+    from broadmatch.io.artifacts import save
 
     with _taking_the_place_of(folder) as new:
         try:
@@ -72,7 +72,7 @@ def write_harvested(folder: Path, train: Any, test: Any, vectorizer: Any, summar
 
 @contextlib.contextmanager
 def _taking_the_place_of(folder: Path) -> Iterator[Path]:
-    from broadmatch.artifacts import replacing
+    from broadmatch.io.artifacts import replacing
 
     check_place(folder)
     if not is_harvested(folder):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broadmatch.cli import talk
+from broadmatch.cli import output as talk
 from broadmatch.cli.pairs import LABEL_TEXTS, read_pairs
 from broadmatch.errors import BadInput
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def given_features(file: Path, columns: Mapping[str, str] | None, points: "Dataset") -> "CSR | None":
     """A .npz of labels × features as it is; otherwise the words of the labels' texts, if any are in common."""
     from broadmatch.data import as_features
-    from broadmatch.data.npz import read_matrix
+    from broadmatch.io.matrices.npz import read_matrix
 
     if file.suffix == ".npz":
         features = as_features(read_matrix(file))

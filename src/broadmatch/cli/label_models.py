@@ -6,9 +6,9 @@ LABEL_MODELS = Estimators(
     "--model",
     {
         "mlrf": "labels.mlrf:MLRF",
-        "fastxml": "labels.fastxml:FastXML",
-        "pfastrexml": "labels.pfastrexml:PfastreXML",
-        "swiftxml": "labels.swiftxml:SwiftXML",
+        "fastxml": "labels.ranking_trees.fastxml:FastXML",
+        "pfastrexml": "labels.ranking_trees.pfastrexml:PfastreXML",
+        "swiftxml": "labels.ranking_trees.swiftxml:SwiftXML",
         "one-vs-rest": "labels.one_vs_rest:OneVsRest",
         "adaboost-lc": "labels.adaboost_lc:AdaBoostLC",
     },
@@ -17,12 +17,12 @@ LABEL_MODELS = Estimators(
 SET_MODELS = Estimators(
     "--howmany",
     {
-        "metalabeler": "howmany.metalabeler:MetaLabeler",
-        "rcut": "howmany.cuts:RCut",
-        "pcut": "howmany.cuts:PCut",
-        "scut": "howmany.scut:SCut",
-        "threshold": "howmany.threshold:Threshold",
-        "target": "howmany.threshold:TargetCut",
+        "metalabeler": "sets.metalabeler:MetaLabeler",
+        "rcut": "sets.cuts:RCut",
+        "pcut": "sets.cuts:PCut",
+        "scut": "sets.scut:SCut",
+        "threshold": "sets.threshold:Threshold",
+        "target": "sets.threshold:TargetCut",
     },
     without=("model", "counter"),
 )

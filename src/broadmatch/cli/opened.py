@@ -56,10 +56,10 @@ class Opened:
 def open_model(path: Path) -> Opened:
     """The model at `path`."""
     import broadmatch
-    from broadmatch.howmany import HierarchicalLabels
-    from broadmatch.howmany.base import SetModel
     from broadmatch.labels import AdaBoostLC, Recommender
     from broadmatch.labels.base import LabelModel
+    from broadmatch.sets import HierarchicalLabels
+    from broadmatch.sets.base import SetModel
 
     model = broadmatch.load(path)
     vectorizer, inside = (model.vectorizer, model.model) if isinstance(model, Recommender) else (None, model)

@@ -9,7 +9,7 @@ import typer
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
-    from broadmatch.data import ClickLog, Rejects
+    from broadmatch.io import ClickLog, Rejects
 
 
 class Columns(NamedTuple):
@@ -41,8 +41,8 @@ def is_table(file: Path) -> bool:
     >>> is_table(Path("bids.csv.gz")), is_table(Path("Y_test.npz"))
     (True, False)
     """
-    from broadmatch.data.files import base_name
-    from broadmatch.data.log_files import FORMATS
+    from broadmatch.io.files import base_name
+    from broadmatch.io.log_files import FORMATS
 
     return Path(base_name(file)).suffix in FORMATS
 
@@ -51,9 +51,9 @@ def read_pairs(
     file: Path, columns: Columns, given: Mapping[str, str] | None, rejects: "Rejects | None" = None
 ) -> list[tuple[str, str]]:
     """The different pairs of a table, sorted; rows with an empty field are bad rows."""
-    from broadmatch.data import ClickLog, Rejects
-    from broadmatch.data.files import expand
-    from broadmatch.data.log_files import look_at
+    from broadmatch.io import ClickLog, Rejects
+    from broadmatch.io.files import expand
+    from broadmatch.io.log_files import look_at
 
     (one,) = found if len(found := expand(file)) == 1 else (None,)
     if one is None:
@@ -85,7 +85,7 @@ def _chosen(file: Path, columns: Columns, given: Mapping[str, str], present: tup
 
 
 def _pairs(log: "ClickLog") -> list[tuple[str, str]]:
-    from broadmatch.data.duck import clear_errors, connect
+    from broadmatch.io.duck import clear_errors, connect
 
     log.check_packed()
     with connect() as db, clear_errors(log.files):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from broadmatch.cli import options, talk
+from broadmatch.cli import options
+from broadmatch.cli import output as talk
 from broadmatch.cli.opened import open_model
 from broadmatch.cli.revealed import revealed_phrases, revealed_rows
 from broadmatch.cli.rows import rows_of
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from broadmatch.cli.opened import Opened
     from broadmatch.cli.revealed import Revealed
     from broadmatch.cli.rows import Rows
-    from broadmatch.data import CSR, Page
+    from broadmatch.data import CSR
+    from broadmatch.io import Page
     from broadmatch.labels import Phrase
 
 Format = Literal["table", "csv", "jsonl"]
@@ -91,8 +93,8 @@ def command(
         raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
     chosen = "jsonl" if json else format or _told_by_name(out)
     talk.announce_compiling()
-    from broadmatch.data import Rejects
-    from broadmatch.data.files import replacing_file
+    from broadmatch.io import Rejects
+    from broadmatch.io.files import replacing_file
 
     own = None if rejects is None and max_bad_rows is None else Rejects(rejects, max_bad_rows=max_bad_rows)
     with own or contextlib.nullcontext():
@@ -187,7 +189,7 @@ def recommend_rows(opened: "Opened", rows: "Rows", k: int, revealed: "CSR | None
 def sets_of_rows(opened: "Opened", rows: "Rows") -> Iterator[Found]:
     """Each row's name, or its number, and its set of labels."""
     from broadmatch.evaluate.ranking import as_scores
-    from broadmatch.howmany import PCut
+    from broadmatch.sets import PCut
 
     sets: Any = opened.sets
     # PCut shares labels out among the points that are asked together; all others can be asked part by part.

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broadmatch.cli import talk
+from broadmatch.cli import output as talk
 from broadmatch.cli.pairs import REVEALED, is_table, read_pairs
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
     from broadmatch.cli.rows import Rows
-    from broadmatch.data import CSR, Names, Rejects
+    from broadmatch.data import CSR, Names
+    from broadmatch.io import Rejects
 
 
 class Revealed:
@@ -84,8 +85,9 @@ def revealed_rows(file: Path, columns: Mapping[str, str] | None, known: "Names",
     A table names points (or their numbers, from 0) and labels; a .npz is a matrix of points × the model's labels; of
     any other data set the labels are taken.
     """
-    from broadmatch.data import CSR, Names, as_labels, read_dataset
-    from broadmatch.data.npz import read_matrix
+    from broadmatch.data import CSR, Names, as_labels
+    from broadmatch.io import read_dataset
+    from broadmatch.io.matrices.npz import read_matrix
 
     if is_table(file):
         table = Revealed.read(file, columns, known, str)

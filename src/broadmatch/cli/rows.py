@@ -23,9 +23,10 @@ def rows_of(places: list[Path], labels_path: Path | None, known: "Names | None")
 
     `known` are the names of the features that the model learned from.
     """
-    from broadmatch.data import as_features, read_dataset
-    from broadmatch.data.names_beside import read_sized_names
-    from broadmatch.data.npz import read_matrix
+    from broadmatch.data import as_features
+    from broadmatch.io import read_dataset
+    from broadmatch.io.matrices.npz import read_matrix
+    from broadmatch.io.matrices.sidecar_names import read_sized_names
 
     if len(places) != 1 or places == [Path("-")]:
         raise typer.BadParameter("this model was trained on a matrix: give one data set, or matrix of features, of it.")

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from broadmatch.cli import options, talk
+from broadmatch.cli import options
+from broadmatch.cli import output as talk
 
 
 def command(
@@ -60,7 +61,7 @@ def matrix_command(
       broadmatch train planted/ --out model/
     """
     talk.announce_compiling()
-    from broadmatch.data import write_dataset
+    from broadmatch.io import write_dataset
     from broadmatch.simulate import planted_dataset
 
     data = planted_dataset(

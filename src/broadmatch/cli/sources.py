@@ -10,7 +10,7 @@ import typer
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
-    from broadmatch.data import Page, Rejects
+    from broadmatch.io import Page, Rejects
 
 LARGEST = 10_000_000
 STDIN = Path("-")
@@ -25,7 +25,7 @@ class Reopened:
         self._open(rejects)  # a missing file is found before the log is read
 
     def __call__(self) -> Iterator["Page"]:
-        from broadmatch.data import Rejects
+        from broadmatch.io import Rejects
 
         if self._known:
             yield from self._open(Rejects(max_bad_rows=sys.maxsize))
@@ -38,7 +38,7 @@ class Reopened:
         self._known = True
 
     def _open(self, rejects: "Rejects") -> Iterator["Page"]:
-        from broadmatch.data import read_pages
+        from broadmatch.io import read_pages
 
         return read_pages(self.pages, columns=self.columns, rejects=rejects)
 
@@ -48,9 +48,9 @@ def pages_of(places: list[Path], columns: Mapping[str, str] | None, rejects: "Re
 
     Without `rejects`, one bad page among named HTML files is an error; among many in a file or folder it is not.
     """
-    from broadmatch.data import Rejects, read_pages
-    from broadmatch.data.files import base_name
-    from broadmatch.data.pages import HTML
+    from broadmatch.io import Rejects, read_pages
+    from broadmatch.io.files import base_name
+    from broadmatch.io.pages import HTML
 
     if not places or places == [STDIN]:
         return iter([_page_of_stdin()])
@@ -72,8 +72,8 @@ def _counted(pages: Iterator["Page"], rejects: "Rejects") -> Iterator["Page"]:
 
 
 def _page_of_stdin() -> "Page":
-    from broadmatch.data import Page
-    from broadmatch.data.pages import is_binary
+    from broadmatch.io import Page
+    from broadmatch.io.pages import is_binary
 
     stream = typer.get_binary_stream("stdin")
     if stream.isatty():
@@ -94,7 +94,7 @@ def _bad(place: str, reason: str) -> BadInput:
 
 def _strict() -> "Rejects":
     """Rejects that take nothing: pages named one by one are all wanted."""
-    from broadmatch.data import Rejects
+    from broadmatch.io import Rejects
 
     class Strict(Rejects):
         def add(self, source: str, line: int | None, reason: str, row: str = "", count: int = 1) -> None:

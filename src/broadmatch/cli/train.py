@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from broadmatch.cli import options, talk
+from broadmatch.cli import options
+from broadmatch.cli import output as talk
 from broadmatch.cli.estimators import number_or_word
 from broadmatch.cli.harvested import is_harvested, open_harvested
 from broadmatch.cli.label_features import given_features, words_of
@@ -241,7 +242,7 @@ def command(
     _check_places(out, partial, resume)
     talk.announce_compiling()
     learner: Any = _learner(model, howmany, context.params)
-    from broadmatch.data import read_dataset, read_hierarchy
+    from broadmatch.io import read_dataset, read_hierarchy
     from broadmatch.labels import Recommender
 
     started = time.monotonic()
@@ -334,7 +335,7 @@ def _told(facts: Mapping[str, Any]) -> str:
 
 def _check_places(out: Path, partial: Path, resume: bool) -> None:
     """Refuse before the work what would fail after it."""
-    from broadmatch.artifacts import MANIFEST
+    from broadmatch.io.artifacts import MANIFEST
 
     if out.exists() and not (out / MANIFEST).exists() and not (out.is_dir() and not any(out.iterdir())):
         raise CannotWrite(f"{out} exists and is not a broadmatch folder; choose another name or remove it.")

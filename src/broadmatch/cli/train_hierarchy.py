@@ -8,7 +8,7 @@ import typer
 from broadmatch.cli.label_models import LABEL_MODELS, SET_MODELS
 
 if TYPE_CHECKING:
-    from broadmatch.howmany import HierarchicalLabels
+    from broadmatch.sets import HierarchicalLabels
 
 _OF_NODES = ("most", "score_weight")
 """What the MetaLabelers of nodes take; they learn from content, so there is nothing to hold out."""
@@ -41,7 +41,7 @@ def check_hierarchy(model: str, howmany: str | None, asked: Mapping[str, Any]) -
 
 def hierarchical(howmany: str | None, asked: Mapping[str, Any]) -> "HierarchicalLabels":
     """What is to be fitted, with the options that were given."""
-    from broadmatch.howmany import HierarchicalLabels
+    from broadmatch.sets import HierarchicalLabels
 
     model = LABEL_MODELS.make("one-vs-rest", asked)
     model.check_params()  # before the rule of the whole, which speaks of the model and not of the option that is wrong

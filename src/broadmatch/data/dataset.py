@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.artifacts import State
 from broadmatch.data.csr import CSR
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
+from broadmatch.state import State
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Dataset:
         return Dataset(self.X.take(rows), self.Y.take(rows), self.labels, self.features, points)
 
     def to_state(self) -> State:
-        """Give the matrices and names to `broadmatch.artifacts.save`."""
+        """Give the matrices and names to `broadmatch.io.artifacts.save`."""
         arrays: dict[str, NDArray[Any]] = {}
         for key, matrix in (("x", self.X), ("y", self.Y)):
             arrays |= {f"{key}_indptr": matrix.indptr, f"{key}_indices": matrix.indices, f"{key}_data": matrix.data}

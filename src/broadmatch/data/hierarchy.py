@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.artifacts import State
 from broadmatch.data.convert import check_structure
 from broadmatch.data.csr import CSR
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
 from broadmatch.parallel import blocks
+from broadmatch.state import State
 
 if TYPE_CHECKING:
     import scipy.sparse as sp  # at run time only where it is used: click models do without
@@ -116,7 +116,7 @@ class Hierarchy:
         return self.names.index(name)
 
     def to_state(self) -> State:
-        """Give names and parents to `broadmatch.artifacts.save`."""
+        """Give names and parents to `broadmatch.io.artifacts.save`."""
         ptr, parents = self.parents
         arrays: dict[str, NDArray[Any]] = {"parent_ptr": ptr, "parents": parents}
         arrays |= {"names_text": self.names.text, "names_offsets": self.names.offsets}

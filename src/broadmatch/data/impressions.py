@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.artifacts import State
+from broadmatch.state import State
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+CONSTANT = "constant"
+"""The signal that every row has: its coefficient is the intercept."""
 
 
 class Impressions(NamedTuple):
@@ -178,7 +181,7 @@ class Batch:
         )
 
     def to_state(self) -> State:
-        """Give everything that is known of the rows to `broadmatch.artifacts.save`; the slices as an Arrow stream."""
+        """Give all that is known of the rows to `broadmatch.io.artifacts.save`; the slices as an Arrow stream."""
         arrays = {**self.impressions._asdict(), "time": self.time, "query": self.query, "id": self.id}
         if self.slices:
             import pyarrow as pa

@@ -16,6 +16,10 @@ class Names(Sequence[str]):
     ('naïve', 1, False)
     """
 
+    text: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    _saved_members = ("text", "offsets")
+
     def __init__(self, text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         self.text, self.offsets = text, offsets
         self._index: dict[str, int] | None = None

@@ -1,15 +1,12 @@
 """How good predictions are: ranking and click metrics as functions of arrays, and reports with intervals."""
 
-from broadmatch.evaluate.click_metrics import (
-    auc_loss,
-    calibration_bias,
-    calibration_error,
-    log_loss,
-    squared_error,
-)
+from broadmatch.evaluate.click_metrics import auc_loss, calibration_bias, calibration_error, log_loss, squared_error
 from broadmatch.evaluate.coverings import COVERINGS, covering_error, covering_report
-from broadmatch.evaluate.depth import depth_reports
-from broadmatch.evaluate.metrics import (
+from broadmatch.evaluate.edit_distance import phrase_distance
+from broadmatch.evaluate.hierarchy_metrics import depth_reports
+from broadmatch.evaluate.prediction_log import PredictionLog
+from broadmatch.evaluate.progressive import ProgressiveReport, progressive_report
+from broadmatch.evaluate.ranking_metrics import (
     average_precision,
     coverage_error,
     edit_distance_at,
@@ -21,14 +18,10 @@ from broadmatch.evaluate.metrics import (
     recall_at,
     share_with_at_least,
 )
-from broadmatch.evaluate.phrases import phrase_distance
-from broadmatch.evaluate.prediction_log import PredictionLog
-from broadmatch.evaluate.progressive import ProgressiveReport, progressive_report
-from broadmatch.evaluate.propensity import PROPENSITY_PRESETS, propensity
 from broadmatch.evaluate.reliability import Reliability, reliability
 from broadmatch.evaluate.reliability_plot import plot_reliability
 from broadmatch.evaluate.report import Estimate, Report, paired_difference, ranking_report
-from broadmatch.evaluate.sets import (
+from broadmatch.evaluate.set_metrics import (
     exact_match,
     hamming_loss,
     macro_f1,
@@ -37,11 +30,10 @@ from broadmatch.evaluate.sets import (
     set_recall,
     set_report,
 )
-from broadmatch.evaluate.warm_start import WarmStartReport, reveal, warm_start_report
+from broadmatch.evaluate.warm_start import WarmStartReport, warm_start_report
 
 __all__ = [
     "COVERINGS",
-    "PROPENSITY_PRESETS",
     "Estimate",
     "PredictionLog",
     "ProgressiveReport",
@@ -69,13 +61,11 @@ __all__ = [
     "plot_reliability",
     "precision_at",
     "progressive_report",
-    "propensity",
     "psndcg_at",
     "psp_at",
     "ranking_report",
     "recall_at",
     "reliability",
-    "reveal",
     "set_precision",
     "set_recall",
     "set_report",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
-from broadmatch.kernels import click_metrics as kernels
+from broadmatch.evaluate import _click_metrics as kernels
 from broadmatch.params import Whole
 
 F64: TypeAlias = NDArray[np.float64]

@@ -28,6 +28,7 @@ from broadmatch.evaluate.ranking import Ranking
 from broadmatch.evaluate.report import Report, check_settings, estimates, fingerprint
 from broadmatch.kernels import coverings as kernels
 from broadmatch.kernels.coverings import Closed, Sets
+from broadmatch.params import Rule
 
 Group = Sequence[int | str]
 Covering = str | Sequence[Group] | Callable[[NDArray[np.bool_]], Iterable[Iterable[int | str]]]
@@ -47,7 +48,7 @@ LISTED = Closed(0, 0, 0)
 NO_SETS = Sets(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0), np.zeros(1, np.int64), np.zeros(0, np.int32))
 
 
-class CoveringRule:
+class CoveringRule(Rule):
     """The rule of a `covering` parameter."""
 
     def holds(self, value: object) -> bool:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
+from broadmatch.evaluate import _ranking as kernels
 from broadmatch.evaluate.ranking import Ranking
-from broadmatch.kernels import metrics as kernels
 
 
 class PerPoint(NamedTuple):

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate.click_estimates import METRICS, N, W
-from broadmatch.evaluate.measure_clicks import Measured, measure_exactly, measure_streaming
+from broadmatch.evaluate.click_report import Measured, measure_exactly, measure_streaming
 from broadmatch.evaluate.predictions import Predictions
-from broadmatch.evaluate.traffic import Grouping, Traffic
+from broadmatch.evaluate.slices import Grouping, Traffic
 from broadmatch.params import Either, Number, OneOf, Whole
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ProgressiveReport:
         """Write the table; the name holds the old file or the whole new one."""
         import pyarrow.parquet as pq
 
-        from broadmatch.data.files import replacing_file
+        from broadmatch.io.files import replacing_file
 
         with replacing_file(path) as out:
             pq.write_table(self.table, out, compression="zstd")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, as_labels
 from broadmatch.data.convert import check_structure
 from broadmatch.errors import BadInput
-from broadmatch.kernels import metrics as kernels
+from broadmatch.evaluate import _ranking as kernels
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import per_point
 from broadmatch.evaluate.bootstrap import interval, resample
+from broadmatch.evaluate.edit_distance import edit_distance
 from broadmatch.evaluate.per_point import PerPoint
-from broadmatch.evaluate.phrases import edit_distance
 from broadmatch.evaluate.ranking import Ranking
 from broadmatch.params import Number, Whole
 

@@ -9,36 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR, as_labels
+from broadmatch.data import CSR, reveal
+from broadmatch.data.reveal import kept_entries, label_matrix
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import per_point
 from broadmatch.evaluate.bootstrap import resample
 from broadmatch.evaluate.per_point import PerPoint
 from broadmatch.evaluate.ranking import Ranking, as_scores
 from broadmatch.evaluate.report import Report, check_settings, estimates, fingerprint
-from broadmatch.kernels.hashing import keys_of_integers, seed_of
 from broadmatch.params import Number, Whole
 
 log = logging.getLogger("broadmatch")
-
-
-def reveal(Y: Any, share: float, *, seed: int = 0) -> tuple[CSR, CSR]:
-    """Split the labels of each point at random into revealed and hidden ones; both keep the shape of Y.
-
-    Of n labels, `share`·n are revealed, rounded up or down at random such that the mean is exact: at a share of 0.2,
-    one in five points with a single label shows it. What is revealed of a point depends on the seed, its row and its
-    labels, not on other rows; with the same seed, a larger share reveals the same labels and more.
-
-    >>> Y = CSR.from_rows([[0, 1, 2, 3], [2, 4]], n_cols=5)
-    >>> revealed, hidden = reveal(Y, 0.5)
-    >>> np.diff(revealed.indptr).tolist(), np.diff(hidden.indptr).tolist()
-    ([2, 1], [2, 1])
-    """
-    Number(0, 1).check("share", share)
-    Whole(0).check("seed", seed)
-    labels = _matrix(Y)
-    shown = _shown(labels, float(share), seed)
-    return _kept(labels, shown), _kept(labels, ~shown)
 
 
 @dataclass(frozen=True)
@@ -123,7 +104,7 @@ def warm_start_report(
     check_settings(ks, n_bootstrap, seed, level)
     _check_several("shares", shares, Number(0, 1))
     _check_several("seeds", seeds, Whole(0))
-    labels = _matrix(Y)
+    labels = label_matrix(Y)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if n_rows != labels.n_rows:
         raise BadInput(f"X has {n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points.")
@@ -203,34 +184,6 @@ def _check_several(name: str, given: Sequence[float], rule: Number | Whole) -> N
         raise BadParameter(f"{name} must be one or more different numbers, but it is {tuple(given)}.")
 
 
-def _matrix(Y: Any) -> CSR:
-    labels, names = as_labels(Y)
-    if names is not None:
-        raise BadInput("Y must be a matrix of points by labels here, in the numbers of the model, not lists of names.")
-    return labels
-
-
-def _shown(labels: CSR, share: float, seed: int) -> NDArray[np.bool_]:
-    """Whether each entry is revealed: the first of its row, in a random order, up to the row's random number."""
-    lengths = np.diff(labels.indptr)
-    key = seed_of(f"reveal {seed}")
-    of_rows = keys_of_integers(key, np.arange(labels.n_rows, dtype=np.int64))
-    of_labels = keys_of_integers(key, (np.repeat(of_rows, lengths) + labels.indices.astype(np.uint64)).view(np.int64))
-    rounding = (of_rows >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    wanted = np.minimum(np.floor(share * lengths + rounding), lengths)
-    rows = np.repeat(np.arange(labels.n_rows), lengths)
-    order = np.lexsort((of_labels, rows))
-    shown = np.zeros(labels.nnz, bool)
-    shown[order] = np.arange(labels.nnz) - labels.indptr[rows] < wanted[rows]
-    return shown
-
-
-def _kept(labels: CSR, kept: NDArray[np.bool_]) -> CSR:
-    before = np.zeros(labels.nnz + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
-    return CSR(before[labels.indptr], labels.indices[kept], labels.data[kept], labels.n_cols)
-
-
 def _without(scores: CSR, revealed: CSR) -> tuple[CSR, int]:
     """Scores without the revealed labels, and how many of these there were."""
     if scores.shape != revealed.shape:
@@ -239,7 +192,7 @@ def _without(scores: CSR, revealed: CSR) -> tuple[CSR, int]:
             f"{revealed.n_cols:,}; both must be the same points by the same labels."
         )
     kept = ~np.isin(_places(scores), _places(revealed), assume_unique=True)
-    return _kept(scores, kept), int((~kept).sum())
+    return kept_entries(scores, kept), int((~kept).sum())
 
 
 def _places(matrix: CSR) -> NDArray[np.int64]:

@@ -3,13 +3,7 @@
 from broadmatch.features.bag import bag_of_words
 from broadmatch.features.encodings import decode
 from broadmatch.features.html import PageText, extract
-from broadmatch.features.item_sets import item_sets
-from broadmatch.features.label_features import (
-    beside,
-    co_label_features,
-    mean_label_features,
-    training_label_features,
-)
+from broadmatch.features.label_features import beside, co_label_features, mean_label_features, training_label_features
 from broadmatch.features.label_texts import embed_label_features, text_label_features
 from broadmatch.features.page_vectorizer import PageVectorizer
 from broadmatch.features.pivoted import PivotedVectorizer
@@ -27,7 +21,6 @@ __all__ = [
     "decode",
     "embed_label_features",
     "extract",
-    "item_sets",
     "mean_label_features",
     "text_label_features",
     "tokenize",

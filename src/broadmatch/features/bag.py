@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from broadmatch.features.counting import Page, Vocabulary, count_block
 from broadmatch.features.tokens import as_stop_words
+from broadmatch.features.word_counts import Page, Vocabulary, count_block
 
 
 def bag_of_words(page: Page, *, boost: int = 10, stop_words: Any = "english") -> dict[str, int]:

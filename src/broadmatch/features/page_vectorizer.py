@@ -9,14 +9,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from broadmatch import artifacts
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput, NotFitted
-from broadmatch.features.counting import BlockCounts, Page, Rows, Vocabulary, count_pages
+from broadmatch.features._page_vectorizer import tf_idf_rows
 from broadmatch.features.tokens import StopWords, as_stop_words
-from broadmatch.kernels.tf_idf import tf_idf_rows
+from broadmatch.features.word_counts import BlockCounts, Page, Rows, Vocabulary, count_pages
+from broadmatch.io import artifacts
 from broadmatch.params import Either, OneOf, Parameters, Rule, Whole
 from broadmatch.progress import task
+from broadmatch.state import State
 
 
 class PageVectorizer(Parameters, TransformerMixin, BaseEstimator):
@@ -110,7 +111,7 @@ class PageVectorizer(Parameters, TransformerMixin, BaseEstimator):
         """The words that are columns, as scikit-learn wants them."""
         return np.array(list(self.vocabulary), dtype=object)
 
-    def to_state(self) -> artifacts.State:
+    def to_state(self) -> State:
         """Everything to save."""
         self._check_fitted()
         params = self.get_params()
@@ -121,10 +122,10 @@ class PageVectorizer(Parameters, TransformerMixin, BaseEstimator):
             "words_offsets": self._vocabulary.offsets,
             "idf": self._idf,
         }
-        return artifacts.State("page_vectorizer", params, arrays, {"n_pages": self._n_pages})
+        return State("page_vectorizer", params, arrays, {"n_pages": self._n_pages})
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> Self:
+    def from_state(cls, state: State) -> Self:
         """The vectorizer that was saved."""
         vectorizer = cls(**state.params)
         vectorizer._vocabulary = Names(state.arrays["words_text"], state.arrays["words_offsets"])

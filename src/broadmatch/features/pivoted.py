@@ -5,13 +5,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch import artifacts
 from broadmatch.data import CSR
 from broadmatch.errors import NotFitted
-from broadmatch.features.counting import Rows, Vocabulary
+from broadmatch.features._pivoted import pivoted_rows
 from broadmatch.features.page_vectorizer import PageVectorizer
-from broadmatch.kernels.pivoted import pivoted_rows
+from broadmatch.features.word_counts import Rows, Vocabulary
 from broadmatch.params import Number, Rule
+from broadmatch.state import State
 
 
 class PivotedVectorizer(PageVectorizer):
@@ -46,14 +46,14 @@ class PivotedVectorizer(PageVectorizer):
         super().__init__(min_pages=min_pages, boost=boost, stop_words=stop_words, n_jobs=n_jobs)
         self.slope = slope
 
-    def to_state(self) -> artifacts.State:
+    def to_state(self) -> State:
         """Everything to save."""
         state = super().to_state()
         facts = dict(state.facts) | {"mean_terms": self._mean_terms}
-        return artifacts.State("pivoted_vectorizer", state.params, state.arrays, facts)
+        return State("pivoted_vectorizer", state.params, state.arrays, facts)
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> Self:
+    def from_state(cls, state: State) -> Self:
         """The vectorizer that was saved."""
         vectorizer = super().from_state(state)
         vectorizer._mean_terms = state.facts["mean_terms"]

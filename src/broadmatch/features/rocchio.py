@@ -8,11 +8,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from broadmatch import artifacts
 from broadmatch.data import CSR, as_features, as_labels
 from broadmatch.errors import BadInput, NotFitted
+from broadmatch.io import artifacts
 from broadmatch.parallel import blocks
 from broadmatch.params import Number, Parameters, Rule, Whole
+from broadmatch.state import State
 
 _LABELS = 1024
 
@@ -85,15 +86,15 @@ class RocchioSelector(Parameters, TransformerMixin, BaseEstimator):
             raise BadInput(f"There are {len(names):,} names for {self._n_features:,} features.")
         return np.array([str(names[j]) for j in self._columns], dtype=object)
 
-    def to_state(self) -> artifacts.State:
+    def to_state(self) -> State:
         """Everything to save."""
         self._check_fitted()
-        return artifacts.State(
+        return State(
             "rocchio_selector", self.get_params(), {"columns": self._columns}, {"n_features": self._n_features}
         )
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> Self:
+    def from_state(cls, state: State) -> Self:
         """The selector that was saved."""
         selector = cls(**state.params)
         selector._columns, selector._n_features = state.arrays["columns"], state.facts["n_features"]

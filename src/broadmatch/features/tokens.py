@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from broadmatch.errors import BadParameter
+from broadmatch.params import Rule
 
 _ENGLISH = (
     # Articles, pronouns and determiners.
@@ -63,7 +64,7 @@ def as_stop_words(stop_words: object) -> frozenset[str]:
     raise BadParameter(f"stop_words must be {StopWords().text()}, but it is {stop_words!r}.")
 
 
-class StopWords:
+class StopWords(Rule):
     """The rule of a `stop_words` parameter."""
 
     def holds(self, value: object) -> bool:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR, as_labels
+from broadmatch.harvest._beliefs import belief_rows, falling_order, weighted_sums
 from broadmatch.harvest.top import top_mask
-from broadmatch.kernels.beliefs import belief_rows, falling_order, weighted_sums
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, OneOf, Whole
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR, ClickLog, Names
-from broadmatch.data.duck import clear_errors, connect
-from broadmatch.data.events import FAULTS, microseconds
+from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest.queries import register_normalise
+from broadmatch.io import ClickLog
+from broadmatch.io.click_log import FAULTS, microseconds
+from broadmatch.io.duck import clear_errors, connect
 from broadmatch.params import Flag, Number, OneOf, Whole
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from broadmatch.kernels import F32, F64, I64, kernel
-from broadmatch.kernels.calibration import along
+from broadmatch.kernels.isotonic import along
 
 _LEAST = np.float32(1e-30)  # sparse results hold no zeros
 _MOST = np.float32(1 - 2**-24)  # the largest float32 below 1

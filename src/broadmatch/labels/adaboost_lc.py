@@ -9,15 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from broadmatch import artifacts
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate.coverings import Covering, CoveringRule, cover
-from broadmatch.kernels.adaboost_lc import best_of_rows, best_of_scores, score_row, score_rows
+from broadmatch.labels._adaboost_lc import best_of_rows, best_of_scores, score_row, score_rows
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.boosting import BoostingHistory, How, Labelled, boost
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, OneOf, Rule, Whole
+from broadmatch.state import State
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
@@ -119,8 +119,8 @@ class AdaBoostLC(LabelModel):
         scores = self.decision_function(X)
         return sp.csr_matrix(np.where(self._seen(), scores.clip(0), np.float32(0)))
 
-    def to_state(self) -> artifacts.State:
-        """Give the weights, the history and the names to `broadmatch.artifacts.save`.
+    def to_state(self) -> State:
+        """Give the weights, the history and the names to `broadmatch.io.artifacts.save`.
 
         A function cannot be saved: a model trained with one predicts after loading, but its `covering` is None.
         """
@@ -134,10 +134,10 @@ class AdaBoostLC(LabelModel):
             params["covering"] = None
         elif not isinstance(self.covering, str | None):
             params["covering"] = [sorted(g) if isinstance(g, set | frozenset) else list(g) for g in self.covering]
-        return artifacts.State("adaboost_lc", params, arrays, facts | {"n_rounds": self.n_rounds_})
+        return State("adaboost_lc", params, arrays, facts | {"n_rounds": self.n_rounds_})
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> Self:
+    def from_state(cls, state: State) -> Self:
         """The model that was saved."""
         model, a = cls(**state.params), state.arrays
         model._take_common(state)

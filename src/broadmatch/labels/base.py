@@ -10,14 +10,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from broadmatch import artifacts
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, NotFitted
 from broadmatch.evaluate import precision_at
+from broadmatch.io import artifacts
 from broadmatch.kernels.label_calibration import calibrate_rows
-from broadmatch.kernels.revealed import leave_out
+from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.calibration import Calibration, fit_calibration
 from broadmatch.params import Parameters, Whole
+from broadmatch.state import State
 
 log = logging.getLogger("broadmatch")
 Row = tuple[NDArray[np.int32], NDArray[np.float32]]
@@ -160,7 +161,7 @@ class LabelModel(Parameters, BaseEstimator):
         self._check_fitted()
         artifacts.save(self, path)
 
-    def to_state(self) -> artifacts.State:
+    def to_state(self) -> State:
         """Give everything that has to be kept."""
         raise NotImplementedError
 
@@ -203,7 +204,7 @@ class LabelModel(Parameters, BaseEstimator):
                 arrays |= {f"{key}_text": names.text, f"{key}_offsets": names.offsets}
         return arrays, {"n_features": self.n_features_in_, "n_points": self.n_points_}
 
-    def _take_common(self, state: artifacts.State) -> None:
+    def _take_common(self, state: State) -> None:
         """Take up what `_common_state` gave."""
         a = state.arrays
         self.n_features_in_, self.n_points_ = state.facts["n_features"], state.facts["n_points"]

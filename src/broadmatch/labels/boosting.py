@@ -9,23 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from broadmatch import artifacts, progress
+from broadmatch import progress
 from broadmatch.data import CSR
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import COVERINGS
 from broadmatch.kernels import F32, F64, I64
-from broadmatch.kernels.adaboost_lc import (
-    Found,
-    Hypotheses,
-    Points,
-    best_single,
-    step_together,
-    weigh_rows,
-)
 from broadmatch.kernels.coverings import Closed, Sets
-from broadmatch.labels.boosting_plot import plot_rounds
+from broadmatch.labels._adaboost_lc import Found, Hypotheses, Points, best_single, step_together, weigh_rows
 from broadmatch.labels.checkpoint import Checkpoint
 from broadmatch.parallel import blocks, map_threads
+from broadmatch.state import State
 
 _ROWS, _HYPOTHESES = 256, 64
 
@@ -56,10 +49,6 @@ class BoostingHistory:
             raise BadInput("The model was trained without evaluation points; give some to fit.")
         table: F64 = self.training if part == "training" else self.evaluation
         return table[:, MEASURES.index(measure)]
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write loss and covering error, round by round, as an SVG file; `plot_rounds` draws several models."""
-        plot_rounds({"AdaBoost.LC": self}, path)
 
 
 class Labelled(NamedTuple):
@@ -96,7 +85,7 @@ class Round(NamedTuple):
     evaluation: F64
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> "Round":
+    def from_state(cls, state: State) -> "Round":
         """Take the round out of a checkpoint."""
         return cls(*(np.array(state.arrays[name]) for name in cls._fields))
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch import artifacts
 from broadmatch.errors import BadArtifact
+from broadmatch.io import artifacts
+from broadmatch.state import State
 
 
 class Among(os.PathLike[str]):
@@ -39,7 +40,7 @@ class Checkpoint:
         self.kind = kind
         self.identity = "" if self.folder is None else _fingerprint(shaping, arrays)
 
-    def take(self, number: int) -> artifacts.State | None:
+    def take(self, number: int) -> State | None:
         """The tree of that number, if it was finished before."""
         if self.folder is None or not self._place(number).exists():
             return None
@@ -54,7 +55,7 @@ class Checkpoint:
     def keep(self, number: int, arrays: Mapping[str, NDArray[Any]]) -> None:
         """File a finished tree."""
         if self.folder is not None:
-            artifacts.save(artifacts.State(self.kind, {}, arrays, {"identity": self.identity}), self._place(number))
+            artifacts.save(State(self.kind, {}, arrays, {"identity": self.identity}), self._place(number))
 
     def _place(self, number: int) -> Path:
         return Path(self.folder or "") / f"{self.name}_{number:05d}"

@@ -8,16 +8,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch import artifacts, progress
+from broadmatch import progress
 from broadmatch.data import CSR
-from broadmatch.kernels.forest import predict_row, predict_rows
-from broadmatch.kernels.mlrf import bootstrap, grow_tree
 from broadmatch.kernels.random import seed_stream
+from broadmatch.labels._forest import predict_row, predict_rows
+from broadmatch.labels._mlrf import bootstrap, grow_tree
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.checkpoint import Checkpoint, joined_ptr, offsets
 from broadmatch.labels.mlrf_explain import Explanation, explain
 from broadmatch.parallel import Stop, blocks, map_threads
 from broadmatch.params import Flag, Number, Rule, Whole
+from broadmatch.state import State
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
@@ -36,7 +37,7 @@ class Tree(NamedTuple):
     point: NDArray[np.int32]
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> "Tree":
+    def from_state(cls, state: State) -> "Tree":
         """Take the tree out of a checkpoint."""
         return cls(*(state.arrays[name] for name in cls._fields))
 
@@ -142,16 +143,16 @@ class MLRF(LabelModel):
         indices, values = self._row(x)
         return explain(self.forest_, self.train_labels_, indices, values, self._label(label), self, n_voters)
 
-    def to_state(self) -> artifacts.State:
-        """Give the forest, the training labels (for explanations) and the names to `broadmatch.artifacts.save`."""
+    def to_state(self) -> State:
+        """Give the forest, the training labels (for explanations) and the names to `broadmatch.io.artifacts.save`."""
         self._check_fitted()
         arrays, facts = self._common_state()
         y = self.train_labels_
         arrays |= self.forest_._asdict() | {"y_indptr": y.indptr, "y_indices": y.indices, "y_data": y.data}
-        return artifacts.State("mlrf", self.get_params(), arrays, facts)
+        return State("mlrf", self.get_params(), arrays, facts)
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> "MLRF":
+    def from_state(cls, state: State) -> "MLRF":
         """The model that was saved."""
         model, a = cls(**state.params), state.arrays
         model._take_common(state)

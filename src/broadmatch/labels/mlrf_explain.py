@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
-from broadmatch.kernels.forest import feature_value
+from broadmatch.labels._forest import feature_value
 
 if TYPE_CHECKING:
     from broadmatch.labels.mlrf import MLRF, Forest

@@ -7,18 +7,19 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch import artifacts, progress
-from broadmatch.data import CSR, as_features
+from broadmatch import progress
+from broadmatch.data import CSR, as_features, propensity
 from broadmatch.errors import BadInput
-from broadmatch.evaluate import average_precision, propensity
-from broadmatch.kernels.memory import LANES
-from broadmatch.kernels.one_vs_rest import Examples, add_scores, best_of_rows, descend, pruned, solve_block
-from broadmatch.kernels.one_vs_rest_logistic import LogisticExamples, solve_logistic_block
-from broadmatch.kernels.xml_points import damped_rows, unit_rows
+from broadmatch.evaluate import average_precision
+from broadmatch.kernels.intrinsics import LANES
+from broadmatch.labels._one_vs_rest import Examples, add_scores, best_of_rows, descend, pruned, solve_block
+from broadmatch.labels._one_vs_rest_logistic import LogisticExamples, solve_logistic_block
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.checkpoint import Checkpoint
+from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.parallel import Stop, blocks, map_threads
 from broadmatch.params import Either, Flag, Number, OneOf, Rule, Whole
+from broadmatch.state import State
 
 log = logging.getLogger("broadmatch")
 
@@ -39,7 +40,7 @@ class Part(NamedTuple):
     bias: NDArray[np.float32]
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> "Part":
+    def from_state(cls, state: State) -> "Part":
         """Take the labels out of a checkpoint."""
         return cls(*(state.arrays[name] for name in cls._fields))
 
@@ -58,9 +59,9 @@ class OneVsRest(LabelModel):
     classification", WSDM 2017, prune weights as it is done here.
 
     loss: "squared_hinge", max(0, 1 − m)², is a linear SVM, by dual coordinate descent on the points that matter. They
-        are found among all points (see `broadmatch.kernels.one_vs_rest`), so that the solution is that of LIBLINEAR:
+        are found among all points (see `broadmatch.labels._one_vs_rest`), so that the solution is that of LIBLINEAR:
         a shortlist of hard negatives could only find fewer of them. "logistic", log(1 + exp(−m)), is logistic
-        regression by Newton's method (see `broadmatch.kernels.one_vs_rest_logistic`), which needs all points and takes
+        regression by Newton's method (see `broadmatch.labels._one_vs_rest_logistic`), which needs all points and takes
         longer; its scores are log-odds, 1 / (1 + exp(−score)) the chance of the label.
     c: how much an error costs, C; "search" chooses it on a part of the points and labels.
     positives: how much a label's own points cost: "plain" C, "balanced" as much in sum as all others, or "propensity",
@@ -158,16 +159,16 @@ class OneVsRest(LabelModel):
                 found.append((name, float(weights[at]) * float(amount)))
         return sorted(found, key=lambda pair: (-abs(pair[1]), pair[0]))
 
-    def to_state(self) -> artifacts.State:
-        """Give the weights and the names to `broadmatch.artifacts.save`."""
+    def to_state(self) -> State:
+        """Give the weights and the names to `broadmatch.io.artifacts.save`."""
         self._check_fitted()
         arrays, facts = self._common_state()
         w = self.weights_
         arrays |= {"weight_ptr": w.indptr, "weight_label": w.indices, "weight_value": w.data, "bias": self.bias_}
-        return artifacts.State(self._kind, self.get_params(), arrays, facts | {"c": self.c_})
+        return State(self._kind, self.get_params(), arrays, facts | {"c": self.c_})
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> Self:
+    def from_state(cls, state: State) -> Self:
         """The model that was saved."""
         model = cls(**state.params)
         model._take_common(state)

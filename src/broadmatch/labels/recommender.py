@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from broadmatch import artifacts
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadArtifact, BadInput
 from broadmatch.evaluate.ranking import as_scores
+from broadmatch.io import artifacts
+from broadmatch.state import State, restore
 
 log = logging.getLogger("broadmatch")
 _BATCH = 1024
@@ -32,7 +33,7 @@ class Recommender:
     """Bid phrases for landing pages.
 
     `vectorizer` turns pages (HTML as bytes or str) into rows, `model` is any label model of this package, or one of
-    those of `broadmatch.howmany` that make sets of its ranking.
+    those of `broadmatch.sets` that make sets of its ranking.
     """
 
     def __init__(self, vectorizer: Any, model: Any) -> None:
@@ -68,7 +69,7 @@ class Recommender:
     def sets(self, pages: Iterable[bytes | str]) -> Iterator[list[Phrase]]:
         """As many phrases as the model says that each page has, best first, of a model that answers with sets."""
         if not hasattr(self.model, "predict"):
-            raise BadInput(f"A {type(self.model).__name__} only ranks; wrap it in one of those of broadmatch.howmany.")
+            raise BadInput(f"A {type(self.model).__name__} only ranks; wrap it in one of those of broadmatch.sets.")
         source = iter(pages)
         while batch := list(itertools.islice(source, _BATCH)):
             chosen = as_scores(self.model.predict(self.vectorizer.transform(batch)))
@@ -90,14 +91,14 @@ class Recommender:
         """Write both parts as one folder; `broadmatch.load` opens it again."""
         artifacts.save(self, path)
 
-    def to_state(self) -> artifacts.State:
-        """Give both parts to `broadmatch.artifacts.save`."""
+    def to_state(self) -> State:
+        """Give both parts to `broadmatch.io.artifacts.save`."""
         parts = {"vectorizer": self.vectorizer.to_state(), "model": self.model.to_state()}
-        return artifacts.State("recommender", {}, {}, {}, parts)
+        return State("recommender", {}, {}, {}, parts)
 
     @classmethod
-    def from_state(cls, state: artifacts.State) -> "Recommender":
+    def from_state(cls, state: State) -> "Recommender":
         """The recommender that was saved."""
         if set(state.parts) != {"vectorizer", "model"}:
             raise BadArtifact(f"A recommender has a vectorizer and a model, but this one has {sorted(state.parts)}.")
-        return cls(artifacts.restore(state.parts["vectorizer"]), artifacts.restore(state.parts["model"]))
+        return cls(restore(state.parts["vectorizer"]), restore(state.parts["model"]))

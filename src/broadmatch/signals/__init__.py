@@ -2,7 +2,6 @@
 
 from broadmatch.signals.description import Description
 from broadmatch.signals.encoder import Encoder
-from broadmatch.signals.example_text import ExampleText
 from broadmatch.signals.feature_names import FeatureNames
 from broadmatch.signals.signal import Categorical, Cross, Hour, Number, Text, Weekday
 
@@ -11,7 +10,6 @@ __all__ = [
     "Cross",
     "Description",
     "Encoder",
-    "ExampleText",
     "FeatureNames",
     "Hour",
     "Number",

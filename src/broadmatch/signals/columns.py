@@ -9,12 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from broadmatch.errors import BadInput
+from broadmatch.io.arrow import (
+    Flags,
+    as_text,
+    cast_to,
+    codes_of,
+    compact,
+    floats_of,
+    is_text,
+    missing_of,
+    numpy_of,
+    texts_of,
+)
 from broadmatch.kernels.hashing import MISSING, feature_key
-from broadmatch.kernels.signals import CODES, INT32, INT64, keys_of_texts, put_columns
+from broadmatch.signals._encoder import CODES, INT32, INT64, keys_of_texts, put_columns
 
 Keys = NDArray[np.uint64]
-Flags = NDArray[np.bool_]
 
 _WHOLE = 10**18
 """Whole numbers from here on count by their decimal text, as they do where they come as text."""
@@ -81,7 +91,7 @@ def categories(array: Any, seed: np.uint64) -> Source:
         return Source(numpy_of(array.cast(pa.int32())), seed, missing_of(array))
     if pa.types.is_integer(kind) and not _is_huge(array):
         narrow = kind.bit_width < 32 or kind == pa.int32()
-        return Source(numpy_of(_as(array, pa.int32() if narrow else pa.int64())), seed, missing_of(array))
+        return Source(numpy_of(cast_to(array, pa.int32() if narrow else pa.int64())), seed, missing_of(array))
     if pa.types.is_floating(kind):
         return _floats(array, seed)
     if is_text(kind):
@@ -129,68 +139,3 @@ def _is_huge(array: Any) -> bool:
         return False
     ends = pc.min_max(array).as_py()
     return ends["min"] is not None and (ends["max"] >= _WHOLE or ends["min"] <= -_WHOLE)
-
-
-def as_text(array: Any) -> Any:
-    """The column as strings."""
-    try:
-        return pc.cast(array, pa.large_string())
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        raise BadInput(
-            f"A column of type {array.type} cannot be a signal: use one of texts, numbers or flags."
-        ) from error
-
-
-def is_text(kind: Any) -> bool:
-    """Whether a type is text in one buffer with offsets."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def texts_of(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of a column of strings, and where each begins and ends in them."""
-    _, places, data = array.buffers()
-    width = np.dtype(np.int64 if pa.types.is_large_string(array.type) else np.int32)
-    if len(array) == 0 or places is None:
-        return np.empty(0, np.uint8), np.zeros(len(array) + 1, np.int64)
-    offsets = np.frombuffer(places, width, len(array) + 1, array.offset * width.itemsize).astype(np.int64)
-    # Read-only, like every view of Arrow's memory: kernels get one kind of array.
-    return np.frombuffer(data if data is not None and data.size else b"\0", np.uint8), offsets
-
-
-def codes_of(array: Any) -> NDArray[np.int32]:
-    """Which distinct value each row has; one past the last where it has none."""
-    codes = array.indices
-    if codes.null_count:
-        codes = pc.fill_null(_as(codes, pa.int32()), len(array.dictionary))
-    return numpy_of(_as(codes, pa.int32()))
-
-
-def _as(array: Any, kind: Any) -> Any:
-    """The column in another type; as it is, without a copy, if it has that type."""
-    return array if array.type == kind else array.cast(kind)
-
-
-def compact(array: Any) -> Any:
-    """A column that is a small piece of a larger one does without the distinct values of the whole."""
-    if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
-        return array.dictionary_decode()
-    return array
-
-
-def numpy_of(array: Any) -> NDArray[Any]:
-    """The values of a column of numbers as they lie in memory, whatever stands where they are missing."""
-    kind = np.dtype(array.type.to_pandas_dtype())
-    if len(array) == 0:
-        return np.frombuffer(b"", kind)
-    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
-
-
-def missing_of(array: Any) -> Flags | None:
-    """Which rows have no value; None if all have one."""
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False)) if array.null_count else None
-
-
-def floats_of(array: Any) -> NDArray[np.float64]:
-    """A column of numbers or flags as float64, NaN where one is missing."""
-    wide = array.cast(pa.float64(), safe=False) if array.type != pa.float64() else array
-    return np.asarray(wide.to_numpy(zero_copy_only=False))

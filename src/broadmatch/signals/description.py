@@ -11,8 +11,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from broadmatch.data.impressions import CONSTANT
 from broadmatch.errors import BadInput, MissingFile
-from broadmatch.signals.signal import CONSTANT, Cross, Hour, Number, Signal, Weekday, signal_from
+from broadmatch.signals.signal import Cross, Hour, Number, Signal, Weekday, signal_from
 from broadmatch.signals.toml_lines import line_of
 
 FORMATS = ("parquet", "csv", "tsv", "jsonl", "criteo", "avazu", "vw", "svmlight")

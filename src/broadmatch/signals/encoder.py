@@ -7,30 +7,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from broadmatch.data import Batch, Impressions, Rejects
+from broadmatch.data import Batch, Impressions
+from broadmatch.data.impressions import CONSTANT
+from broadmatch.io import Rejects
+from broadmatch.io.arrow import as_text
+from broadmatch.io.values import NO_TIME
 from broadmatch.kernels.hashing import feature_key, seed_of
-from broadmatch.kernels.signals import (
-    lay_out,
-    put_cross,
-    put_crosses,
-    put_fields,
-    put_numbers,
-    put_words,
-)
-from broadmatch.signals.columns import (
-    Source,
-    as_text,
-    categories,
-    keys_of,
-    put_sources,
-)
+from broadmatch.signals._encoder import lay_out, put_cross, put_crosses, put_fields, put_numbers, put_words
+from broadmatch.signals.columns import Source, categories, keys_of, put_sources
 from broadmatch.signals.description import Description, derives
 from broadmatch.signals.feature_names import FeatureNames
 from broadmatch.signals.naming import Naming
 from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
-from broadmatch.signals.parsing import NO_TIME
 from broadmatch.signals.reading import Place, Reader, Reading
-from broadmatch.signals.signal import CONSTANT, Categorical, Cross, Hour, Number, Signal, Text, Weekday
+from broadmatch.signals.signal import Categorical, Cross, Hour, Number, Signal, Text, Weekday
 from broadmatch.signals.words import Words
 
 _NO_VALUES, _NO_FIELDS = np.empty(0, np.float32), np.empty(0, np.int16)

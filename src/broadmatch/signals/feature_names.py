@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.artifacts import State
 from broadmatch.kernels.key_book import enter, find
+from broadmatch.state import State
 
 MISSING_VALUE = "(missing)"
 AS_IS_VALUE = "(as is)"

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data.impressions import CONSTANT
 from broadmatch.signals.columns import Source
 from broadmatch.signals.feature_names import AS_IS_VALUE, MISSING_VALUE, FeatureNames
-from broadmatch.signals.signal import CONSTANT, Cross, Number, Signal
+from broadmatch.signals.signal import Cross, Number, Signal
 from broadmatch.signals.words import Words
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data.events import microseconds
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.kernels.signals import keys_of_joined, keys_of_texts, log_buckets
+from broadmatch.io.click_log import microseconds
+from broadmatch.io.values import formatted, moment_of, number_of
+from broadmatch.signals._encoder import keys_of_joined, keys_of_texts, log_buckets
 from broadmatch.signals.columns import number_text
-from broadmatch.signals.parsing import formatted, moment_of, number_of
 from broadmatch.signals.signal import Categorical, Hour, Number, Signal, Weekday
 
 HOUR = 3_600_000_000

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from broadmatch.data import Rejects
 from broadmatch.errors import BadInput
+from broadmatch.io import Rejects
+from broadmatch.io.values import NO_TIME, flags, numbers, times
 from broadmatch.signals.columns import no_value
 from broadmatch.signals.description import Description
-from broadmatch.signals.parsing import NO_TIME, flags, numbers, times
 from broadmatch.signals.signal import Hour, Number, Signal, Weekday
 
 _COMPARE = {

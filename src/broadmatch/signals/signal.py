@@ -8,9 +8,6 @@ from typing import Any
 
 from broadmatch.errors import BadInput
 
-CONSTANT = "constant"
-"""The signal with one feature that every row has: the intercept."""
-
 
 @dataclass(frozen=True, init=False)
 class Signal:

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from broadmatch.kernels.words import words_of_texts
-from broadmatch.signals.columns import as_text, codes_of, compact, texts_of
-from broadmatch.signals.letters import letters
+from broadmatch.io.arrow import as_text, codes_of, compact, texts_of
+from broadmatch.signals._words import words_of_texts
+from broadmatch.signals.unicode_table import letters
 
 
 @dataclass

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch import progress
-from broadmatch.artifacts import replacing
 from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
+from broadmatch.io.artifacts import replacing
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole
 from broadmatch.simulate.auction import Impressions, find_candidates, run_auctions

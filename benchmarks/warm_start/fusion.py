@@ -1,0 +1,344 @@
+"""Revealed labels fused into PfastreXML, early or late: baselines of SwiftXML (Prabhu et al., WSDM 2018, §5)."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from broadmatch.data import CSR, reveal
+from broadmatch.evaluate import psp_at
+from broadmatch.kernels.top_k import leave_out
+from broadmatch.labels._forest import add_leaves
+from broadmatch.labels.base import NOTHING, LabelModel, Row, _rows_to_csr
+from broadmatch.labels.checkpoint import Among
+from broadmatch.labels.ranking_trees._item_sets import item_set
+from broadmatch.labels.ranking_trees._points import unit_rows
+from broadmatch.labels.ranking_trees.item_sets import item_sets
+from broadmatch.labels.ranking_trees.pfastrexml import PfastreXML, label_propensities
+from broadmatch.labels.ranking_trees.swiftxml import described_labels
+from broadmatch.parallel import blocks
+from broadmatch.params import Number, Rule
+from broadmatch.state import State
+
+log = logging.getLogger("broadmatch")
+Found = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]
+Checkpoint = str | os.PathLike[str] | None
+
+_CELLS = 1 << 22
+_METRIC_K = 5
+_BOTH: NDArray[np.int64] = np.arange(2, dtype=np.int64)
+
+
+class Points(NamedTuple):
+    """Features, item sets and labels of the same points."""
+
+    X: CSR
+    Z: CSR
+    Y: CSR
+
+    def take(self, rows: NDArray[np.int64]) -> "Points":
+        return Points(self.X.take(rows), self.Z.take(rows), self.Y.take(rows))
+
+
+class Fusion(LabelModel):
+    """What both fusions have in common: item sets, and a weight that is chosen on a part of the training points.
+
+    A model fills in `_parts`, `_tried` and `_ranked`, and says where it starts: `_undecided`.
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        **PfastreXML.rules,
+        "validation": Number(0, 0.5, above=True),
+        "reveal": Number(0, 1),
+    }
+    _kind: ClassVar[str]
+    _undecided: ClassVar[float]
+
+    weight_: float
+    label_features_: CSR
+    parts_: dict[str, PfastreXML]
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 50,
+        max_leaf: int = 6,
+        c_features: float = 8.0,
+        c_ranking: float = 1.0,
+        leaf_labels: int = 100,
+        propensity: str = "default",
+        alpha: float = 0.8,
+        gamma: float = 12.0,
+        validation: float = 0.2,
+        reveal: float = 0.5,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.max_leaf = max_leaf
+        self.c_features = c_features
+        self.c_ranking = c_ranking
+        self.leaf_labels = leaf_labels
+        self.propensity = propensity
+        self.alpha = alpha
+        self.gamma = gamma
+        self.validation = validation
+        self.reveal = reveal
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        label_features: Any = None,
+        propensities: Any = None,
+        label_names: Iterable[str] | None = None,
+        feature_names: Iterable[str] | None = None,
+        point_names: Iterable[str] | None = None,
+        checkpoint: Checkpoint = None,
+    ) -> Self:
+        """Choose the weight on a part of the points, then learn from all of them.
+
+        `label_features` (labels × item features; a label may have none) describe the labels. Each label is a feature
+        of its own besides, and without `label_features` only that. `propensities` (one for each label) replace the
+        preset. The other arguments are those of every label model.
+        """
+        names = {"labels": label_names, "features": feature_names, "points": point_names}
+        return self._learn(X, Y, names, checkpoint, label_features=label_features, propensities=propensities)
+
+    def to_state(self) -> State:
+        """Give the models, the label features and the weight to `broadmatch.io.artifacts.save`."""
+        self._check_fitted()
+        arrays, facts = self._common_state()
+        z = self.label_features_
+        arrays |= {"item_indptr": z.indptr, "item_indices": z.indices, "item_data": z.data}
+        facts |= {"weight": self.weight_, "n_item_features": z.n_cols}
+        parts = {name: model.to_state() for name, model in self.parts_.items()}
+        return State(self._kind, self.get_params(), arrays, facts, parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """The model that was saved."""
+        model, a = cls(**state.params), state.arrays
+        model._take_common(state)
+        model.weight_ = state.facts["weight"]
+        model.label_features_ = CSR(a["item_indptr"], a["item_indices"], a["item_data"], state.facts["n_item_features"])
+        model.parts_ = {name: PfastreXML.from_state(part) for name, part in state.parts.items()}
+        return model
+
+    def _fit(
+        self, X: CSR, Y: CSR, checkpoint: Checkpoint, *, label_features: Any = None, propensities: Any = None
+    ) -> None:
+        p = label_propensities(Y, self.propensity, propensities)
+        self.label_features_ = described_labels(label_features, p)
+        self.weight_ = self._chosen(X, Y, p, propensities, checkpoint)
+        points = Points(X, self._item_sets(reveal(Y, self.reveal, seed=self.seed)[0]), Y)
+        self.parts_ = self._parts(points, self.weight_, propensities, checkpoint, "all")
+
+    def _chosen(self, X: CSR, Y: CSR, p: NDArray[np.float64], propensities: Any, checkpoint: Checkpoint) -> float:
+        """The weight with the best PSP@5 on the hidden labels of the points held out."""
+        labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
+        drawn = np.random.default_rng(self.seed).permutation(labelled)
+        n_held = round(self.validation * len(drawn))
+        held, kept = np.sort(drawn[:n_held]), np.sort(drawn[n_held:])
+        shown, hidden = reveal(Y, self.reveal, seed=self.seed)
+        truth, known = hidden.take(held), shown.take(held)
+        if not truth.nnz or not known.nnz:
+            log.info("There are too few labels to choose a weight on; it is %g.", self._undecided)
+            return self._undecided
+        points = Points(X, self._item_sets(shown), Y)
+        k = min(_METRIC_K + int(np.diff(known.indptr).max()), Y.n_cols)
+        best, best_score = self._undecided, -1.0
+        for weight, (labels, scores, found) in self._tried(
+            points.take(kept), points.take(held), k, propensities, checkpoint
+        ):
+            leave_out(labels, scores, found, known.indptr, known.indices, _METRIC_K)
+            score = psp_at(_rows_to_csr(labels, scores, found, Y.n_cols), truth, p, _METRIC_K)
+            log.info("%s: weight %g has PSP@%d %.4f.", type(self).__name__, weight, _METRIC_K, score)
+            if score > best_score:
+                best, best_score = weight, score
+        return best
+
+    def _item_sets(self, revealed: CSR) -> CSR:
+        return item_sets(revealed, self.label_features_, n_jobs=self.n_jobs)
+
+    def _learner(self, X: CSR, Y: CSR, propensities: Any, checkpoint: Checkpoint, name: str) -> PfastreXML:
+        """A PfastreXML with these parameters, trained; `name` tells its pieces in the checkpoint from the others'."""
+        model = PfastreXML(**{parameter: getattr(self, parameter) for parameter in PfastreXML.rules})
+        place = None if checkpoint is None else Among(checkpoint, name)
+        return model.fit(X, Y, propensities=propensities, checkpoint=place)
+
+    def _parts(
+        self, points: Points, weight: float, propensities: Any, checkpoint: Checkpoint, name: str
+    ) -> dict[str, PfastreXML]:
+        """The trained models."""
+        raise NotImplementedError
+
+    def _tried(
+        self, points: Points, held: Points, k: int, propensities: Any, checkpoint: Checkpoint
+    ) -> Iterator[tuple[float, Found]]:
+        """What each weight finds for the points held out."""
+        raise NotImplementedError
+
+    def _ranked(self, X: CSR, Z: CSR, k: int) -> Found:
+        raise NotImplementedError
+
+    def _ranked_row(self, x: Row, z: Row, k: int) -> Row:
+        raise NotImplementedError
+
+    def _best(self, X: CSR, k: int, revealed: CSR | None) -> Found:
+        nothing = CSR(np.zeros(X.n_rows + 1, np.int64), *NOTHING, self.label_features_.n_cols)
+        return self._ranked(X, nothing if revealed is None else self._item_sets(revealed), k)
+
+    def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
+        z = item_set(revealed[0], revealed[1], *self.label_features_[:3]) if len(revealed[0]) else NOTHING
+        return self._ranked_row(x, z, k)
+
+
+class PfastreXMLEarly(Fusion):
+    """PfastreXML on the features of a point beside its item set, with a weight that validation chooses.
+
+    The trees see (x, w·z), with x and z of unit length, and the whole scaled to it again. z is the item set of the
+    labels that are revealed: of each training point a random share `reveal`. Where nothing is revealed, z is 0.
+
+    validation: share of the training points that are held out while the weight is chosen.
+    reveal: share of the labels that the item sets of training points are made of.
+    The other parameters are those of PfastreXML.
+
+    >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]] * 5
+    >>> Y = [["pizza", "oven"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]] * 5
+    >>> model = PfastreXMLEarly(n_trees=4).fit(X, Y)
+    >>> model.label_names_[int(model.predict_one([0, 1], k=1, revealed=["airport taxi"])[0][0])]
+    'taxi'
+    """
+
+    _kind = "pfastrexml_early"
+    _undecided = 1.0
+    _weights = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+    def _parts(
+        self, points: Points, weight: float, propensities: Any, checkpoint: Checkpoint, name: str
+    ) -> dict[str, PfastreXML]:
+        X = _joined(points.X, points.Z, weight)
+        return {"both": self._learner(X, points.Y, propensities, checkpoint, f"{name}_both")}
+
+    def _tried(
+        self, points: Points, held: Points, k: int, propensities: Any, checkpoint: Checkpoint
+    ) -> Iterator[tuple[float, Found]]:
+        for number, weight in enumerate(self._weights):
+            parts = self._parts(points, weight, propensities, checkpoint, f"weight_{number}")
+            yield weight, parts["both"]._best(_joined(held.X, held.Z, weight), k, None)
+
+    def _ranked(self, X: CSR, Z: CSR, k: int) -> Found:
+        return self.parts_["both"]._best(_joined(X, Z, self.weight_), k, None)
+
+    def _ranked_row(self, x: Row, z: Row, k: int) -> Row:
+        unit = unit_rows(np.array([0, len(x[1])]), x[1])
+        indices = np.concatenate([x[0], z[0] + np.int32(self.n_features_in_)])
+        values = np.concatenate([unit, np.float32(self.weight_) * z[1]])
+        return self.parts_["both"]._best_of_row((indices, values), k, NOTHING)
+
+
+class PfastreXMLLate(Fusion):
+    """Two PfastreXML, one on the features of a point and one on its item set, whose scores are added up.
+
+    The score of a label is (1 − w)·s_features + w·s_item_set, with a weight w that validation chooses; s is 0 where
+    a model does not find the label. Item sets are made of the labels that are revealed: of each training point a
+    random share `reveal`. A point of which nothing is revealed is ranked by its features alone.
+
+    validation: share of the training points that are held out while the weight is chosen.
+    reveal: share of the labels that the item sets of training points are made of.
+    The other parameters are those of PfastreXML.
+
+    >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]] * 5
+    >>> Y = [["pizza", "oven"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]] * 5
+    >>> model = PfastreXMLLate(n_trees=4).fit(X, Y)
+    >>> model.label_names_[int(model.predict_one([0, 1], k=1, revealed=["airport taxi"])[0][0])]
+    'taxi'
+    """
+
+    _kind = "pfastrexml_late"
+    _undecided = 0.5
+    _weights = tuple(n / 10 for n in range(11))
+
+    def _parts(
+        self, points: Points, weight: float, propensities: Any, checkpoint: Checkpoint, name: str
+    ) -> dict[str, PfastreXML]:
+        return {
+            "features": self._learner(points.X, points.Y, propensities, checkpoint, f"{name}_features"),
+            "item_sets": self._learner(points.Z, points.Y, propensities, checkpoint, f"{name}_item_sets"),
+        }
+
+    def _tried(
+        self, points: Points, held: Points, k: int, propensities: Any, checkpoint: Checkpoint
+    ) -> Iterator[tuple[float, Found]]:
+        parts = self._parts(points, self._undecided, propensities, checkpoint, "weights")
+        depth = self._depth(held.Y.n_cols)
+        lists = parts["features"]._best(held.X, depth, None), parts["item_sets"]._best(held.Z, depth, None)
+        for weight in self._weights:
+            yield weight, _added(*lists, held.Z, weight, k)
+
+    def _depth(self, n_labels: int) -> int:
+        """More labels than any point's leaves hold: each score is the whole score, however few labels are asked."""
+        return min(n_labels, self.n_trees * self.leaf_labels)
+
+    def _ranked(self, X: CSR, Z: CSR, k: int) -> Found:
+        depth = self._depth(len(self.label_names_))
+        pieces = []
+        for start, stop in blocks(X.n_rows, max(1, _CELLS // depth)):
+            rows = np.arange(start, stop)
+            x, z = X.take(rows), Z.take(rows)
+            lists = (self.parts_["features"]._best(x, depth, None), self.parts_["item_sets"]._best(z, depth, None))
+            pieces.append(_added(*lists, z, self.weight_, k))
+        if not pieces:
+            return np.zeros((0, k), np.int32), np.zeros((0, k), np.float32), np.zeros(0, np.int64)
+        labels, scores, found = (np.concatenate(part) for part in zip(*pieces, strict=True))
+        return labels, scores, found
+
+    def _ranked_row(self, x: Row, z: Row, k: int) -> Row:
+        depth = self._depth(len(self.label_names_))
+        features = self.parts_["features"]._best_of_row(x, depth, NOTHING)
+        items = self.parts_["item_sets"]._best_of_row(z, depth, NOTHING) if len(z[0]) else NOTHING
+        labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
+        n = _add_lists(features, items, self.weight_ if len(z[0]) else 0.0, labels, scores)
+        return labels[:n], scores[:n]
+
+
+def _joined(X: CSR, Z: CSR, weight: float) -> CSR:
+    """Rows of unit length and weighted item sets side by side."""
+    x, z = X._replace(data=unit_rows(X.indptr, X.data)), Z._replace(data=np.float32(weight) * Z.data)
+    return CSR.from_scipy(sp.hstack([x.to_scipy(), z.to_scipy()], format="csr"))
+
+
+def _added(features: Found, items: Found, Z: CSR, weight: float, k: int) -> Found:
+    """The k best labels of each point by the weighted scores of two models."""
+    n = len(features[2])
+    labels, scores, found = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32), np.zeros(n, np.int64)
+    has_items = np.diff(Z.indptr) > 0
+    for i in range(n):
+        a, b = ((m[0][i, : m[2][i]], m[1][i, : m[2][i]]) for m in (features, items))
+        found[i] = _add_lists(a, b if has_items[i] else NOTHING, weight if has_items[i] else 0.0, labels[i], scores[i])
+    return labels, scores, found
+
+
+def _add_lists(features: Row, items: Row, weight: float, labels: NDArray[np.int32], scores: NDArray[np.float32]) -> int:
+    """Fill in the best labels of one point and say how many there are; two lists add up like the leaves of two trees.
+
+    The leaves' sums are divided by their number, two, so that each list comes with twice its weight.
+    """
+    lists = [(scale, row) for scale, row in ((1 - weight, features), (weight, items)) if scale > 0]
+    ptr = np.zeros(3, np.int64)
+    ptr[1:] = len(lists[0][1][0])
+    if len(lists) > 1:
+        ptr[2] += len(lists[1][1][0])
+    shares = [np.float32(2 * scale) * row[1] for scale, row in lists]
+    found: int = add_leaves(
+        _BOTH, ptr, np.concatenate([row[0] for _, row in lists]), np.concatenate(shares), labels, scores
+    )
+    return found

@@ -1,0 +1,118 @@
+"""`broadmatch clicks calibrate`: probabilities that are right on every slice of the traffic."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from broadmatch.cli import options
+from broadmatch.cli import output as talk
+from broadmatch.cli.clicks.models import open_model, prepare
+from broadmatch.errors import BadInput
+
+if TYPE_CHECKING:
+    from broadmatch.clicks import ClickModel
+    from broadmatch.clicks.calibration.recalibration import Recalibration
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A click model; it is given the calibration.")],
+    predictions: Annotated[
+        Path | None, typer.Argument(metavar="PREDICTIONS", help="Folder that train --predictions wrote for it.")
+    ] = None,
+    slicings: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="SLICE,...", help="A map for each slice, the widest first; if not given, one."),
+    ] = None,
+    kind: Annotated[
+        Literal["poisson", "isotonic", "none"],
+        typer.Option(help="A power of p, or any curve that rises; none takes a calibration away."),
+    ] = "poisson",
+    share: Annotated[
+        float, typer.Option(help="Fit to this share of the predictions, the first ones, to measure on the rest.")
+    ] = 0.8,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="SVG", help="Draw predictions against click rates.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Calibrate a model by what came of its predictions.
+
+    The calibration is fitted to the earlier predictions and measured on the later ones, before and after; then it is
+    fitted to all of them and kept in MODEL, whose first model it calibrates from then on.
+
+    \b
+    Example:
+      broadmatch clicks calibrate model/ predictions/ --by country
+      broadmatch clicks calibrate model/ predictions/ --kind isotonic --plot reliability.svg
+    """
+    prepare()
+    from broadmatch.clicks.calibration.recalibration import recalibrate
+    from broadmatch.evaluate import plot_reliability
+
+    found = open_model(model)
+    if kind == "none":
+        found.calibration = None
+        found.save(model)
+        talk.log.info("%s has no calibration now.", model)
+        return
+    if predictions is None:
+        raise BadInput("Name the folder of PREDICTIONS that `broadmatch clicks train --predictions` wrote.")
+    slices = options.parse_names(slicings) or []
+    _check_slices(found, slices, model)
+    first = next(iter(found.models))
+    result = recalibrate(predictions, first, by=slices, kind=kind, share=share)
+    found.calibration = result.calibration
+    found.save(model)
+    if plot is not None:
+        plot_reliability({"before": result.before.reliability, "after": result.after.reliability}, plot)
+    facts = _facts(result)
+    if json:
+        talk.emit({"model": str(model), "calibrated": first, "by": slices, "kind": kind, **facts})
+    else:
+        _print(result, slices)
+        talk.log.info("%s now has the calibration%s.", model, "" if plot is None else f"; the plot is {plot}")
+    if result.after.log_loss > result.before.log_loss:
+        talk.log.warning(
+            "On later traffic LogLoss is higher with the calibration than without; --kind none takes it away again."
+        )
+
+
+def _check_slices(model: "ClickModel", slices: list[str], path: Path) -> None:
+    """What calibrates by slice has to be known when predicting."""
+    known = () if isinstance(model.description, str) else model.description.slices
+    for name in slices:
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise BadInput(f"{path} knows no slice {name!r}; the slices of its description are: {there}.")
+
+
+def _facts(result: "Recalibration") -> dict[str, object]:
+    figures = {
+        when: {"error": one.error, "log_loss": one.log_loss, "bias": one.reliability.bias, "worst": one.worst_slices}
+        for when, one in (("before", result.before), ("after", result.after))
+    }
+    return {"fitted": result.n_fitted, "measured": result.n_judged, **figures}
+
+
+def _print(result: "Recalibration", slices: list[str]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, name in enumerate(("on later traffic", "before", "after")):
+        table.add_column(name, justify="right" if i else "left")
+    before, after = result.before, result.after
+    table.add_row("calibration error", f"{before.error:.5f}", f"{after.error:.5f}")
+    if before.worst_slices is not None and after.worst_slices is not None:
+        table.add_row(
+            f"error of the worst tenth by {slices[-1]}", f"{before.worst_slices:.5f}", f"{after.worst_slices:.5f}"
+        )
+    table.add_row("LogLoss", f"{before.log_loss:.5f}", f"{after.log_loss:.5f}")
+    table.add_row("bias", *(f"{100 * one.reliability.bias:+.2f} %" for one in (before, after)))
+    console = talk.console()
+    console.print(table)
+    console.print(
+        f"Fitted to the first {result.n_fitted:,} predictions, measured on the next {result.n_judged:,}; "
+        "what is kept is fitted to all.",
+        style="dim",
+    )

@@ -1,0 +1,47 @@
+"""What the commands of `broadmatch clicks` share."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from broadmatch.cli import output as talk
+from broadmatch.errors import BadInput
+
+if TYPE_CHECKING:
+    from broadmatch.clicks import ClickModel
+    from broadmatch.io.files import Source
+
+LINES = ("vw", "svmlight")
+"""Formats whose lines are features already."""
+STANDARD_INPUT = "-"
+
+
+def prepare() -> None:
+    """What comes before the first import that takes long: say when kernels are compiled, and save memory."""
+    talk.announce_compiling()
+    import pyarrow as pa
+
+    # Arrow's own pool keeps what was freed for later, some 40 MB; these commands go through small batches.
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def open_model(path: Path) -> "ClickModel":
+    """The model at `path`, if it is one for clicks."""
+    import broadmatch
+    from broadmatch.clicks import ClickModel
+    from broadmatch.io.artifacts import read_manifest
+
+    kind = read_manifest(path)["kind"]
+    model: Any = broadmatch.load(path) if kind == "click_model" else None
+    if not isinstance(model, ClickModel):
+        raise BadInput(f"{path} holds a {kind}, not a click model; train one with `broadmatch clicks train`.")
+    return model
+
+
+def source_of(data: Sequence[str]) -> "Source":
+    """Files, folders and patterns, or standard input by itself."""
+    if STANDARD_INPUT not in data:
+        return list(data)
+    if len(data) > 1:
+        raise BadInput("Standard input (-) stands by itself; name the files in another call.")
+    return STANDARD_INPUT

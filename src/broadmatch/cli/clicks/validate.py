@@ -1,0 +1,174 @@
+"""`broadmatch clicks validate`: how good predictions were before their clicks were learned, on every slice."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from broadmatch.cli import options
+from broadmatch.cli import output as talk
+from broadmatch.cli.clicks.models import prepare
+
+if TYPE_CHECKING:
+    from broadmatch.evaluate import ProgressiveReport
+
+Row = dict[str, Any]
+
+
+def command(
+    predictions: Annotated[
+        Path, typer.Argument(metavar="PREDICTIONS", help="Folder that train --predictions wrote, or a Parquet file.")
+    ],
+    by: options.Slicings = None,
+    every: Annotated[
+        Literal["hour", "day"] | None, typer.Option(help="Also by time, in buckets of this length.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Model to compare with; if not given, the first.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write every figure of every slice, as Parquet.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Slices and time buckets to show.")] = 10,
+    json: options.Json = False,
+) -> None:
+    """Measure models by predictions made before learning.
+
+    AucLoss is 1 - AUC; Bias is mean prediction over click rate, minus 1. Intervals hold 95 %. The change is relative to
+    the baseline on the same rows, in %. The worst slices are those where clicks and predictions differ by most clicks.
+
+    \b
+    Example:
+      broadmatch clicks validate predictions/
+      broadmatch clicks validate predictions/ --by country --by device --every day --out report.parquet
+    """
+    prepare()
+    from broadmatch.evaluate import progressive_report
+    from broadmatch.params import Whole
+
+    Whole(1).check("--top", top)
+    slices = options.parse_names(by) or []
+    report = progressive_report(predictions, slices=slices, every=every, baseline=baseline)
+    if out is not None:
+        report.to_parquet(out)
+    worst = {name: worst_slices(report, name)[:top] for name in slices}
+    buckets = [] if every is None else by_time(report)
+    if json:
+        talk.emit(_plain(report, worst, buckets))
+        return
+    _print_models(report)
+    for name, rows in worst.items():
+        _print_groups(report, rows, name)
+    if buckets:
+        for row in buckets:
+            row["name"] = f"{row['start']:%Y-%m-%d %H:%M}" if every == "hour" else f"{row['start']:%Y-%m-%d}"
+        _print_groups(report, buckets[-top:], str(every))
+    if out is not None:
+        talk.log.info("All figures are in %s.", out)
+
+
+def worst_slices(report: "ProgressiveReport", slicing: str) -> list[Row]:
+    """The slices, first those where the baseline's predictions differ from the clicks by most clicks."""
+    groups: dict[str | None, Row] = {}
+    for row in report.summary(slicing):
+        group = groups.setdefault(row["slice"], _group(row) | {"name": row["slice"] or "(none)"})
+        group["metrics"].setdefault(row["model"], {})[row["metric"]] = row
+
+    def missed(group: Row) -> float:
+        bias = group["metrics"][report.baseline]["Bias"]["value"]
+        return abs(bias) * group["clicks"] if bias is not None else 0.0
+
+    return sorted(groups.values(), key=missed, reverse=True)
+
+
+def by_time(report: "ProgressiveReport") -> list[Row]:
+    """The time buckets of all traffic, in order."""
+    import pyarrow.compute as pc
+
+    table = report.to_table()
+    wanted = pc.and_(pc.equal(table["slicing"].cast("string"), "all"), pc.is_valid(table["bucket_start"]))
+    groups: dict[Any, Row] = {}
+    for row in table.filter(wanted).to_pylist():
+        group = groups.setdefault(row["bucket_start"], _group(row) | {"start": row["bucket_start"]})
+        group["metrics"].setdefault(row["model"], {})[row["metric"]] = row
+    return [groups[start] for start in sorted(groups)]
+
+
+def _group(row: Row) -> Row:
+    return {"impressions": row["impressions"], "clicks": row["clicks"], "metrics": {}}
+
+
+def _plain(report: "ProgressiveReport", worst: dict[str, list[Row]], buckets: list[Row]) -> dict[str, Any]:
+    def figures(group: Row) -> dict[str, Any]:
+        return {model: {name: row["value"] for name, row in of.items()} for model, of in group["metrics"].items()}
+
+    def slim(group: Row) -> dict[str, Any]:
+        return {name: group[name] for name in ("impressions", "clicks")} | {"models": figures(group)}
+
+    return {
+        "models": list(report.models),
+        "baseline": report.baseline,
+        "level": report.level,
+        "impressions": report.n_impressions,
+        "left_out": report.n_left_out,
+        "exact": report.exact,
+        "all": [{k: v for k, v in row.items() if k != "slice"} for row in report.summary()],
+        "worst": {name: [{"slice": g["name"], **slim(g)} for g in groups] for name, groups in worst.items()},
+        "time": [{"start": g["start"].isoformat(), **slim(g)} for g in buckets],
+    }
+
+
+def _table(*columns: str) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(columns[0], overflow="fold")
+    for name in columns[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _print_models(report: "ProgressiveReport") -> None:
+    several = len(report.models) > 1
+    table = _table("model", "metric", "value", "95 % interval", *(("change in %", "95 % interval") if several else ()))
+    table.columns[1].justify = "left"
+    previous = ""
+    for row in report.summary():
+        scaled = "Bias" not in row["metric"]
+        cells = [_number(row["value"], scaled), _interval(row["low"], row["high"], scaled)]
+        if several and row["model"] != report.baseline:
+            cells += [_signed(row["relative"]), f"{_signed(row['relative_low'])} – {_signed(row['relative_high'])}"]
+        table.add_row(row["model"] if row["model"] != previous else "", row["metric"], *cells)
+        previous = row["model"]
+    console = talk.console()
+    console.print(table)
+    how = "" if report.exact else "; AucLoss from binned scores, its error in the intervals"
+    against = f"; change against {report.baseline}" if several else ""
+    console.print(f"{report.n_impressions:,} impressions{against}{how}.", style="dim")
+
+
+def _print_groups(report: "ProgressiveReport", rows: list[Row], name: str) -> None:
+    others = [model for model in report.models if model != report.baseline]
+    bias = ["bias"] if not others else [f"bias {model}" for model in (report.baseline, *others)]
+    table = _table(name, "impressions", "clicks", "AucLoss", "LogLoss", *bias)
+    for group in rows:
+        base = group["metrics"][report.baseline]
+        cells = [_number(base[metric]["value"], True) for metric in ("AucLoss", "LogLoss")]
+        cells += [_number(group["metrics"][m]["Bias"]["value"], False) for m in (report.baseline, *others)]
+        table.add_row(group["name"], f"{group['impressions']:,}", f"{group['clicks']:,}", *cells)
+    typer.echo("")
+    talk.console().print(table)
+
+
+def _number(value: float | None, plain: bool) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.5f}" if plain else f"{100 * value:+.2f} %"
+
+
+def _interval(low: float | None, high: float | None, plain: bool) -> str:
+    return f"{_number(low, plain)} – {_number(high, plain)}"
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.2f}"

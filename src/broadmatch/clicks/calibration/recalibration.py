@@ -1,0 +1,200 @@
+"""A calibration for a model that is there already, from its progressive predictions: fitted, judged, fitted again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.clicks.calibration.isotonic import IsotonicCalibration
+from broadmatch.clicks.calibration.poisson import PoissonCalibration
+from broadmatch.clicks.calibration.sliced import SlicedCalibration
+from broadmatch.errors import BadInput
+from broadmatch.evaluate import log_loss, reliability
+from broadmatch.evaluate.prediction_log import MODEL as PREFIX
+from broadmatch.evaluate.predictions import Predictions, numbers
+from broadmatch.params import Number, OneOf
+
+if TYPE_CHECKING:
+    from broadmatch.clicks.model import AnyCalibration
+    from broadmatch.evaluate import Reliability
+
+F64 = NDArray[np.float64]
+_FEWEST = 100
+"""Impressions that a slice needs for its error to say anything."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How well probabilities fit what was clicked later.
+
+    `error` is the mean of |prediction − click rate| over bins of equal mass; `worst_slices` is the mean over the tenth
+    of the slices that were worst before, of |mean prediction − click rate|; None without slices.
+    """
+
+    reliability: "Reliability"
+    error: float
+    log_loss: float
+    worst_slices: float | None
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """The calibration, fitted to all predictions, and how one that was fitted to the earlier ones did on the later."""
+
+    calibration: "AnyCalibration"
+    n_fitted: int
+    n_judged: int
+    before: Judgement
+    after: Judgement
+
+
+def recalibrate(
+    predictions: Any, model: str, *, by: Sequence[str] = (), kind: str = "poisson", share: float = 0.8
+) -> Recalibration:
+    """Fit a calibration of `model` to the first `share` of its predictions, judge it on the rest, then fit it to all.
+
+    `predictions` is what `PredictionLog` wrote, in the order of learning: what comes later in the log is later traffic.
+    `by` are slices, the widest first; without, one map serves all traffic.
+
+    >>> import pyarrow as pa
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(20_000)
+    >>> log = pa.table({"clicked": (rng.random(20_000) < 0.5 * p).astype("f4"), "p_model": p.astype("f4")})
+    >>> found = recalibrate(log, "model")
+    >>> found.before.error > 0.2 > 0.03 > found.after.error
+    True
+    """
+    OneOf(("poisson", "isotonic")).check("kind", kind)
+    Number(0, 1, above=True).check("share", share)
+    source = _checked(Predictions(predictions), model, by)
+    calibration = _empty(by, kind)
+    later: list[_Rows] = []
+    fitted = seen = 0
+    for rows in _rows(source, model, by):
+        cut = max(0, int(source.n_rows * share) - seen)
+        early = rows.some(slice(0, cut)).known()
+        _learn(calibration, early)
+        fitted += len(early.clicked)
+        later.append(rows.some(slice(cut, None)).known())
+        seen += len(rows.clicked)
+    calibration.refresh()
+    judged = _Rows.joined(later)
+    if not len(judged.clicked) or not fitted:
+        raise BadInput(f"{source.name} has too few predictions to fit a calibration and judge it: {source.n_rows:,}.")
+    calibrated = _apply(calibration, judged)
+    worst = _worst_slices(judged, by)
+    before, after = (_judge(judged, p, worst) for p in (judged.probability, calibrated))
+    _learn(calibration, judged)
+    calibration.refresh()
+    return Recalibration(calibration, fitted, len(judged.clicked), before, after)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    probability: F64
+    clicked: F64
+    weight: F64
+    slices: dict[str, Any]
+
+    def some(self, part: Any) -> "_Rows":
+        import pyarrow as pa
+
+        slices = {
+            name: column.filter(pa.array(part)) if isinstance(part, np.ndarray) else column[part]
+            for name, column in self.slices.items()
+        }
+        return _Rows(self.probability[part], self.clicked[part], self.weight[part], slices)
+
+    def known(self) -> "_Rows":
+        """Only the rows that have a label, a weight and a prediction."""
+        known = ~(np.isnan(self.probability) | np.isnan(self.clicked) | np.isnan(self.weight))
+        return self if known.all() else self.some(known)
+
+    @classmethod
+    def joined(cls, parts: "list[_Rows]") -> "_Rows":
+        import pyarrow as pa
+
+        columns = {
+            name: pa.chunked_array([p.slices[name] for p in parts]).unify_dictionaries().combine_chunks()
+            for name in parts[0].slices
+        }
+        return cls(
+            np.concatenate([p.probability for p in parts]),
+            np.concatenate([p.clicked for p in parts]),
+            np.concatenate([p.weight for p in parts]),
+            columns,
+        )
+
+
+def _checked(source: Predictions, model: str, by: Sequence[str]) -> Predictions:
+    if model not in source.models:
+        raise BadInput(f"{source.name} has no predictions of {model!r}, but of {', '.join(source.models)}.")
+    for name in by:
+        if name not in source.slicings:
+            raise BadInput(f"{source.name} has no slicing {name!r}; it has {', '.join(source.slicings) or 'none'}.")
+    if not source.n_rows:
+        raise BadInput(f"{source.name} holds no predictions.")
+    return source
+
+
+def _rows(source: Predictions, model: str, by: Sequence[str]) -> Iterator[_Rows]:
+    """The predictions in order."""
+    import pyarrow as pa
+
+    weighted = "weight" in source.columns
+    for piece in source.pieces(["clicked", PREFIX + model, *(["weight"] if weighted else []), *by]):
+        kind = pa.dictionary(pa.int32(), pa.string())
+        slices = {name: piece[name].cast(kind).unify_dictionaries().combine_chunks() for name in by}
+        p, clicked = numbers(piece, PREFIX + model, np.float64), numbers(piece, "clicked", np.float64)
+        weight = numbers(piece, "weight", np.float64) if weighted else np.ones(len(p))
+        yield _Rows(p, clicked, weight, slices)
+
+
+def _empty(by: Sequence[str], kind: str) -> "AnyCalibration":
+    if by:
+        return SlicedCalibration(by=tuple(by), kind=kind)
+    return PoissonCalibration() if kind == "poisson" else IsotonicCalibration()
+
+
+def _learn(calibration: "AnyCalibration", rows: _Rows) -> None:
+    if isinstance(calibration, SlicedCalibration):
+        calibration.learn_many(rows.probability, rows.clicked, rows.slices, rows.weight)
+    else:
+        calibration.learn_many(rows.probability, rows.clicked, rows.weight)
+
+
+def _apply(calibration: "AnyCalibration", rows: _Rows) -> F64:
+    if isinstance(calibration, SlicedCalibration):
+        return calibration.apply(rows.probability, rows.slices)
+    return calibration.apply(rows.probability)
+
+
+def _slice_errors(rows: _Rows, probability: F64, groups: NDArray[np.int64]) -> F64:
+    """|mean prediction − click rate| of each group."""
+    mass = np.bincount(groups, weights=rows.weight)
+    missed = np.bincount(groups, weights=rows.weight * (probability - rows.clicked))
+    return np.abs(missed) / np.where(mass > 0, mass, 1)
+
+
+def _worst_slices(rows: _Rows, by: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The narrowest slice of each row, and which slices of enough impressions are the worst tenth as it is."""
+    if not by:
+        return None
+    groups = np.zeros(len(rows.clicked), np.int64)
+    for name in by:
+        codes = rows.slices[name].indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        _, groups = np.unique(groups * (int(codes.max()) + 1) + codes, return_inverse=True)
+    enough = np.flatnonzero(np.bincount(groups) >= _FEWEST)
+    errors = _slice_errors(rows, rows.probability, groups)[enough]
+    worst = enough[np.argsort(-errors, kind="stable")][: max(1, len(enough) // 10)]
+    return groups, worst
+
+
+def _judge(rows: _Rows, probability: F64, worst: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> Judgement:
+    found = reliability(rows.clicked, probability, rows.weight)
+    slices = None
+    if worst is not None and len(worst[1]):
+        slices = float(_slice_errors(rows, probability, worst[0])[worst[1]].mean())
+    return Judgement(found, found.error, log_loss(rows.clicked, probability, rows.weight), slices)

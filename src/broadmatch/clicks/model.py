@@ -1,0 +1,156 @@
+"""A click model as it is used: the description of its columns, what serves, a calibration, and names to read it by."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.clicks.calibration.isotonic import IsotonicCalibration
+from broadmatch.clicks.calibration.poisson import PoissonCalibration
+from broadmatch.clicks.calibration.sliced import SlicedCalibration
+from broadmatch.clicks.serving import ServingModel
+from broadmatch.data import Batch
+from broadmatch.errors import BadInput, BadParameter
+from broadmatch.io.artifacts import save
+from broadmatch.signals import Description, Encoder, FeatureNames
+from broadmatch.signals.description import derives
+from broadmatch.state import State, restore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+AnyCalibration = SlicedCalibration | PoissonCalibration | IsotonicCalibration
+MODEL = "model"
+"""The name of the only model."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature of a model, as `ClickModel.show` lists it."""
+
+    signal: str
+    value: str
+    weight: float
+    rate: float
+
+
+class ClickModel:
+    """What `ClickTraining.model` gives and `broadmatch clicks train` saves: from the columns of a log to probabilities.
+
+    `models` are serving models by name; the first is the one that is calibrated, and used unless another is named.
+    `training` says how it was made.
+    """
+
+    def __init__(
+        self,
+        description: Description | str,
+        models: Mapping[str, ServingModel],
+        *,
+        calibration: AnyCalibration | None = None,
+        names: FeatureNames | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.description, self.models, self.calibration, self.names = description, dict(models), calibration, names
+        self.training = dict(training or {})
+        self._encoder = None if isinstance(description, str) else Encoder(description)
+
+    def serving(self, name: str | None = None) -> ServingModel:
+        """The model of that name, or the first."""
+        chosen = next(iter(self.models)) if name is None else name
+        if chosen not in self.models:
+            raise BadParameter(f"model must be one of {', '.join(self.models)}, but it is {chosen!r}.")
+        return self.models[chosen]
+
+    def predict_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
+        """The click probability of each row of a record batch or an encoded batch, calibrated if that was learned."""
+        serving, calibration = self.serving(model), self.calibration
+        if model not in (None, next(iter(self.models))):
+            calibration = None
+        by = calibration.by if isinstance(calibration, SlicedCalibration) else ()
+        batch = rows if isinstance(rows, Batch) else self._encode(rows, by)
+        p = serving.predict_many(batch.impressions)
+        if isinstance(calibration, SlicedCalibration):
+            return calibration.apply(p, batch.slices)
+        return p if calibration is None else calibration.apply(p)
+
+    def uncertainty_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
+        """u(x) of each row, in log-odds: how far one more example could move the prediction (§6)."""
+        batch = rows if isinstance(rows, Batch) else self._encode(rows)
+        return self.serving(model).uncertainty_many(batch.impressions)
+
+    def predict_one(self, row: Mapping[str, Any]) -> float:
+        """The click probability of one impression, given as column → value."""
+        encoder = self._known_encoder()
+        p = self.serving().predict_one(*encoder.encode_one(row))
+        if isinstance(self.calibration, SlicedCalibration):
+            return float(self.calibration.apply([p], encoder.slices_one(row, self.calibration.by))[0])
+        return p if self.calibration is None else self.calibration.apply_one(p)
+
+    def uncertainty_one(self, row: Mapping[str, Any]) -> float:
+        """u(x) of one impression, given as column → value."""
+        keys, values = self._known_encoder().encode_one(row)
+        return self.serving().uncertainty_one(keys, values)
+
+    def show(self, *, top: int = 10, signals: Sequence[str] | None = None, model: str | None = None) -> list[Feature]:
+        """The `top` features of each signal with the largest coefficients, up and down; needs the names."""
+        if self.names is None:
+            raise BadInput("The names of the features were not kept; train with names=True to read the model.")
+        keys, weights, rates = self.serving(model).items()
+        order = np.argsort(-np.abs(weights), kind="stable")
+        order = order[weights[order] != 0]
+        found: list[Feature] = []
+        counts: dict[str, int] = {}
+        for start in range(0, len(order), 4096):
+            block = order[start : start + 4096]
+            for (signal, value), i in zip(self.names.lookup(keys[block]), block, strict=True):
+                if (signals is None or signal in signals) and counts.get(signal, 0) < top:
+                    counts[signal] = counts.get(signal, 0) + 1
+                    found.append(Feature(signal, value, float(weights[i]), float(rates[i])))
+        return sorted(found, key=lambda f: (f.signal, -f.weight))
+
+    def to_state(self) -> State:
+        """Everything, to be saved; tables open memory-mapped."""
+        described: Any = self.description
+        if isinstance(self.description, Description):
+            described = self.description.to_dict()
+            # The order of the signals is that of the features of a row, and a mapping in a manifest has none.
+            described["signals"] = list(described["signals"].items())
+        parts = {f"model_{i}": model.to_state() for i, model in enumerate(self.models.values())}
+        if self.calibration is not None:
+            parts["calibration"] = self.calibration.to_state()
+        if self.names is not None:
+            parts["names"] = self.names.to_state()
+        facts = {"description": described, "models": list(self.models), "training": self.training}
+        return State("click_model", {}, {}, facts, parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Open a saved model."""
+        told, names = state.facts["description"], state.facts["models"]
+        description = (
+            told if isinstance(told, str) else Description.from_dict(told | {"signals": dict(told["signals"])})
+        )
+        models = {name: restore(state.parts[f"model_{i}"]) for i, name in enumerate(names)}
+        others = {name: restore(state.parts[name]) for name in ("calibration", "names") if name in state.parts}
+        return cls(description, models, training=state.facts["training"], **others)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a folder."""
+        save(self, path)
+
+    def _encode(self, rows: "pa.RecordBatch", slices: Sequence[str] = ()) -> Batch:
+        encoder = self._known_encoder()
+        batch = encoder.encode(rows, labelled=False)
+        named = {signal.name: signal for signal in encoder.description.signals}
+        for name in slices:
+            if name not in rows.schema.names and not derives(named.get(name)):
+                raise BadInput(f"The rows have no column {name!r}, by which the model is calibrated; add it.")
+        return batch
+
+    def _known_encoder(self) -> Encoder:
+        if self._encoder is None:
+            raise BadInput("This model was trained on vw or svmlight text: it takes batches of keys, not columns.")
+        return self._encoder

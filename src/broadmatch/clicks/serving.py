@@ -1,0 +1,123 @@
+"""The model as it serves: coefficients and rates in 16 bytes a feature, opened from disk without reading it all."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.clicks._learners import sigmoid, sigmoid_all
+from broadmatch.clicks._table import serve_one, serve_rows, used_slots
+from broadmatch.clicks.table import FeatureTable
+from broadmatch.clicks.validation import check_impressions
+from broadmatch.data import Impressions
+from broadmatch.errors import BadArtifact, BadInput
+from broadmatch.io.artifacts import save
+from broadmatch.state import State
+
+_PLAIN: NDArray[np.float32] = np.empty(0, np.float32)
+
+
+class ServingModel:
+    """A click model that only predicts: made by `ClickLearner.to_serving`, or opened with `broadmatch.load`.
+
+    >>> from broadmatch.clicks import FTRL
+    >>> from broadmatch.data import Impressions
+    >>> model = FTRL(alpha=0.5)
+    >>> _ = model.learn_many(Impressions.from_rows([[7, 8], [8]] * 20, clicked=[1, 0] * 20))
+    >>> served = model.to_serving()
+    >>> served.predict_one([7, 8]) > 0.5 > served.predict_one([8])
+    True
+    """
+
+    def __init__(self, cells: NDArray[np.float32], unseen: float, n_features: int) -> None:
+        self.cells, self.unseen, self.n_features = cells, unseen, n_features
+        self.words: NDArray[np.uint32] = cells.view(np.uint32)
+
+    @classmethod
+    def of(
+        cls, keys: NDArray[np.uint64], weights: NDArray[np.float64], rates: NDArray[np.float64], unseen: float
+    ) -> Self:
+        """Make a model of the coefficient and the learning rate of each feature; `unseen` is the rate of all others."""
+        table = FeatureTable("float32", 2)
+        table.fill(keys, np.stack([weights, rates], axis=1).astype(np.float32))
+        return cls(np.asarray(table.cells, np.float32), unseen, len(keys))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table."""
+        return self.cells.nbytes
+
+    def predict_many(self, impressions: Impressions) -> NDArray[np.float64]:
+        """The click probability of each impression."""
+        return sigmoids(self._serve(impressions)[0])
+
+    def uncertainty_many(self, impressions: Impressions) -> NDArray[np.float64]:
+        """u(x) of each impression, in log-odds (§6)."""
+        return self._serve(impressions)[1]
+
+    def predict_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
+        """The click probability of one impression, given the keys of its features."""
+        return sigmoid(self._one(keys, values)[0])
+
+    def uncertainty_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
+        """u(x) of one impression."""
+        return self._one(keys, values)[1]
+
+    def items(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
+        """Every feature's key, ascending, with its coefficient and its learning rate."""
+        keys, slots = np.empty(self.n_features, np.uint64), np.empty(self.n_features, np.int64)
+        used_slots(self.words, keys, slots)
+        order = np.argsort(keys)
+        cells = self.cells[slots[order], 2:].astype(np.float64)
+        return keys[order], cells[:, 0], cells[:, 1]
+
+    def to_state(self) -> State:
+        """The table as it lies in memory, so that it opens memory-mapped."""
+        return State("click_serving", {}, {"cells": self.cells}, {"unseen": self.unseen, "n_features": self.n_features})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Open a saved model."""
+        cells = state.arrays["cells"]
+        n = len(cells)
+        if cells.dtype != np.float32 or cells.ndim != 2 or cells.shape[1] != 4 or n & (n - 1) or not n:
+            raise BadArtifact("The saved serving model is damaged: its table has another shape; train it again.")
+        if state.facts["n_features"] >= n or not _has_room(cells):
+            raise BadArtifact("The saved serving model is damaged: its table is full; train it again.")
+        return cls(cells, float(state.facts["unseen"]), int(state.facts["n_features"]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a folder."""
+        save(self, path)
+
+    def _one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any) -> tuple[float, float]:
+        keys = np.asarray(keys, np.uint64)
+        given = _PLAIN if values is None else np.asarray(values, np.float32)
+        if len(given) not in (0, len(keys)):
+            raise BadInput(f"There are {len(keys)} keys but {len(given)} values; give one each, or none.")
+        if not keys.all():
+            raise BadInput("0 is no key of a feature; make keys with broadmatch.signals.")
+        if len(given) and not np.isfinite(given).all():
+            raise BadInput("The value of a feature is not a finite number; leave such features out.")
+        return serve_one(self.words, self.cells, keys, given, 0, len(keys), self.unseen)
+
+    def _serve(self, impressions: Impressions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        check_impressions(impressions)
+        indptr, keys, values = impressions[:3]
+        scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
+        serve_rows(self.words, self.cells, indptr, keys, values, self.unseen, scores, spread)
+        return scores, spread
+
+
+def sigmoids(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 / (1 + e^−score), without overflow."""
+    out = np.empty(len(scores))
+    sigmoid_all(scores, out)
+    return out
+
+
+def _has_room(cells: NDArray[np.float32]) -> bool:
+    """Whether a slot is empty; a table without one would be searched for ever. Reads no more than it must."""
+    return any(not cells[a : a + 1024, :2].view(np.uint32).any(axis=1).all() for a in range(0, len(cells), 1024))

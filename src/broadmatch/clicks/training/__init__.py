@@ -1,0 +1,1 @@
+"""Learning from logs: batches, late clicks, subsampling, checkpoints."""

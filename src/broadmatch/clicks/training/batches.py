@@ -1,0 +1,193 @@
+"""Impressions from files of any format: columns by a description, or lines that are features already."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import Batch
+from broadmatch.errors import BadParameter
+from broadmatch.io import EventStream, ExampleText, Position, Rejects
+from broadmatch.io.files import Source
+from broadmatch.io.rows import Rows
+from broadmatch.io.vw import ExamplePiece, TextPosition
+from broadmatch.signals import Description, Encoder, Hour, Weekday
+from broadmatch.signals.description import derives
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from broadmatch.signals import FeatureNames
+
+LINES = ("vw", "svmlight")
+"""Formats whose lines are features already, so that they need no description."""
+
+
+class Piece(NamedTuple):
+    """Rows that any thread may read: `batches()` gives each batch with the position after it."""
+
+    batches: Callable[[], Iterator[tuple[Batch, Position]]]
+
+
+class BatchStream:
+    """The impressions of `source` in batches, each with the position after it.
+
+    `description` says what the columns are; "vw" or "svmlight" instead of it reads such text. `start` is a position to
+    go on from, as its `to_json` gave it. Without `labelled`, the rows need no label, for they are only predicted; with
+    `joins` clicks come from elsewhere, and a row without an id is bad.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        description: Description | str,
+        *,
+        rejects: Rejects | None = None,
+        start: Mapping[str, Any] | None = None,
+        follow: bool = False,
+        labelled: bool = True,
+        joins: bool = False,
+        names: "FeatureNames | None" = None,
+        fields: bool = True,
+    ) -> None:
+        self.rejects = Rejects() if rejects is None else rejects
+        self.description = description
+        self._labelled, self._joins, self._fields = labelled and not joins, joins, fields
+        if isinstance(description, str):
+            self._open_lines(source, description, start, follow)
+        else:
+            self._open_columns(source, description, start, follow, names)
+
+    def _open_lines(self, source: Source, format: str, start: Mapping[str, Any] | None, follow: bool) -> None:
+        if format not in LINES:
+            raise BadParameter(f"description must be a Description, 'vw' or 'svmlight', but it is {format!r}.")
+        if follow:
+            raise BadParameter("follow must be False for vw and svmlight text, but it is True.")
+        position = None if start is None else TextPosition.from_json(start)
+        self._lines = ExampleText(source, format=format, labelled=self._labelled, rejects=self.rejects, start=position)
+        self.signal_names: tuple[str, ...] | None = None
+
+    def _open_columns(
+        self,
+        source: Source,
+        description: Description,
+        start: Mapping[str, Any] | None,
+        follow: bool,
+        names: "FeatureNames | None",
+    ) -> None:
+        def needed(there: tuple[str, ...]) -> list[str]:
+            told = description
+            if self._joins:
+                told = Description.from_dict({**description.to_dict(), "label": None})
+            elif not self._labelled:
+                told = _unlabelled(description, there)
+            self.description = resolved = told.resolve(there)
+            self.encoder = Encoder(resolved, names=names, joins=self._joins, fields=self._fields)
+            return list(resolved.columns_needed)
+
+        position = None if start is None else Position.from_json(start)
+        self._events = EventStream(
+            source,
+            format=description.format,
+            columns=needed,
+            rejects=self.rejects,
+            start=position,
+            follow=follow,
+        )
+        self.signal_names = self.encoder.signal_names
+
+    def pieces(self) -> Iterator[Piece]:
+        """What can be read and encoded by itself, in order; to be asked for by one thread at a time."""
+        if isinstance(self.description, str):
+            for lines in self._lines.pieces():
+                yield Piece(partial(_parsed, lines))
+        else:
+            for rows in self._events.pieces():
+                yield Piece(partial(self._encoded, rows))
+
+    def __iter__(self) -> Iterator[tuple[Batch, Position]]:
+        for piece in self.pieces():
+            yield from piece.batches()
+
+    def numbered(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
+        """Each batch with the number of each of its rows, from 0, in all files, bad rows counted; and the ids, if any.
+
+        `rejected` grows with the file and line of each bad row, as the rejects of this stream are told of them.
+        """
+        if isinstance(self.description, str):
+            yield from self._numbered_lines(rejected)
+            return
+        good: dict[str, int] = {}
+        for piece in self._events.pieces():
+            for rows in piece.read():
+                lines = np.arange(rows.first, rows.first + len(rows)) + 1 if rows.lines is None else rows.lines
+                bad = np.array(sorted(line for file, line in rejected if file == rows.file), np.int64)
+                # What the encoder rejects was read well: it must not be counted among `bad` here and in `good`.
+                known = len(rejected)
+                batch = self._encode(rows)
+                kept = ~np.isin(lines, [line for _, line in rejected[known:]])
+                before = sum(mark.rows for mark in rows.before.values())
+                number = before + good.get(rows.file, 0) + np.arange(len(rows)) + np.searchsorted(bad, lines)
+                good[rows.file] = good.get(rows.file, 0) + int(kept.sum())
+                yield batch, number[kept], self._ids(rows.table, kept)
+
+    def stop(self) -> None:
+        """End a stream that follows a growing folder."""
+        if not isinstance(self.description, str):
+            self._events.stop()
+
+    def _encoded(self, piece: Any) -> Iterator[tuple[Batch, Position]]:
+        for rows in piece.read():
+            yield self._encode(rows), rows.end
+
+    def _encode(self, rows: Rows) -> Batch:
+        return self.encoder.encode(
+            rows.table,
+            file=rows.file,
+            first=rows.first,
+            line=rows.lines,
+            rejects=self.rejects,
+            labelled=self._labelled,
+        )
+
+    def _ids(self, table: "pa.RecordBatch", kept: NDArray[np.bool_]) -> Any:
+        """The ids as they stand in the log; None if there are none."""
+        description = self.encoder.description
+        if description.id is None or description.id not in table.schema.names:
+            return None
+        import pyarrow as pa
+
+        return table.column(description.id).filter(pa.array(kept))
+
+    def _numbered_lines(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
+        """Like `numbered`, for lines that are features already; empty lines do not count."""
+        done = 0
+        for piece in self._lines.pieces():
+            filled = piece.filled()
+            known = len(rejected)
+            for examples in piece.read():
+                bad = [line for _, line in rejected[known:]]
+                yield examples.batch, done + np.flatnonzero(~np.isin(filled, bad)), None
+            done += len(filled)
+
+
+def _unlabelled(description: Description, there: Sequence[str]) -> Description:
+    """The description without label and weight, and without what the log does not have and no signal needs."""
+    told = description.to_dict()
+    for role in ("label", "weight"):
+        told.pop(role, None)
+    for role in ("query", "id"):
+        if told.get(role) not in there:
+            told.pop(role, None)
+    derived = {signal.name for signal in description.signals if derives(signal)}
+    told["slices"] = [name for name in description.slices if name in there or name in derived]
+    if description.time not in there and not any(isinstance(s, Hour | Weekday) for s in description.signals):
+        told.pop("time", None)
+    return Description.from_dict(told)
+
+
+def _parsed(piece: ExamplePiece) -> Iterator[tuple[Batch, Position]]:
+    for examples in piece.read():
+        yield examples.batch, examples.end

@@ -1,0 +1,399 @@
+"""A training run: impressions in, progressive predictions and a model out, and a crash costs nothing.
+
+One pass over the stream: read, encode, join with clicks, subsample, predict and learn, calibrate, log the prediction.
+Everything that the run knows goes into its checkpoints, with the positions in its files: a run that goes on from one
+ends with the same bits as a run that was never interrupted, and no impression is lost or learned twice. The last
+checkpoint stands before the first of the streams ends, where nothing is closed yet that later files could still change.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch import progress
+from broadmatch.clicks.calibration.sliced import SlicedCalibration
+from broadmatch.clicks.learner import ClickLearner
+from broadmatch.clicks.many_models import ManyModels
+from broadmatch.clicks.model import MODEL, ClickModel
+from broadmatch.clicks.training.batches import BatchStream
+from broadmatch.clicks.training.checkpoints import Checkpoints
+from broadmatch.clicks.training.join import ClickJoin, joined
+from broadmatch.clicks.training.subsample import Subsampler
+from broadmatch.data import Batch
+from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite
+from broadmatch.evaluate.prediction_log import PredictionLog
+from broadmatch.io import Position, Rejects
+from broadmatch.io.files import Source
+from broadmatch.parallel import map_threads, n_workers
+from broadmatch.params import Flag, Number, Whole
+from broadmatch.signals import Categorical, Description, FeatureNames
+from broadmatch.state import State, restore
+
+log = logging.getLogger("broadmatch")
+
+CALIBRATED = "calibrated"
+"""The name of the calibrated predictions of the first model in the log."""
+_PIECES_A_ROUND = 32
+"""Pieces that threads take between two moments at which a checkpoint can be written."""
+_ONE_THREAD = "n_jobs must be 1 for many models, whose updates are not made for several threads."
+_NO_TIME = int(np.iinfo(np.int64).min)
+
+
+@dataclass
+class ClickTraining:
+    """One run over a stream of impressions; set it up, `run()` it, take its `model()`.
+
+    `learner` is a click learner, or `ManyModels` to train several in the same pass. `clicks` are files of clicks to be
+    joined within `window` seconds, where the impressions do not say themselves whether they were clicked.
+    `subsample` keeps only a share of the queries without clicks (§4.6). `calibration` learns from the predictions as
+    they are made, and is refreshed every `refresh` impressions. `predictions` is a folder for the progressive
+    predictions, which `progressive_report` reads. `names` keeps the names of the features. `checkpoints` is a folder;
+    `every` seconds one is written, and with `resume` the run goes on from the last one, also with files that came
+    since. With `n_jobs` above 1, threads learn side by side without locks: faster, but not the same bits every time.
+    `follow` waits for more files, until `stop()`.
+    """
+
+    source: Source
+    description: Description | str
+    learner: ClickLearner | ManyModels
+    clicks: Source | None = None
+    window: float | None = None
+    subsample: float | None = None
+    calibration: SlicedCalibration | None = None
+    refresh: int = 100_000
+    predictions: str | os.PathLike[str] | None = None
+    names: bool = False
+    checkpoints: str | os.PathLike[str] | None = None
+    every: float = 60.0
+    resume: bool = False
+    n_jobs: int = 1
+    rejects: Rejects | None = None
+    follow: bool = False
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._rejects = Rejects() if self.rejects is None else self.rejects
+        self._kept = None if self.checkpoints is None else Checkpoints(self.checkpoints)
+        self._join = None if self.window is None else ClickJoin(window=self.window)
+        self._sampler = None if self.subsample is None else Subsampler(rate=self.subsample)
+        self._names = FeatureNames() if self.names else None
+        self._positions: dict[str, Any] = {}
+        self._n_read, self._refreshed = 0, 0
+        self._latest, self._backwards = _NO_TIME, 0
+        self._ending = False
+        token = self._take_up()
+        self._stream = self._open(self.source, self.description, "impressions", names=self._names)
+        self._click_stream = None if self.clicks is None else self._open(self.clicks, self._of_clicks(), "clicks")
+        self._check_signals()
+        self._log = None if self.predictions is None else self._open_log(token)
+        self._written = time.monotonic()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that are trained."""
+        return self.learner.names if isinstance(self.learner, ManyModels) else (MODEL,)
+
+    @property
+    def n_learned(self) -> int:
+        """Impressions learned so far, in this run and those that it goes on from."""
+        return self.learner.n_learned
+
+    def run(self) -> None:
+        """Learn from everything there is (or, with `follow`, until `stop()` is called)."""
+        with progress.task("Learning", unit="impressions") as task:
+            for learned in self._steps() if n_workers(self.n_jobs) == 1 else self._rounds():
+                task.advance(learned)
+                if time.monotonic() - self._written >= self.every:
+                    self._write()
+        if self._sampler is not None:
+            self._learn(self._sampler.finish())
+        if self._log is not None:
+            self._log.flush()
+        self._rejects.finish(self._n_read)
+        if not self._n_read:
+            raise BadInput("There was no impression to learn from: the files hold no rows.")
+        if self.calibration is not None:
+            self.calibration.refresh()
+        if self._backwards:
+            log.warning("%s impressions come before an earlier one in time.", f"{self._backwards:,}")
+
+    def stop(self) -> None:
+        """End a run that follows a growing folder, from any thread: what was read is learned and kept."""
+        for stream in (self._stream, self._click_stream):
+            if stream is not None:
+                stream.stop()
+
+    def model(self) -> ClickModel:
+        """The model as it stands now, ready to serve."""
+        if isinstance(self.learner, ManyModels):
+            served = {name: self.learner.variant(name) for name in self.learner.names}
+        else:
+            served = {MODEL: self.learner.to_serving()}
+        return ClickModel(
+            self._stream.description, served, calibration=self.calibration, names=self._names, training=self._told()
+        )
+
+    @classmethod
+    def from_state(cls, state: State) -> NoReturn:
+        """Refuse: a checkpoint says where a run stood, not what its files and settings are."""
+        raise BadArtifact("This is a checkpoint of a training run, not a model: resume the run that wrote it.")
+
+    def counts(self) -> dict[str, int]:
+        """What happened to the impressions: learned, rejected, out of order; with a join, late, doubled and so on."""
+        joined_counts = {} if self._join is None else self._join.counts
+        told = {"learned": self.n_learned, "rejected": self._rejects.count, "out_of_order": self._backwards}
+        return told | joined_counts
+
+    def _told(self) -> dict[str, Any]:
+        """How the model was made, to be kept beside it."""
+        facts = self._run_facts()
+        told = {name: facts[name] for name in ("learner", "parameters", "window", "subsample")}
+        if isinstance(self.learner, ManyModels):
+            told["parameters"] = {k: v for k, v in told["parameters"].items() if k != "variants"}
+            told["variants"] = {name: asdict(variant) for name, variant in self.learner.variants.items()}
+        return {"impressions": self.n_learned, **{name: value for name, value in told.items() if value is not None}}
+
+    def _steps(self) -> Iterator[int]:
+        """Learn batch by batch; after each step everything stands at the same place."""
+        for batch in self._labelled():
+            self._learn(batch if self._sampler is None else self._sampler.take(batch))
+            yield len(batch)
+
+    def _labelled(self) -> Iterator[Batch]:
+        """Impressions that say whether they were clicked."""
+        shown = self._reading(self._stream, "impressions")
+        if self._join is None or self._click_stream is None:
+            for batch, _ in shown:
+                self._notice(batch)
+                yield batch
+            return
+        clicks = (((batch.id, batch.time), end) for batch, end in self._reading(self._click_stream, "clicks"))
+        for batch, _, _ in joined(shown, clicks, self._join):
+            yield batch
+
+    def _reading(self, stream: Iterable[tuple[Batch, Position]], what: str) -> Iterator[tuple[Batch, Position]]:
+        """The batches of a stream; what was given before the next one is asked for has been taken in."""
+        for batch, end in stream:
+            self._positions[what] = end
+            self._n_read += len(batch)
+            yield batch, end
+        self._come_to_end()
+
+    def _come_to_end(self) -> None:
+        """A stream has ended: from here on impressions are closed and queries decided that more files might change."""
+        self._write()
+        self._ending = True
+
+    def _of_clicks(self) -> Description:
+        """Clicks have columns for the id and the time that are called as those of the impressions."""
+        shown = self.description
+        if isinstance(shown, str) or shown.id is None:
+            raise BadParameter("Joining clicks needs the description to say which columns are `id` and `time`.")
+        return Description(signals=[Categorical(shown.id)], id=shown.id, time=shown.to_dict()["time"])
+
+    def _open(
+        self, source: Source, description: Description | str, what: str, *, names: FeatureNames | None = None
+    ) -> BatchStream:
+        return BatchStream(
+            source,
+            description,
+            rejects=self._rejects,
+            start=self._positions.get(what),
+            follow=self.follow,
+            joins=self.clicks is not None,
+            names=names,
+            fields=isinstance(self.learner, ManyModels),
+        )
+
+    def _rounds(self) -> Iterator[int]:
+        """Learn with several threads, a few pieces at a time; between rounds everything stands at the same place."""
+        learner = self.learner
+        if not isinstance(learner, ClickLearner):
+            raise BadParameter(_ONE_THREAD)
+
+        def learned(piece: Any) -> list[tuple[Batch, NDArray[np.float64], Any]]:
+            return [(batch, learner.learn_shared(batch.impressions), end) for batch, end in piece.batches()]
+
+        pieces = self._stream.pieces()
+        for first in pieces:
+            done = 0
+            # Asked for one by one: a piece of a text file holds its text.
+            for batches in map_threads(learned, chain([first], islice(pieces, _PIECES_A_ROUND - 1)), self.n_jobs):
+                for batch, probabilities, end in batches:
+                    self._notice(batch)
+                    self._tell(batch, probabilities)
+                    self._positions["impressions"] = end
+                    done += len(batch)
+            self._n_read += done
+            yield done
+        self._come_to_end()
+
+    def _notice(self, batch: Batch) -> None:
+        """Count the impressions that come before an earlier one in time."""
+        if len(batch.time):
+            highest = np.maximum.accumulate(np.append(self._latest, batch.time))
+            self._backwards += int(np.count_nonzero(batch.time < highest[:-1]))
+            self._latest = int(highest[-1])
+
+    def _learn(self, batch: Batch) -> None:
+        if len(batch):
+            self._tell(batch, self.learner.learn_many(batch.impressions))
+
+    def _tell(self, batch: Batch, probabilities: NDArray[np.float64]) -> None:
+        """Give the predictions to the calibration and to the log."""
+        if not len(batch):
+            return
+        clicked, weight = batch.impressions.clicked, batch.impressions.weight
+        columns = probabilities.reshape(len(batch), -1)
+        if self.calibration is not None:
+            calibrated = self.calibration.apply(columns[:, 0], batch.slices)
+            self.calibration.learn_many(columns[:, 0], clicked, batch.slices, weight)
+            self._refreshed += len(batch)
+            if self._refreshed >= self.refresh:
+                self._refreshed = 0
+                self.calibration.refresh()
+            columns = np.column_stack([columns, calibrated])
+        if self._log is not None:
+            self._log.append(clicked, weight, batch.time, batch.slices, columns)
+
+    def _check(self) -> None:
+        Number(0, above=True).check("every", self.every)
+        Whole(1).check("refresh", self.refresh)
+        for name in ("names", "resume", "follow"):
+            Flag().check(name, getattr(self, name))
+        if (self.clicks is None) != (self.window is None):
+            raise BadParameter("clicks and window must be given together: the files of clicks, and how long to wait.")
+        if isinstance(self.description, str):
+            if self.calibration is not None or self.names or self.clicks is not None:
+                raise BadParameter("vw and svmlight text has no columns: no calibration by slice, names or clicks.")
+        else:
+            if self.clicks is not None and not (self.description.id and self.description.time):
+                raise BadParameter("Joining clicks needs the description to say which columns are `id` and `time`.")
+            missing = [c for c in (self.calibration.by if self.calibration else ()) if c not in self.description.slices]
+            if missing:
+                raise BadParameter(f"The calibration is by {missing[0]!r}: name it in the description's slices.")
+        if self.resume and self.checkpoints is None:
+            raise BadParameter("resume needs the folder of the checkpoints to go on from.")
+        if n_workers(self.n_jobs) > 1:
+            if self.clicks is not None or self.subsample is not None or self.follow:
+                raise BadParameter("n_jobs must be 1 with clicks, subsample or follow, which take the rows in order.")
+            if not isinstance(self.learner, ClickLearner):
+                raise BadParameter(_ONE_THREAD)
+
+    def _check_signals(self) -> None:
+        if not isinstance(self.learner, ManyModels) or self._stream.signal_names is not None:
+            return
+        if any(variant.fields is not None for variant in self.learner.variants.values()):
+            raise BadParameter("Variants by signal need a description: vw and svmlight text does not name its signals.")
+
+    def _run_facts(self) -> dict[str, Any]:
+        """What must be the same when a run is taken up again."""
+        described = self.description if isinstance(self.description, str) else self.description.to_dict()
+        facts = {
+            "description": described,
+            "learner": type(self.learner).__name__,
+            "parameters": _parameters(self.learner),
+            "window": self.window,
+            "subsample": self.subsample,
+            "calibration": None if self.calibration is None else _parameters(self.calibration),
+            "refresh": self.refresh,
+            "names": self.names,
+            "predictions": self.predictions is not None,
+        }
+        return dict(json.loads(json.dumps(facts)))  # as a checkpoint has them
+
+    def _take_up(self) -> int | None:
+        """Go on from the last checkpoint, if there is one and that is wanted; gives the token of the predictions."""
+        last = None if self._kept is None else self._kept.last()
+        if last is None:
+            return 0 if self.resume else None
+        if not self.resume:
+            raise CannotWrite(f"{self.checkpoints} is left from an earlier run: resume it, or remove the folder.")
+        try:
+            return self._restore(last)
+        except KeyError as error:
+            raise BadArtifact(
+                f"{self.checkpoints} is no folder of checkpoints of a training run: it has no {error}; choose another."
+            ) from error
+
+    def _restore(self, last: State) -> int | None:
+        facts = last.facts
+        _compare(facts["run"], self._run_facts())
+        self.learner = restore(last.parts["learner"])
+        if self._join is not None:
+            self._join = ClickJoin.from_state(last.parts["join"])
+        if self._sampler is not None:
+            self._sampler = Subsampler.from_state(last.parts["sampler"])
+        if self.calibration is not None:
+            self.calibration = SlicedCalibration.from_state(last.parts["calibration"])
+        if self._names is not None:
+            self._names = FeatureNames.from_state(last.parts["names"])
+        self._positions = dict(facts["positions"])
+        self._n_read, self._refreshed = int(facts["read"]), int(facts["refreshed"])
+        self._latest, self._backwards = int(facts["latest"]), int(facts["backwards"])
+        self._rejects.resume(facts["rejects"])
+        token = facts["predictions"]
+        return None if token is None else int(token)
+
+    def _open_log(self, token: int | None) -> PredictionLog:
+        models = (*self.models, *((CALIBRATED,) if self.calibration is not None else ()))
+        slices = () if isinstance(self.description, str) else self.description.slices
+        folder = self.predictions if self.predictions is not None else ""
+        return PredictionLog(folder, models=models, slices=slices, resume_after=token)
+
+    def _write(self) -> None:
+        """Write a checkpoint; first the predictions, which it counts."""
+        if self._kept is None or self._ending:
+            return
+        at = {what: end.to_json() if isinstance(end, Position) else end for what, end in self._positions.items()}
+        facts = {
+            "run": self._run_facts(),
+            "positions": at,
+            "predictions": None if self._log is None else self._log.flush(),
+            "rejects": self._rejects.checkpoint(),
+            "read": self._n_read,
+            "refreshed": self._refreshed,
+            "latest": self._latest,
+            "backwards": self._backwards,
+        }
+        held = {
+            "learner": self.learner,
+            "join": self._join,
+            "sampler": self._sampler,
+            "calibration": self.calibration,
+            "names": self._names,
+        }
+        parts = {name: thing.to_state() for name, thing in held.items() if thing is not None}
+        self._kept.write(State("click_training", {}, {}, facts, parts))
+        self._written = time.monotonic()
+
+
+def _parameters(of: ClickLearner | ManyModels | SlicedCalibration) -> dict[str, str]:
+    """Every parameter by name, as text."""
+    names = [*of.rules, *(name for name in ("variants", "inclusion") if hasattr(of, name))]
+    values = {name: getattr(of, name) for name in names}
+    return {name: repr(list(value) if isinstance(value, tuple) else value) for name, value in values.items()}
+
+
+def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to go on with other settings than before."""
+    for name, value in now.items():
+        before = then.get(name)
+        if isinstance(value, dict) and isinstance(before, dict) and before != value:
+            for inner in {**before, **value}:
+                if before.get(inner) != value.get(inner):
+                    name, before, value = f"{name}: {inner}", before.get(inner), value.get(inner)
+                    break
+        if before != value:
+            raise BadInput(
+                f"The checkpoint is of a run with other settings: {name} was {before!r} and is {value!r}; "
+                "resume with the same, or remove the checkpoints to start anew."
+            )

@@ -1,0 +1,1 @@
+"""HTML to words in one pass, without a tree."""

@@ -1,0 +1,151 @@
+"""Where the text of a page is: stretches of its bytes, how each is to be read, and how much its words count.
+
+A word in the title or in a link counts `boost` times, any other once (MLRF §3.1). This is the tokenizer of HTML5 with
+so much of the tree as decides a word's weight: a link lasts to `</a>` or the next `<a>`, and a table cell has links of
+its own beside the one around the table.
+"""
+
+import numpy as np
+from numpy import uint64 as unsigned
+from numpy.typing import NDArray
+
+from broadmatch.features.html_scan._markup import (
+    CAPTION,
+    MATH,
+    META,
+    PARTS_OF_TABLES,
+    PLAINTEXT,
+    SILENT,
+    SPACE,
+    SVG,
+    TABLE,
+    TD,
+    TEMPLATE,
+    TEXTAREA,
+    TH,
+    TITLE,
+    XMP,
+    A,
+    attribute,
+    cdata,
+    cdata_end,
+    declaration_end,
+    is_letter,
+    raw_end,
+    same_name,
+    skip_tags,
+)
+from broadmatch.kernels import kernel
+
+DATA, ESCAPABLE, RAW, VALUE = 0, 1, 2, 3
+"""How a stretch is read: `&` is a reference and NUL nothing; NUL parts words; `&` is none; `&` as in an attribute."""
+
+FROM, TO, READ, WEIGHT = 0, 1, 2, 3
+"""The columns of a stretch."""
+
+AT, AROUND, LINK, TEMPLATES, FOREIGN, TABLES = 0, 1, 2, 3, 4, 5
+"""Where the scan of a page stands: position, links around the table and here, open templates, drawings, tables."""
+
+DEEPEST_TABLE = 64
+N_STATE = 6 + DEEPEST_TABLE
+"""The links around each open table follow the six."""
+
+_NAME = np.frombuffer(b"name", np.uint8).copy()
+_CONTENT = np.frombuffer(b"content", np.uint8).copy()
+_DESCRIPTION = np.frombuffer(b"description", np.uint8).copy()
+_KEYWORDS = np.frombuffer(b"keywords", np.uint8).copy()
+
+
+@kernel
+def find_text(
+    text: NDArray[np.uint8], stop: int, boost: int, state: NDArray[np.int64], found: NDArray[np.int64]
+) -> int:
+    """Fill rows of `found` with the next stretches of text up to `stop`; gives how many, 0 at the end of the page.
+
+    `state` holds where the page starts, then zeros, and is carried from call to call.
+    """
+    i, n = state[AT], 0
+    while i < stop and n < len(found):
+        templates, foreign = state[TEMPLATES], state[FOREIGN]
+        weight = boost if state[AROUND] or state[LINK] else 1
+        start, read = -1, DATA
+        if text[unsigned(i)] != 60:  # <
+            while i < stop and SPACE[text[unsigned(i)]]:
+                i += 1
+            start = i
+            while i < stop and text[unsigned(i)] != 60:
+                i += 1
+            end = i
+            if start == end:  # only white space between two tags
+                continue
+        else:
+            after = int(np.int64(text[i + 1])) if i + 1 < stop else 0
+            closing = after == 47  # /
+            if closing:
+                after = int(np.int64(text[i + 2])) if i + 2 < stop else 0
+            if is_letter(after):
+                begin, name, after_name, i, closed, href = skip_tags(text, i, stop)
+                if i > stop:
+                    break
+                closing = text[begin + 1] == 47
+                if name == A:
+                    if not templates:
+                        state[LINK] = href and not closing
+                elif name in (SVG, MATH):
+                    state[FOREIGN] = max(0, foreign - 1) if closing else foreign + 1 - closed
+                elif name == TEMPLATE:
+                    state[TEMPLATES] = max(0, templates - 1) if closing else templates + 1
+                elif name in PARTS_OF_TABLES:
+                    if not templates:
+                        _table_tag(name, closing, state)
+                elif closing or (foreign and closed):
+                    pass
+                elif name == META:
+                    start, end = _description(text, after_name, i)
+                    read, weight = VALUE, 1
+                elif name in SILENT:
+                    i = raw_end(text, i, stop, name)
+                elif not foreign and name in (TITLE, TEXTAREA, XMP, PLAINTEXT):
+                    start = i
+                    end = i = stop if name == PLAINTEXT else raw_end(text, i, stop, name)
+                    read = ESCAPABLE if name in (TITLE, TEXTAREA) else RAW
+                    weight = boost if name == TITLE else weight
+            elif foreign and cdata(text, i, stop):
+                start, end, read = i + 9, cdata_end(text, i + 9, stop), RAW
+                i = end + 3
+            elif after == 33 or after == 63 or (closing and i + 2 < stop):  # ! or ?
+                i = declaration_end(text, i, stop)
+            else:
+                i += 1
+        if start >= 0 and not templates:
+            found[n, FROM], found[n, TO], found[n, READ], found[n, WEIGHT] = start, end, read, weight
+            n += 1
+    state[AT] = i if n else stop
+    return n
+
+
+@kernel
+def _description(text: NDArray[np.uint8], after_name: int, stop: int) -> tuple[int, int]:
+    """Where the content of a `<meta>` is, if it is the page's description or keywords; -1 if not."""
+    first, last = attribute(text, after_name, stop, _NAME)
+    if same_name(text, first, last, _DESCRIPTION) or same_name(text, first, last, _KEYWORDS):
+        return attribute(text, after_name, stop, _CONTENT)
+    return -1, -1
+
+
+@kernel
+def _table_tag(name: int, closing: bool, state: NDArray[np.int64]) -> None:
+    """Where a cell begins, the links around its table go on; where it ends, those come back that were open there."""
+    depth = state[TABLES]
+    if name == TABLE and not closing:
+        if depth < DEEPEST_TABLE:
+            state[6 + depth] = 2 * state[AROUND] + state[LINK]
+        state[TABLES] = depth + 1
+    elif 0 < depth <= DEEPEST_TABLE:
+        outside = state[5 + depth]
+        if not closing and name in (TD, TH, CAPTION):
+            state[AROUND], state[LINK] = 1 if outside else 0, 0
+        else:
+            state[AROUND], state[LINK] = outside >> 1, outside & 1
+    if name == TABLE and closing and depth > 0:
+        state[TABLES] = depth - 1

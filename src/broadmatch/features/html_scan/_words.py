@@ -1,0 +1,205 @@
+"""The words of many pages in one pass over their bytes, counted and weighted, with no object per word or tag.
+
+What is text, and what a word is, is defined by `features.html` and `features.tokens`; these kernels give the same
+words without building a tree.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy import uint64 as unsigned
+from numpy.typing import NDArray
+
+from broadmatch.features.html_scan._text import AT, DATA, FROM, N_STATE, RAW, READ, TO, VALUE, WEIGHT, find_text
+from broadmatch.kernels import kernel
+from broadmatch.kernels.characters import (
+    CAPITAL_SIGMA,
+    WORD,
+    Letters,
+    References,
+    code_point,
+    put_lower,
+    reference,
+    settle_sigmas,
+)
+from broadmatch.kernels.vocabulary import (
+    HASH_PRIME,
+    HASH_START,
+    Words,
+    WordTable,
+    fill_slots,
+    hash_bytes,
+    mix,
+    number_words,
+)
+
+_STRETCHES = 1024
+"""How many stretches of text are found before their words are counted."""
+
+# What a byte of text is.
+_SEPARATOR, _LETTER, _LEAD, _AMPERSAND, _NUL = 0, 1, 2, 3, 4
+_KIND = np.zeros(256, np.uint8)
+_KIND[[*range(48, 58), *range(65, 91), *range(97, 123), 95]] = _LETTER
+_KIND[128:], _KIND[38], _KIND[0] = _LEAD, _AMPERSAND, _NUL
+_LOWER = np.arange(256, dtype=np.uint8)
+_LOWER[65:91] += 32
+
+
+class Counts(NamedTuple):
+    """The words of a block of pages: row p holds words[starts[p]:starts[p + 1]], each once, in order of appearance.
+
+    `pending` counts the words of the page being read, and `pages` the pages each word is on.
+    """
+
+    row_starts: NDArray[np.int64]
+    row_words: NDArray[np.int32]
+    row_counts: NDArray[np.int32]
+    pending: NDArray[np.int32]
+    pages: NDArray[np.int32]
+
+
+@kernel
+def scan_pages(
+    text: NDArray[np.uint8],
+    page_starts: NDArray[np.int64],
+    boost: int,
+    letters: Letters,
+    references: References,
+    table: WordTable,
+    counts: Counts,
+) -> int:
+    """Count the words of every page text[page_starts[p]:page_starts[p + 1]]; gives how many different ones there are.
+
+    The text is valid UTF-8. The caller has made room for a word every three bytes, and half as many bytes again as
+    there are; only the slots of `table`, empty at first, are replaced here by larger ones as words come in.
+    """
+    state = np.zeros(N_STATE, np.int64)
+    stretches = np.empty((_STRETCHES, 4), np.int64)
+    longest = 0
+    for page in range(len(page_starts) - 1):
+        longest = max(longest, page_starts[page + 1] - page_starts[page])
+    most = longest // 3 + 2
+    read = Words(
+        np.empty(most, np.uint64), np.empty(most + 1, np.int64), np.empty(longest + longest // 2 + 8, np.uint8)
+    )
+    read.starts[0] = 0
+    weights, numbers = np.empty(most, np.int32), np.empty(most, np.int32)
+    n_words, entries = 0, 0
+    table.words.starts[0] = 0
+    for page in range(len(page_starts) - 1):
+        start, stop = page_starts[page], page_starts[page + 1]
+        first = entries
+        state[:] = 0
+        state[AT] = start
+        n = find_text(text, stop, boost, state, stretches)
+        while n:
+            n_read = split_words(text, stretches, n, letters, references, read, weights)
+            known = n_words
+            size = len(table.slots)
+            while size < 2 * (n_words + n_read):
+                size *= 2
+            if size > len(table.slots):
+                slots = np.zeros(size, np.int32)
+                fill_slots(slots, table.words.hashes, n_words)
+                table = WordTable(slots, table.words)
+            n_words = number_words(table, n_words, read, n_read, True, numbers)
+            for word in range(known, n_words):
+                counts.pending[word] = 0
+                counts.pages[word] = 0
+            entries = tally(numbers, weights, n_read, counts.pending, counts.row_words, entries)
+            n = find_text(text, stop, boost, state, stretches)
+        for k in range(first, entries):
+            word = counts.row_words[k]
+            counts.row_counts[k] = counts.pending[word]
+            counts.pending[word] = 0
+            counts.pages[word] += 1
+        counts.row_starts[page + 1] = entries
+    return n_words
+
+
+@kernel
+def tally(
+    numbers: NDArray[np.int32],
+    weights: NDArray[np.int32],
+    n: int,
+    pending: NDArray[np.int32],
+    row_words: NDArray[np.int32],
+    entries: int,
+) -> int:
+    """Add the weights of n words to what is pending for each; a word new to the page becomes an entry of its row."""
+    for k in range(n):
+        word = numbers[k]
+        if pending[word] == 0:
+            row_words[entries] = word
+            entries += 1
+        pending[word] += weights[k]
+    return entries
+
+
+@kernel
+def split_words(
+    text: NDArray[np.uint8],
+    stretches: NDArray[np.int64],
+    n: int,
+    letters: Letters,
+    references: References,
+    words: Words,
+    weights: NDArray[np.int32],
+) -> int:
+    """Write the words of n stretches of text, lower-cased, with their hashes and weights; gives how many there are.
+
+    Each stretch parts words.
+    """
+    flags, lower = letters.flags, letters.lower
+    hashes, starts, arena = words.hashes, words.starts, words.arena
+    n_words, begin = 0, 0
+    for stretch in range(n):
+        i, stop = stretches[stretch, FROM], stretches[stretch, TO]
+        read, weight = stretches[stretch, READ], stretches[stretch, WEIGHT]
+        k, h, size, sigma = begin, HASH_START, 0, False
+        while i <= stop:
+            kind = _KIND[text[unsigned(i)]] if i < stop else np.uint8(_SEPARATOR)
+            if kind == _LETTER:
+                low = _LOWER[text[unsigned(i)]]
+                arena[unsigned(k)] = low
+                h = (h ^ np.uint64(low)) * HASH_PRIME
+                k += 1
+                size += 1
+                i += 1
+                continue
+            code, second = -1, -1
+            if kind == _LEAD:
+                code, i = code_point(text, i)
+            elif kind == _AMPERSAND and read != RAW:
+                code, second, i = reference(text, i, stop, read == VALUE, references)
+            else:
+                i += 1
+                if kind == _NUL and read == DATA:
+                    continue
+            goes_on = False
+            while code >= 0:
+                goes_on = flags[code] & WORD != 0 or (flags[code] != 0 and size > 0)
+                if not goes_on:
+                    break
+                sigma = sigma or code == CAPITAL_SIGMA
+                before = k
+                k = put_lower(arena, k, code, lower)
+                for at in range(before, k):
+                    h = (h ^ np.uint64(arena[at])) * HASH_PRIME
+                size += 1
+                code, second = second, -1
+            if goes_on:
+                continue
+            if size > 1:
+                if sigma:
+                    settle_sigmas(arena, begin, k, flags)
+                    h = hash_bytes(arena, begin, k)
+                else:
+                    h = mix(h)
+                hashes[n_words] = h
+                weights[n_words] = weight
+                n_words += 1
+                starts[n_words] = k
+                begin = k
+            k, h, size, sigma = begin, HASH_START, 0, False
+    return n_words

@@ -1,0 +1,268 @@
+"""Saved models and data sets: a folder with `manifest.json` and `.npy` files that open memory-mapped.
+
+Nothing is pickled. A folder is written under a temporary name, synced, then renamed, so that a name either
+holds a whole artifact or none. Every array's size, type and sha256 stand in the manifest, and the manifest
+carries a checksum of itself: a damaged folder is refused with the name of the file that is wrong.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
+from broadmatch.state import KINDS, State, restore
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+_CHUNK = 1 << 24
+_PLAIN_NAME = re.compile(r"[a-z0-9_]+")
+_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
+
+
+class Saveable(Protocol):
+    """What `save` takes; its class also has `from_state(state)`, which `load` calls."""
+
+    def to_state(self) -> State:
+        """Give everything that has to be kept."""
+        ...
+
+
+def save(thing: Saveable | State, path: str | os.PathLike[str]) -> None:
+    """Write `thing` as the folder `path`; an older artifact of that name is replaced, anything else is not."""
+    state = thing if isinstance(thing, State) else thing.to_state()
+    with replacing(path) as folder:
+        files: dict[str, Any] = {}
+        tree = _describe(state, "", folder, files)
+        # As it will be read back: numpy numbers become plain, keys become strings; the checksum is of that.
+        manifest = json.loads(json.dumps({"format": FORMAT_VERSION, **tree, "arrays": files}, default=_plain))
+        manifest["checksum"] = _checksum(manifest)
+        _write_synced(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+
+
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
+    """Open the artifact `path`; its arrays stay on disk, memory-mapped.
+
+    With `verify`, every file is read once and compared with its sha256; without, only sizes and types are.
+    """
+    state = load_state(path, verify=verify)
+    try:
+        return restore(state)
+    except KeyError as error:
+        raise BadArtifact(f"{path} is damaged: it has no {error}; copy or train the folder again.") from error
+
+
+def load_state(path: str | os.PathLike[str], *, verify: bool = True) -> State:
+    """Open the folder `path` as a `State`, checked."""
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    try:
+        arrays = {name: _open(folder, name, entry, verify) for name, entry in manifest["arrays"].items()}
+        return _assemble(manifest, "", arrays, folder)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadArtifact(
+            f"{folder / MANIFEST} is damaged: it is not whole ({error}); copy or train the folder again."
+        ) from error
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read and check only the manifest of the artifact `path`."""
+    folder = Path(path)
+    file = folder / MANIFEST
+    if not folder.exists():
+        raise MissingFile(f"There is no model or data set at {folder}.")
+    if not file.is_file():
+        raise BadArtifact(f"{folder} is not a broadmatch folder: it has no {MANIFEST}.")
+    try:
+        manifest = json.loads(file.read_bytes())
+        version = manifest["format"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadArtifact(f"{file} is damaged: it is not a manifest; copy or train the folder again.") from error
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise BadArtifact(
+            f"{folder} was written by a newer broadmatch (format {version}, this one reads up to {FORMAT_VERSION}): "
+            "upgrade broadmatch."
+        )
+    claimed = manifest.pop("checksum", None)
+    if claimed != _checksum(manifest):
+        raise BadArtifact(f"{file} was altered: its checksum does not fit; copy or train the folder again.")
+    if manifest.get("kind") not in KINDS:
+        raise BadArtifact(f"{folder} holds a {manifest.get('kind')!r}, which this broadmatch does not know.")
+    return dict(manifest)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary folder that takes the name `path` if the block ends well, and vanishes if not."""
+    target = Path(path)
+    if target.is_symlink():  # replace what the link points to, and keep the link
+        target = target.resolve()
+    if not _replaceable(target):
+        raise CannotWrite(f"{target} exists and is not a broadmatch folder; choose another name or remove it.")
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
+    except OSError as error:
+        raise CannotWrite(f"Cannot write {target}: {error.strerror}.") from error
+    try:
+        yield folder
+        _sync_folder(folder)
+        _take_name(folder, target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        if isinstance(error, CannotWrite | MissingFile):
+            raise
+        raise CannotWrite(f"Cannot write {target}: {error.strerror or error}; nothing was left there.") from error
+    finally:
+        if folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _take_name(folder: Path, target: Path) -> None:
+    """Rename `folder` to `target` and remove what had that name; if several processes do it, the last one wins."""
+    old = folder.with_suffix(".old")
+    while True:
+        try:
+            folder.rename(target)
+            break
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                if old.exists():
+                    old.rename(target)
+                raise
+        if old.exists():  # another process took the name meanwhile, so the one put aside is not needed
+            shutil.rmtree(old)
+        with contextlib.suppress(FileNotFoundError):
+            target.rename(old)
+    if old.exists():
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _replaceable(target: Path) -> bool:
+    """Whether `target` may be replaced; asked again before a no, for another process may be replacing it right now."""
+    for _ in range(5):
+        if _ours_or_empty(target):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _ours_or_empty(target: Path) -> bool:
+    """Whether `target` is not there, an empty folder, or one that `save` wrote, even if it is damaged."""
+    try:
+        names = {entry.name for entry in target.iterdir()}
+    except OSError:
+        return not target.exists()
+    if not names:
+        return True
+    if MANIFEST not in names:
+        return False
+    try:
+        manifest = json.loads((target / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return all(name == MANIFEST or name.endswith(".npy") for name in names)
+    return isinstance(manifest, dict) and {"format", "kind", "checksum"} <= manifest.keys()
+
+
+def _describe(state: State, prefix: str, folder: Path, files: dict[str, Any]) -> dict[str, Any]:
+    for name in (*state.arrays, *state.parts):
+        if not _PLAIN_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot name an array or a part: only a-z, 0-9 and _ can.")
+    for name, array in state.arrays.items():
+        files[prefix + name] = _write_array(folder / f"{prefix}{name}.npy", array)
+    parts = {key: _describe(part, f"{prefix}{key}.", folder, files) for key, part in state.parts.items()}
+    return {"kind": state.kind, "params": dict(state.params), "facts": dict(state.facts), "parts": parts}
+
+
+def _assemble(tree: Mapping[str, Any], prefix: str, arrays: Mapping[str, NDArray[Any]], folder: Path) -> State:
+    kind = tree["kind"]
+    if kind not in KINDS:
+        raise BadArtifact(f"{folder} holds a {kind!r}, which this broadmatch does not know.")
+    own = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix) and "." not in n[len(prefix) :]}
+    parts = {key: _assemble(part, f"{prefix}{key}.", arrays, folder) for key, part in tree["parts"].items()}
+    return State(kind, tree["params"], own, tree["facts"], parts)
+
+
+def _write_array(file: Path, array: NDArray[Any]) -> dict[str, Any]:
+    plain = np.asarray(array, order="C")
+    if plain.dtype.hasobject:
+        raise TypeError(f"{file.name}: arrays of Python objects are never saved.")
+    digest = hashlib.sha256()
+    with file.open("wb") as out:
+        np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(plain))
+        bytes_of = plain.reshape(-1).view(np.uint8).data if plain.size else memoryview(b"")
+        for start in range(0, len(bytes_of), _CHUNK):
+            piece = bytes_of[start : start + _CHUNK]
+            digest.update(piece)
+            out.write(piece)
+        out.flush()
+        os.fsync(out.fileno())
+        size = out.tell()
+    return {"sha256": digest.hexdigest(), "bytes": size, "dtype": plain.dtype.str, "shape": list(plain.shape)}
+
+
+def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> NDArray[Any]:
+    if not _NAME.fullmatch(name):
+        raise BadArtifact(f"{folder / MANIFEST} is damaged: {name!r} is no name of an array.")
+    file = folder / f"{name}.npy"
+    again = "copy or train the folder again"
+    if not file.is_file():
+        raise BadArtifact(f"{file} is missing; {again}.")
+    size = file.stat().st_size
+    if size != entry["bytes"]:
+        raise BadArtifact(f"{file} is truncated or altered: {size:,} bytes instead of {entry['bytes']:,}; {again}.")
+    try:
+        # Copy-on-write: the file never changes, and kernels see the same array type as for arrays in memory. A
+        # read-only map is another type to numba, and every kernel would be compiled a second time.
+        array = np.load(file, mmap_mode="c" if np.prod(entry["shape"], dtype=np.int64) else None, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise BadArtifact(f"{file} is damaged: {error}; {again}.") from error
+    if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
+        raise BadArtifact(f"{file} is altered: its type or shape is not the manifest's; {again}.")
+    if verify and array.size:
+        digest = hashlib.sha256()
+        bytes_of = array.reshape(-1).view(np.uint8)
+        for start in range(0, len(bytes_of), _CHUNK):
+            digest.update(bytes_of[start : start + _CHUNK])
+        if digest.hexdigest() != entry["sha256"]:
+            raise BadArtifact(f"{file} is altered: its sha256 is not the manifest's; {again}.")
+    # A plain view: the memory map stays its base, without memmap's cost on every slice.
+    return np.asarray(array)
+
+
+def _plain(value: object) -> Any:
+    """What JSON lacks: numpy's numbers."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"A {type(value).__name__} cannot be saved in a manifest.")
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _write_synced(file: Path, content: bytes) -> None:
+    with file.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Feature and label matrices in the formats people have."""

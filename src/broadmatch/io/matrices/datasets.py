@@ -1,0 +1,199 @@
+"""Data sets in the formats people have: read and written by one function each, the format told by name and content."""
+
+import re
+from pathlib import Path
+from typing import Literal, TypeAlias, cast, get_args
+
+from broadmatch.data.convert import as_features, as_labels
+from broadmatch.data.csr import CSR
+from broadmatch.data.dataset import Dataset
+from broadmatch.data.names import Names
+from broadmatch.errors import BadInput, BadParameter, MissingFile
+from broadmatch.io import artifacts
+from broadmatch.io.files import PathLike, base_name, open_binary
+from broadmatch.io.matrices import sidecar_names as names_beside
+
+Format: TypeAlias = Literal["xmc", "svmlight", "fasttext", "npz", "folder"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_SUFFIXES: dict[str, Format] = {
+    ".npz": "npz",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".ft": "fasttext",
+    ".fasttext": "fasttext",
+}
+_HEADER = re.compile(rb"\s*\d+[ \t]+\d+([ \t]+\d+)?\s*")
+_SVMLIGHT = re.compile(rb"#|[ \t]*(\+?\d+(,\d+)*)?([ \t]+|$)(qid:\d+[ \t]+)?(\d+:\S+|$)|\d+:\S+")
+
+
+def read_dataset(path: PathLike, *, labels_path: PathLike | None = None, format: str | None = None) -> Dataset:
+    """Read features, labels and names; text may be packed with gzip or zstd.
+
+    `format` is "xmc" (the Extreme Classification Repository's text; with `labels_path`, its pair of files),
+    "svmlight", "fasttext", "npz" (scipy's `X….npz` and `Y….npz`, or one file with `X` and `y`), or "folder" (what
+    `write_dataset` writes by default). It is told from the name and the first bytes where it is not given. Names that
+    a format cannot hold are read from `<path>.labels.txt`, `.features.txt` and `.points.txt` if they are there.
+
+    Indices may come in any order. Values of the same feature in a row are added up, and so are weights of the same
+    label; a label that is listed twice counts once. What cannot be read raises `BadInput` with the file and the line.
+    """
+    file = Path(path)
+    labels_file = None if labels_path is None else Path(labels_path)
+    kind = _guess(file, labels_file) if format is None else _checked(format)
+    if kind == "folder":
+        return _read_folder(file)
+    if file.is_dir() and kind != "npz":
+        raise BadInput(f"{file} is a folder, but {kind} is a file; name the file.")
+    if kind == "fasttext":
+        from broadmatch.io.matrices import fasttext
+
+        X, Y, features, labels = fasttext.read(file)
+        return Dataset(X, Y, labels, features, names_beside.read_sized_names(file, "points", X.n_rows))
+    if kind == "npz":
+        from broadmatch.io.matrices import npz
+
+        file = npz.find(file)
+        X, Y = npz.read(file, labels_file)
+        return _named(file, X, Y, npz.read_label_names(file, Y.n_cols))
+    X, Y = _read_text(file, labels_file, kind)
+    _check_sums(file, X, Y)
+    return _named(file, X, Y)
+
+
+def write_dataset(
+    dataset: Dataset, path: PathLike, *, labels_path: PathLike | None = None, format: str | None = None
+) -> None:
+    """Write features, labels and names so that `read_dataset` gives back the same bits.
+
+    The format is told from the name: `.npz`, `.svm` (or `.svmlight`, `.libsvm`), `.ft` (or `.fasttext`), `.txt` for
+    "xmc", each of the text ones with `.gz` or `.zst` if wanted, and a name without any of these for "folder". Names
+    that the format cannot hold are written beside, as `<path>.labels.txt` and so on. What a format cannot hold at all
+    (weights of labels in a list of labels, fractions in fastText) raises `BadInput`.
+    """
+    file = Path(path)
+    labels_file = None if labels_path is None else Path(labels_path)
+    kind = _format_of_name(file) if format is None else _checked(format)
+    if kind is None:
+        kind = "xmc" if base_name(file).endswith(".txt") else "folder"
+        if kind == "folder" and file.suffix:
+            raise BadParameter(f"format must be one of {', '.join(FORMATS)}, as the name {file} does not tell it.")
+    if labels_file is not None and kind not in ("xmc", "npz"):
+        raise BadParameter(f"labels_path must be None for {kind}, which is one file, but it is {str(labels_path)!r}.")
+    if kind == "folder":
+        artifacts.save(dataset, file)
+        return
+    labels = dataset.labels if kind == "fasttext" else _known(dataset.labels)
+    named = {"labels": labels, "features": dataset.features, "points": dataset.points}
+    # Encoded before anything is written, so that names that cannot be written leave all as it was.
+    contents = {what: names_beside.encode(file, what, names) for what, names in named.items()}
+    _write(dataset, file, labels_file, kind)
+    for what, content in contents.items():
+        names_beside.write(file, what, content)
+
+
+def _write(dataset: Dataset, file: Path, labels_file: Path | None, kind: Format) -> None:
+    X, Y = dataset.X, dataset.Y
+    if kind == "npz":
+        from broadmatch.io.matrices import npz
+
+        npz.write(X, Y, file, labels_file)
+    elif kind == "fasttext":
+        from broadmatch.io.matrices import fasttext
+
+        fasttext.write(X, Y, dataset.features, dataset.labels, file)
+    elif kind == "svmlight":
+        from broadmatch.io.matrices import svmlight
+
+        svmlight.write(X, Y, file)
+    else:
+        from broadmatch.io.matrices import xmc
+
+        if labels_file is None:
+            xmc.write_one(X, Y, file)
+        else:
+            xmc.write_pair(X, Y, file, labels_file)
+
+
+def _read_text(file: Path, labels_file: Path | None, kind: Format) -> tuple[CSR, CSR]:
+    if kind == "svmlight":
+        from broadmatch.io.matrices import svmlight
+
+        return svmlight.read(file)
+    from broadmatch.io.matrices import xmc
+
+    return xmc.read_one(file) if labels_file is None else xmc.read_pair(file, labels_file)
+
+
+def _check_sums(file: Path, X: CSR, Y: CSR) -> None:
+    """Values of the same column may have added up to more than a float32 holds."""
+    try:
+        as_features(X)
+        as_labels(Y)
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from error
+
+
+def _read_folder(file: Path) -> Dataset:
+    kind = artifacts.read_manifest(file)["kind"]
+    if kind != "dataset":
+        raise BadInput(f"{file} holds a {kind}, not a data set; open it with broadmatch.load.")
+    return cast(Dataset, artifacts.load(file))
+
+
+def _named(file: Path, X: CSR, Y: CSR, labels: Names | None = None) -> Dataset:
+    beside = names_beside.read_sized_names(file, "labels", Y.n_cols)
+    return Dataset(
+        X,
+        Y,
+        beside or labels or Names.numbers(Y.n_cols),
+        names_beside.read_sized_names(file, "features", X.n_cols),
+        names_beside.read_sized_names(file, "points", X.n_rows),
+    )
+
+
+def _known(labels: Names) -> Names | None:
+    """The names of labels, or None if they are only the numbers that stand for unknown ones."""
+    return None if all(name == str(i) for i, name in enumerate(labels)) else labels
+
+
+def _checked(format: str) -> Format:
+    if format not in FORMATS:
+        raise BadParameter(f"format must be one of {', '.join(FORMATS)}, but it is {format!r}.")
+    return format
+
+
+def _format_of_name(file: Path) -> Format | None:
+    return _SUFFIXES.get(Path(base_name(file)).suffix)
+
+
+def _guess(file: Path, labels_file: Path | None) -> Format:
+    if not file.exists():
+        raise MissingFile(f"There is no file {file}.")
+    if file.is_dir():
+        return "folder" if (file / artifacts.MANIFEST).exists() else "npz"
+    named = _format_of_name(file)
+    if named is not None:
+        return named
+    if labels_file is not None:
+        return "xmc"
+    with open_binary(file) as stream:
+        head = stream.read(1 << 16)
+    if not head.strip():
+        raise BadInput(f"{file} is empty; it holds no data set.")
+    if head.startswith(b"PK\x03\x04"):
+        return "npz"
+    lines = head.splitlines()
+    if _HEADER.fullmatch(lines[0]):
+        if len(lines[0].split()) == 2:
+            raise BadInput(f"{file} is the features of a pair of files; give the file of labels as labels_path.")
+        return "xmc"
+    if any(word.startswith(b"__label__") for line in lines for word in line.split(None, 1)[:1]):
+        return "fasttext"
+    if any(_SVMLIGHT.match(line) for line in lines[:1]):
+        return "svmlight"
+    raise BadInput(
+        f"{file}, line 1: {lines[0][:80].decode('utf-8', 'replace')!r} tells no format; a header such as "
+        f"'points features labels' may be missing. Give format, one of {', '.join(FORMATS)}."
+    )

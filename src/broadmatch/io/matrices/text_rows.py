@@ -1,0 +1,246 @@
+"""Rows of sparse text, `l,l,… c:v c:v …`: read in blocks by a kernel, written in blocks by Arrow."""
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data.csr import CSR
+from broadmatch.errors import BadInput
+from broadmatch.io.matrices import _text_matrix as kernels
+
+NEWLINE = b"\n"
+MOST_COLUMNS = (1 << 31) - 1
+MOST_LABELS = 100_000_000
+_BLOCK = 1 << 22
+_LONGEST_LINE = 1 << 28
+_ROWS_WRITTEN, _CELLS_WRITTEN = 1 << 13, 1 << 20
+_WORD = re.compile(rb"[^\s#]*")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the lines of a file are to be read.
+
+    `labelled`: lines open with labels. `comments`: svmlight's comments, query ids and empty lines are passed over.
+    Labels and columns have to be below `n_labels` and `n_columns`. `column` is the word for a column in errors.
+    """
+
+    labelled: bool
+    comments: bool = False
+    n_labels: int = MOST_LABELS
+    n_columns: int = MOST_COLUMNS
+    column: str = "feature"
+
+
+@dataclass
+class Rows:
+    """What was read: labels and `c:v` pairs of each row, in the order of the file, block by block."""
+
+    n_rows: int = 0
+    label_lengths: list[NDArray[np.int64]] = field(default_factory=list)
+    labels: list[NDArray[np.int32]] = field(default_factory=list)
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)
+    columns: list[NDArray[np.int32]] = field(default_factory=list)
+    values: list[NDArray[np.float32]] = field(default_factory=list)
+
+    def matrix(self, n_columns: int, first: int = 0) -> CSR:
+        """The pairs as sorted rows, pairs of the same column added up; `first` is the column that counts as 0."""
+        indices = _joined(self.columns, np.int32)
+        if first:
+            indices -= np.int32(first)
+        return tidy(_indptr(self.lengths), indices, _joined(self.values, np.float32), n_columns)
+
+    def label_matrix(self, n_labels: int) -> CSR:
+        """The labels as sorted rows of ones; a label named twice in a row counts once."""
+        indices = _joined(self.labels, np.int32)
+        Y = tidy(_indptr(self.label_lengths), indices, np.ones(len(indices), np.float32), n_labels)
+        Y.data[:] = 1.0
+        return Y
+
+    def drop_empty_end(self, n_rows: int) -> None:
+        """Forget rows beyond `n_rows` if they are all empty: files often end in a few empty lines."""
+        lengths = np.concatenate([*self.lengths, np.zeros(0, np.int64)])
+        label_lengths = np.concatenate([*self.label_lengths, np.zeros(0, np.int64)])
+        if self.n_rows > n_rows and not lengths[n_rows:].any() and not label_lengths[n_rows:].any():
+            self.lengths, self.label_lengths, self.n_rows = [lengths[:n_rows]], [label_lengths[:n_rows]], n_rows
+
+
+def read_rows(stream: io.BufferedReader, file: Path, line: int, layout: Layout) -> Rows:
+    """Read the rest of `stream`, whose next line is number `line` of `file`."""
+    rows = Rows()
+    for buffer, stop in _blocks(stream, file, line):
+        parsed = _parse(buffer, stop, layout)
+        # Before the kernel's own error: these stand before it in the file.
+        exact = [_exact(buffer, int(at), stop, file, line) for at in parsed.unsure[:, 1]]
+        if parsed.code != kernels.FINE:
+            place = f"{file}, line {line + buffer.count(NEWLINE, 0, parsed.at)}"
+            _refuse(place, parsed.code, _token(buffer, parsed.at, stop), layout)
+        parsed.values[parsed.unsure[:, 0]] = exact
+        rows.n_rows += len(parsed.lengths)
+        rows.label_lengths.append(parsed.label_lengths)
+        rows.labels.append(parsed.labels)
+        rows.lengths.append(parsed.lengths)
+        rows.columns.append(parsed.columns)
+        rows.values.append(parsed.values)
+        line += buffer.count(NEWLINE, 0, stop)
+    return rows
+
+
+def _exact(buffer: bytearray, at: int, stop: int, file: Path, line: int) -> np.float32:
+    token = _token(buffer, at, stop)
+    value = nearest_float32(token)
+    if not np.isfinite(value):
+        place = f"{file}, line {line + buffer.count(NEWLINE, 0, at)}"
+        raise BadInput(f"{place}: {token[:80]} is too large for a 32-bit number.")
+    return value
+
+
+def nearest_float32(token: str) -> np.float32:
+    """The float32 nearest to a decimal number, ties to even, infinite where there is none.
+
+    Rounding by way of float64 goes wrong only where the float64 falls on the middle between two float32:
+
+    >>> nearest_float32("1.00000005960464477539062500000000001"), np.float32(1.00000005960464477539062500000000001)
+    (np.float32(1.0000001), np.float32(1.0))
+    """
+    double = float(token)
+    with np.errstate(over="ignore"):
+        nearest = np.float32(double)
+        other = np.nextafter(nearest, np.float32(np.inf if float(nearest) < double else -np.inf))
+    # For rounding, what follows the largest float32 is 2^128.
+    middle = float(np.clip([float(nearest), float(other)], -(2.0**128), 2.0**128).sum() / 2)
+    if double != middle:
+        return nearest
+    exact = Decimal(token)
+    if exact == Decimal(middle):
+        return nearest
+    return max(nearest, other) if exact > middle else min(nearest, other)
+
+
+def tidy(indptr: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float32], n_columns: int) -> CSR:
+    """Sort the rows, add up values of the same column, and leave zeros out; nothing is copied if all is well."""
+    import scipy.sparse as sp
+
+    return CSR.from_scipy(sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_columns)))
+
+
+def write_rows(out: IO[bytes], X: CSR, labels: CSR | None = None) -> None:
+    """Write each row as `c:v c:v …`, after its labels `l,l,…` and a space if there are `labels`.
+
+    Values are written with the fewest digits that give back the same float32.
+    """
+    import pyarrow.compute as pc
+
+    start = 0
+    while start < X.n_rows:
+        enough = int(np.searchsorted(X.indptr, X.indptr[start] + _CELLS_WRITTEN))
+        stop = min(max(enough, start + 1), start + _ROWS_WRITTEN, X.n_rows)
+        lines = _joined_rows(X, start, stop, " ", with_values=True)
+        if labels is not None:
+            lines = pc.binary_join_element_wise(_joined_rows(labels, start, stop, ",", with_values=False), lines, " ")
+        out.write("\n".join([*lines.to_pylist(), ""]).encode())
+        start = stop
+
+
+@dataclass
+class _Parsed:
+    code: int
+    at: int
+    label_lengths: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
+    unsure: NDArray[np.int64]
+
+
+def _parse(buffer: bytearray, stop: int, layout: Layout) -> _Parsed:
+    n_lines = buffer.count(NEWLINE, 0, stop) + 1
+    n_pairs = buffer.count(b":", 0, stop)
+    labels = np.empty(buffer.count(b",", 0, stop) + n_lines if layout.labelled else 0, np.int32)
+    label_ends, ends = np.zeros(n_lines, np.int64), np.zeros(n_lines, np.int64)
+    columns, values = np.empty(n_pairs, np.int32), np.empty(n_pairs, np.float32)
+    unsure = np.empty((n_pairs, 2), np.int64)
+    code, at, n_rows, n_unsure = kernels.parse_rows(
+        np.frombuffer(buffer, np.uint8), stop, layout.labelled, layout.comments, layout.n_labels, layout.n_columns,
+        kernels.POWERS_OF_TEN, labels, label_ends, columns, values, ends, unsure,
+    )  # fmt: skip
+    n_labels, n_kept = (int(label_ends[n_rows - 1]), int(ends[n_rows - 1])) if n_rows else (0, 0)
+    return _Parsed(
+        code, at, np.diff(label_ends[:n_rows], prepend=0), labels[:n_labels].copy(),
+        np.diff(ends[:n_rows], prepend=0), columns[:n_kept], values[:n_kept], unsure[:n_unsure].copy(),
+    )  # fmt: skip
+
+
+def _blocks(stream: io.BufferedReader, file: Path, line: int) -> Iterator[tuple[bytearray, int]]:
+    """Whole lines, a few megabytes at a time: a buffer, and how much of it they fill."""
+    buffer, filled = bytearray(_BLOCK), 0
+    while got := stream.readinto(memoryview(buffer)[filled:]):
+        filled += got
+        stop = buffer.rfind(NEWLINE, 0, filled) + 1
+        if stop:
+            yield buffer, stop
+            line += buffer.count(NEWLINE, 0, stop)
+            # The arrays that the caller made look into the old buffer.
+            rest = buffer[stop:filled]
+            buffer = bytearray(len(buffer))
+            buffer[: len(rest)] = rest
+            filled = len(rest)
+        if filled == len(buffer):
+            if filled >= _LONGEST_LINE:
+                raise BadInput(f"{file}, line {line}: the line is longer than {_LONGEST_LINE:,} bytes.")
+            buffer = buffer + bytearray(filled)
+    if filled:
+        yield buffer, filled
+
+
+def _token(buffer: bytearray, at: int, stop: int) -> str:
+    found = _WORD.match(buffer, at, stop)
+    return "" if found is None else found.group().decode("utf-8", "replace")
+
+
+def _refuse(place: str, code: int, token: str, layout: Layout) -> NoReturn:
+    shown = repr(token if len(token) <= 80 else token[:80] + "…")
+    if code == kernels.NEGATIVE_INDEX:
+        raise BadInput(f"{place}: {shown} has a negative index; {layout.column}s and labels count from 0.")
+    if code == kernels.COLUMN_TOO_LARGE:
+        raise BadInput(f"{place}: {shown} is out of range; {layout.column}s go from 0 to {layout.n_columns - 1:,}.")
+    if code == kernels.LABEL_TOO_LARGE:
+        label = token.partition(",")[0]
+        raise BadInput(f"{place}: label {label} is out of range; labels go from 0 to {layout.n_labels - 1:,}.")
+    if code == kernels.NOT_FINITE:
+        raise BadInput(f"{place}: {shown} is not a finite number; leave it out or give it a value.")
+    expected = f"labels or {layout.column}:value" if layout.labelled else f"{layout.column}:value"
+    raise BadInput(f"{place}: {shown} cannot be read; {expected} is expected here, with plain numbers.")
+
+
+def _joined(pieces: list[NDArray[Any]], dtype: type[Any]) -> NDArray[Any]:
+    """One array of all pieces; the pieces are let go."""
+    whole = np.concatenate([*pieces, np.zeros(0, dtype)])
+    pieces.clear()
+    return whole
+
+
+def _indptr(lengths: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    indptr: NDArray[np.int64] = np.concatenate([np.zeros(1, np.int64), *lengths])
+    return np.cumsum(indptr, out=indptr)
+
+
+def _joined_rows(matrix: CSR, start: int, stop: int, separator: str, *, with_values: bool) -> Any:
+    """Rows `start` to `stop` as an Arrow array of strings."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    first, last = matrix.indptr[start], matrix.indptr[stop]
+    cells = pa.array(matrix.indices[first:last]).cast(pa.string())
+    if with_values:
+        cells = pc.binary_join_element_wise(cells, pa.array(matrix.data[first:last]).cast(pa.string()), ":")
+    offsets = pa.array(matrix.indptr[start : stop + 1] - first, pa.int64())
+    return pc.binary_join(pa.LargeListArray.from_arrays(offsets, cells), separator)

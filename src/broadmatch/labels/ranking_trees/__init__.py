@@ -1,0 +1,1 @@
+"""FastXML, PfastreXML and SwiftXML: trees whose nodes rank labels."""

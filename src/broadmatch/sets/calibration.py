@@ -1,0 +1,43 @@
+"""From the scores of each label to probabilities: one rising map a label."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import CSR
+from broadmatch.labels.calibration import fit_calibration
+from broadmatch.sets._cuts import calibrate_labels
+from broadmatch.sets.ranked import LabelLists
+
+_ENOUGH = 10  # right ones that a label needs for a map of its own
+
+
+class LabelCalibrations(NamedTuple):
+    """The knots of all maps: those of label l are ptr[l] to ptr[l+1]."""
+
+    ptr: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, rows: CSR, truth: CSR) -> "LabelCalibrations":
+        """Isotonic regression for each label; labels with fewer than 10 right scores share one map of all scores.
+
+        B. Zadrozny and C. Elkan, "Transforming classifier scores into accurate multiclass probability estimates",
+        KDD 2002.
+        """
+        lists = LabelLists.of(rows, truth)
+        if not len(lists.scores):  # nothing was ranked: one map that says the same of everything
+            return cls(np.arange(rows.n_cols + 1), np.zeros(rows.n_cols), np.full(rows.n_cols, 0.5))
+        shared = fit_calibration(lists.scores, lists.right)
+        maps = []
+        for start, stop in zip(lists.ptr[:-1], lists.ptr[1:], strict=True):
+            enough = lists.right[start:stop].sum() >= _ENOUGH
+            maps.append(fit_calibration(lists.scores[start:stop], lists.right[start:stop]) if enough else shared)
+        ptr = np.concatenate([[0], np.cumsum([len(m.scores) for m in maps])])
+        return cls(ptr, np.concatenate([m.scores for m in maps]), np.concatenate([m.probabilities for m in maps]))
+
+    def apply(self, rows: CSR) -> CSR:
+        """Probabilities in the place of scores."""
+        return rows._replace(data=calibrate_labels(rows.indices, rows.data, *self))

@@ -1,0 +1,131 @@
+"""SCut: a threshold for each label, tuned for F1 (Yang, SIGIR 2001; Fan and Lin, "A study on threshold selection for
+multi-label classification", National Taiwan University 2007).
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import CSR
+from broadmatch.labels.base import LabelModel, Row
+from broadmatch.params import Number, OneOf, Rule, Whole
+from broadmatch.sets._cuts import cycled_cuts, separate_cuts
+from broadmatch.sets.base import AnyLabelModel, SetModel, Training
+from broadmatch.sets.ranked import LabelLists, above, as_rows, between, kept
+from broadmatch.state import State
+
+
+class SCut(SetModel):
+    """The labels that score above their own threshold.
+
+    The training points are cut into folds; models trained on the other folds score each fold, and the thresholds that
+    are best for the fold's F1 are found there: for macro-F1 each label by itself, for micro-F1 the labels in turn,
+    until none moves. The threshold of a label is the mean over the folds. The trainings of the folds are what SCut
+    costs.
+
+    A label with fewer points than folds cannot be cross-validated; as in the MetaLabeler paper, its threshold is tuned
+    on the scores of the training points themselves. In a fold without any point of a label, its threshold is its
+    highest score there.
+
+    model: any label model; None is `OneVsRest()`. One that is fitted already is used as it is, and the thresholds are
+        tuned once, on the points given, which it must not have seen.
+    metric: what the thresholds are tuned for.
+    fbr: where the F1 of a label in a fold is below this value, its threshold is not trusted; None trusts all.
+    below_fbr: what it becomes then: "highest" is the highest score of the fold (SCutFBR.1), "never" infinite
+        (SCutFBR.0). A label that is "never" in at least half of the folds is never predicted; otherwise the mean is
+        over the other folds.
+    candidates: how many of the best labels of a point are looked at.
+    folds: how many folds.
+    seed: draws the folds.
+
+    >>> from broadmatch.labels import MLRF
+    >>> X, Y = [[1, 0], [1, 0], [0, 1]] * 10, [["pizza", "oven"], ["pizza"], ["taxi"]] * 10
+    >>> sets = SCut(model=MLRF(n_trees=4, max_leaf=2)).fit(X, Y)
+    >>> [sets.label_names_[label] for label in sets.predict_one([0, 1])[0].tolist()]
+    ['taxi']
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        "model": AnyLabelModel(),
+        "metric": OneOf(("micro-F1", "macro-F1")),
+        "fbr": Number(0, 1, none=True),
+        "below_fbr": OneOf(("highest", "never")),
+        "candidates": Whole(1),
+        "folds": Whole(2),
+        "seed": Whole(0),
+    }
+    _kind = "scut"
+
+    thresholds_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        *,
+        model: LabelModel | None = None,
+        metric: str = "micro-F1",
+        fbr: float | None = None,
+        below_fbr: str = "highest",
+        candidates: int = 100,
+        folds: int = 5,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.metric = metric
+        self.fbr = fbr
+        self.below_fbr = below_fbr
+        self.candidates = candidates
+        self.folds = folds
+        self.seed = seed
+
+    def _tune(self, training: Training) -> None:
+        folds = training.new_scores(self.candidates, self.folds, self.seed)
+        found = np.array([self._tuned(scores, training.Y.take(rows)) for rows, scores in folds])
+        thresholds = _averaged(found)
+        if not training.unseen:
+            rare = np.bincount(training.Y.indices, minlength=training.Y.n_cols) < self.folds
+            if rare.any():
+                seen = _averaged(self._tuned(training.scores(self.candidates), training.Y)[None])
+                thresholds = np.where(rare, seen, thresholds)
+        self.thresholds_ = np.where(training.model.label_counts_ > 0, thresholds, np.inf)  # never what was never seen
+
+    def _tuned(self, scores: CSR, truth: CSR) -> NDArray[np.float64]:
+        """The best threshold of each label on these points; NaN where it is not among the candidates of any."""
+        lists = LabelLists.of(scores, truth)
+        cuts, right = (separate_cuts if self.metric == "macro-F1" else cycled_cuts)(*lists)
+        thresholds = np.full(len(cuts), np.nan)
+        for label in np.flatnonzero(np.diff(lists.ptr)):
+            own = lists.scores[lists.ptr[label] : lists.ptr[label + 1]]
+            f1 = 2 * right[label] / max(cuts[label] + lists.n_true[label], 1)
+            if self.fbr is not None and f1 < self.fbr:
+                thresholds[label] = own[0] if self.below_fbr == "highest" else np.inf
+            else:
+                thresholds[label] = between(own, cuts[label])
+        return thresholds
+
+    def _sets(self, X: CSR) -> CSR:
+        rows = as_rows(self.model_.predict_topk(X, self.candidates))
+        return kept(rows, above(rows.data, self.thresholds_[rows.indices]))
+
+    def _set_of_row(self, x: Any) -> Row:
+        labels, scores = self.model_.predict_one(x, self.candidates)
+        keep = above(scores, self.thresholds_[labels])
+        return labels[keep], scores[keep]
+
+    def _width(self) -> int:
+        return self.candidates
+
+    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any], dict[str, State]]:
+        return {"thresholds": self.thresholds_}, {}, {}
+
+    def _take_learned(self, state: State, parts: dict[str, Any]) -> None:
+        self.thresholds_ = state.arrays["thresholds"]
+
+
+def _averaged(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean over folds (rows) of what is finite; infinite where nothing is, or half of the folds say never."""
+    finite, never = np.isfinite(found), np.isposinf(found)
+    mean = np.where(finite, found, 0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+    return np.where(
+        never.sum(axis=0) >= np.maximum(finite.sum(axis=0), 1), np.inf, np.where(finite.any(0), mean, np.inf)
+    )

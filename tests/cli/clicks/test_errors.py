@@ -1,0 +1,111 @@
+"""What goes wrong with `broadmatch clicks`: one sentence, and nothing half-written."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.clicks.test_clicks import place as place  # the module's model is trained once more, in a second
+from tests.cli.clicks.test_clicks import train as train
+from tests.cli.conftest import failed, worked
+
+
+def test_a_description_that_is_wrong(place, tmp_path):
+    bad, out = tmp_path / "bad.toml", tmp_path / "m"
+
+    def said(text):
+        bad.write_text(text)
+        return failed("clicks", "train", place / "log.parquet", "--describe", bad, "--out", out)
+
+    assert "bad.toml, line 2" in said('label = "clicked"\nsignals = \n')
+    assert "bad.toml, line 3" in said('label = "clicked"\n[signals]\nad = "categorial"\n')
+    assert "line 3: the log has no column 'add'" in said('label = "clicked"\n[signals]\nadd = "categorical"\n')
+    assert "no label" in said('[signals]\nad = "categorical"\n')
+    assert "must name a description" in failed("clicks", "train", place / "log.parquet", "--out", out)
+    assert "There is no description" in failed(
+        "clicks", "train", place / "log.parquet", "--describe", tmp_path / "none.toml", "--out", out
+    )
+    assert [entry.name for entry in tmp_path.iterdir()] == ["bad.toml"]
+
+
+def test_data_that_is_not_there(place, tmp_path):
+    empty = tmp_path / "empty.csv"
+    empty.write_text("")
+    asked = ("--describe", place / "clicks.toml", "--out", tmp_path / "m")
+    assert "empty.csv is empty" in failed("clicks", "train", empty, *asked)
+    assert "There is no file" in failed("clicks", "train", tmp_path / "none.csv", *asked)
+    assert "stands by itself" in failed("clicks", "train", "-", empty, *asked)
+    assert "There is no" in failed("clicks", "validate", tmp_path / "none")
+    assert "There is no model" in failed("clicks", "predict", tmp_path / "none", empty)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["empty.csv"]
+
+
+def test_labels_that_are_none(place, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("clicked,time,id,country,ad,query\n" + "7,1700000000,a,fr,1,x\n" * 5 + "1,1700000000,a,fr,1,x\n")
+    asked = ("clicks", "train", log, "--describe", place / "clicks.toml", "--out")
+    assert "5 of 6 rows are bad" in failed(*asked, tmp_path / "m")
+    said = failed(*asked, tmp_path / "n", "--max-bad-rows", 2, "--rejects", tmp_path / "bad.jsonl")
+    assert "More than 2 bad rows" in said
+    assert "the label is neither 0 nor 1" in said
+    assert not (tmp_path / "m").exists()
+
+
+def test_things_that_are_no_click_model(place, train, model, tmp_path):
+    assert "holds a recommender, not a click model" in failed("clicks", "show", model)
+    assert "holds a recommender, not a click model" in failed("clicks", "predict", model, place / "log.parquet")
+    (tmp_path / "thesis.txt").write_text("important")
+    assert f"{tmp_path} exists and is not" in failed(*train, tmp_path)
+
+
+def test_predictions_of_another_shape(place, tmp_path):
+    pq.write_table(pa.table({"clicked": [0.0, 1.0], "p_other": [0.1, 0.2]}), tmp_path / "p.parquet")
+    asked = ("clicks", "calibrate", place / "model")
+    assert "has no predictions of 'model', but of other" in failed(*asked, tmp_path / "p.parquet")
+    assert "has no column p_<model>" in failed(*asked, place / "log.parquet")
+    assert "knows no slice 'city'" in failed(*asked, place / "predictions", "--by", "city")
+    assert "has no slicing 'city'; it has country" in failed(
+        "clicks", "validate", place / "predictions", "--by", "city"
+    )
+    assert failed("clicks", "validate", place / "predictions", "--baseline", "x").startswith(
+        "Error: --baseline must be"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (("--alpha", 0), "--alpha must be a number above 0"),
+        (("--checkpoint-every", 0), "--checkpoint-every must be a number above 0"),
+        (("--include", "often"), "--include must be poisson:P"),
+        (("--include", "poisson:2"), "--include poisson:2: p must be"),
+        (("--subsample", 2), "--subsample must be a number above 0"),
+        (("--learner", "ogd", "--l1", 1), "l1 is not a parameter of OGD"),
+        (("--variant", "alpha=1"), "must begin with its name"),
+        (("--variant", "a: speed=1"), "'speed=1' must be one of learner, alpha"),
+        (("--variant", "a: alpha=x"), "must give a number"),
+        (("--variant", "a: without=nothing"), "there is no signal 'nothing'"),
+        (("--variant", "a:", "--variant", "a:"), "Two variants have the name 'a'"),
+        (("--threads", 2, "--subsample", 0.5), "--threads must be 1 with"),
+        (("--calibrate-by", "city"), "The calibration is by 'city'"),
+        (("--format", "vw"), "--describe must be left out for vw"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_settings_that_cannot_be(train, tmp_path, asked, why):
+    assert why in failed(*train, tmp_path / "m", *asked)
+    assert not list(tmp_path.iterdir())
+
+
+def test_show_and_predict_ask_for_what_is_not_there(place, tmp_path):
+    assert "--signal must be one of" in failed("clicks", "show", place / "model", "--signal", "title")
+    assert "--model must be one of model" in failed("clicks", "show", place / "model", "--model", "x")
+    asked = ("clicks", "predict", place / "model", place / "log.parquet")
+    assert "--model must be one of model" in failed(*asked, "--model", "x", "--out", tmp_path / "o.csv")
+    assert "--out must be a file that ends in" in failed(*asked, "--out", tmp_path / "o.txt")
+    assert "cannot read vw" in failed(*asked, "--format", "vw")
+    pq.write_table(pa.table({"ad": ["a"]}), tmp_path / "few.parquet")
+    assert "the log has no column 'time'; its columns are 'ad'" in failed(
+        "clicks", "predict", place / "model", tmp_path / "few.parquet"
+    )
+    assert [entry.name for entry in tmp_path.iterdir()] == ["few.parquet"]
+    worked(*asked[:3], place / "log.parquet", "--out", tmp_path / "o.csv")
