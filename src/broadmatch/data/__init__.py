@@ -7,6 +7,7 @@ from broadmatch.data.hierarchy import Hierarchy, with_ancestors
 from broadmatch.data.impressions import Batch, Impressions
 from broadmatch.data.names import Names
 from broadmatch.data.propensity import PROPENSITY_PRESETS, propensity
+from broadmatch.data.ranking import Ranking
 from broadmatch.data.reveal import reveal
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Hierarchy",
     "Impressions",
     "Names",
+    "Ranking",
     "as_features",
     "as_labels",
     "propensity",
