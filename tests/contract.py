@@ -15,6 +15,7 @@ import broadmatch
 from broadmatch.data import Hierarchy
 from broadmatch.labels import one_vs_rest
 from broadmatch.labels.base import LabelModel
+from broadmatch.params import Estimator
 
 N_POINTS, N_FEATURES, N_LABELS = 300, 30, 9
 NEVER = N_LABELS - 1
@@ -69,7 +70,9 @@ def found():
     packages = [m.name for m in pkgutil.iter_modules(broadmatch.__path__) if m.ispkg]
     modules = [importlib.import_module(f"broadmatch.{name}") for name in packages]
     things = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
-    return sorted({t for t in things if inspect.isclass(t) and issubclass(t, BaseEstimator)}, key=lambda t: t.__name__)
+    return sorted(
+        {t for t in things if inspect.isclass(t) and issubclass(t, BaseEstimator | Estimator)}, key=lambda t: t.__name__
+    )
 
 
 ESTIMATORS = found()

@@ -163,7 +163,7 @@ def _number(kind: type[int] | type[float], text: str) -> Any:
 
 
 SEED = Whole(0, 2**32 - 1)
-N_JOBS = Whole(-1, none=True)
+N_JOBS = Either((OneOf((-1, None)), Whole(1)))
 Seed = Annotated[int, SEED, "another number gives another draw; the same gives the same model"]
 Jobs = Annotated[int | None, N_JOBS, "threads; None takes every core; the result does not depend on it"]
 

@@ -36,7 +36,7 @@ def test_harvest_writes_data_sets_and_the_vectorizer(data):
     train, test = broadmatch.load(data / "train"), broadmatch.load(data / "test")
     assert isinstance(train, Dataset)
     assert len(test) > 10
-    assert list(broadmatch.load(data / "vectorizer").vocabulary) == list(train.features)
+    assert list(broadmatch.load(data / "vectorizer").vocabulary_) == list(train.features)
     kept = json.loads((data / "harvest.json").read_text())
     assert (kept["train_pages"], kept["test_pages"], kept["labels"]) == (len(train), len(test), len(train.labels))
 

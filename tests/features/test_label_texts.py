@@ -18,7 +18,7 @@ def test_equals_scikit_learn_on_plain_text() -> None:
     features, vectorizer = text_label_features(iter(texts))
     peer = TfidfVectorizer(min_df=2)
     expected = peer.fit_transform(texts)
-    assert list(vectorizer.vocabulary) == list(peer.get_feature_names_out())
+    assert list(vectorizer.vocabulary_) == list(peer.get_feature_names_out())
     assert features.to_scipy().toarray() == pytest.approx(expected.toarray())
     assert np.diff(features.indptr).tolist() == [2, 2, 2, 0, 0]
 

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils import get_tags
 
 import broadmatch
 from broadmatch.errors import BadInput, BadParameter, NotFitted
@@ -50,11 +53,11 @@ def test_equals_scikit_learn_on_boosted_counts(fitted) -> None:
 
     peer = TfidfVectorizer(analyzer=lambda page: [w for w in repeated(page) if w not in ENGLISH], min_df=3)
     expected = peer.fit_transform(PAGES)
-    assert list(fitted.vocabulary) == list(peer.get_feature_names_out())
-    assert fitted.get_feature_names_out().tolist() == list(fitted.vocabulary)
+    assert list(fitted.vocabulary_) == list(peer.get_feature_names_out())
+    assert fitted.get_feature_names_out().tolist() == list(fitted.vocabulary_)
     assert np.allclose(fitted.transform(PAGES).toarray(), expected.toarray(), atol=1e-6)
-    assert np.allclose(fitted.idf, peer.idf_)
-    assert fitted.n_pages == 400
+    assert np.allclose(fitted.idf_, peer.idf_)
+    assert fitted.n_pages_ == 400
 
 
 def test_rows_are_canonical_float32_of_unit_length(fitted) -> None:
@@ -69,15 +72,15 @@ def test_rows_are_canonical_float32_of_unit_length(fitted) -> None:
 
 def test_an_empty_page_gives_an_empty_row(fitted) -> None:
     rows = fitted.transform(["", b"", "unheardof words only", "<p></p>"])
-    assert rows.shape == (4, len(fitted.vocabulary))
+    assert rows.shape == (4, len(fitted.vocabulary_))
     assert rows.nnz == 0
-    assert fitted.transform([]).shape == (0, len(fitted.vocabulary))
+    assert fitted.transform([]).shape == (0, len(fitted.vocabulary_))
 
 
 def test_a_stream_is_read_once_and_gives_the_same(fitted) -> None:
     vectorizer = PageVectorizer(min_pages=3)
     rows = vectorizer.fit_transform(page for page in PAGES)
-    assert vectorizer.vocabulary == fitted.vocabulary
+    assert vectorizer.vocabulary_ == fitted.vocabulary_
     assert_same(rows, fitted.transform(iter(PAGES)))
 
 
@@ -88,7 +91,7 @@ def test_every_n_jobs_and_block_size_gives_the_same_bits(fitted, monkeypatch) ->
         other = PageVectorizer(min_pages=3, n_jobs=n_jobs)
         assert_same(other.fit_transform(PAGES), expected)
         assert_same(other.fit(PAGES).transform(PAGES), expected)
-        assert other.vocabulary == fitted.vocabulary
+        assert other.vocabulary_ == fitted.vocabulary_
 
 
 def test_only_a_few_blocks_of_a_stream_are_held(monkeypatch) -> None:
@@ -110,13 +113,13 @@ def test_saved_and_loaded_gives_the_same_bits(fitted, tmp_path) -> None:
     fitted.save(tmp_path / "vectorizer")
     loaded = broadmatch.load(tmp_path / "vectorizer")
     assert loaded.get_params() == fitted.get_params()
-    assert loaded.vocabulary == fitted.vocabulary
+    assert loaded.vocabulary_ == fitted.vocabulary_
     assert_same(loaded.transform(PAGES), fitted.transform(PAGES))
 
 
 def test_own_stop_words_are_saved(tmp_path) -> None:
     vectorizer = PageVectorizer(min_pages=1, stop_words={"Cheap", "now"}).fit(["cheap pizza now the"])
-    assert list(vectorizer.vocabulary) == ["pizza", "the"]
+    assert list(vectorizer.vocabulary_) == ["pizza", "the"]
     vectorizer.save(tmp_path / "v")
     assert broadmatch.load(tmp_path / "v").stop_words == ["Cheap", "now"]
 
@@ -125,20 +128,34 @@ def test_refitting_forgets(fitted) -> None:
     vectorizer = PageVectorizer(min_pages=1).fit(["pizza pasta"])
     vectorizer.transform(["pizza"])
     vectorizer.fit(["taxi cab fare"])
-    assert vectorizer.transform(["taxi pizza"]).indices.tolist() == [list(vectorizer.vocabulary).index("taxi")]
+    assert vectorizer.transform(["taxi pizza"]).indices.tolist() == [list(vectorizer.vocabulary_).index("taxi")]
 
 
 def test_scikit_learn_conventions(fitted) -> None:
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
-    with pytest.raises(NotFitted, match="fit it on pages"):
+    with pytest.raises(NotFitted, match="PageVectorizer is not fitted"):
         copy.transform(PAGES)
     with pytest.raises(NotFitted):
-        _ = copy.vocabulary
+        copy.get_feature_names_out()
+    with pytest.raises(AttributeError):
+        _ = copy.vocabulary_
     with pytest.raises(NotFitted):
         copy.to_state()
-    rows = make_pipeline(PageVectorizer(min_pages=3), MaxAbsScaler()).fit_transform(PAGES)
-    assert rows.shape == (400, len(fitted.vocabulary))
+    pipeline = make_pipeline(PageVectorizer(min_pages=3), MaxAbsScaler())
+    assert pipeline.fit_transform(PAGES).shape == (400, len(fitted.vocabulary_))
+    assert pipeline.get_feature_names_out().tolist() == list(fitted.vocabulary_)
+    tags = get_tags(fitted)
+    assert tags.transformer_tags is not None
+    assert (tags.input_tags.string, tags.input_tags.two_d_array) == (True, False)
+
+
+def test_its_parameters_are_searched_like_any_other() -> None:
+    steps = make_pipeline(PageVectorizer(), LogisticRegression())
+    search = GridSearchCV(steps, {"pagevectorizer__min_pages": [2, 150], "pagevectorizer__boost": [1, 10]}, cv=2)
+    search.fit(PAGES, ["word1é" in page.lower() for page in PAGES])
+    assert search.best_estimator_[0].n_pages_ == 400
+    assert {p["pagevectorizer__min_pages"] for p in search.cv_results_["params"]} == {2, 150}
 
 
 @pytest.mark.parametrize(

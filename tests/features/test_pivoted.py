@@ -38,8 +38,8 @@ def test_rows_are_those_of_the_formula(seed, n_pages, n_words, slope):
 
 def test_it_is_the_formula_of_the_paper():
     vectorizer = PivotedVectorizer(min_pages=1).fit(TEXTS)
-    assert list(vectorizer.vocabulary) == ["barrel", "corn", "oil", "wheat"]
-    assert vectorizer.idf == pytest.approx(np.log(5 / np.array([1, 2, 2, 3])))
+    assert list(vectorizer.vocabulary_) == ["barrel", "corn", "oil", "wheat"]
+    assert vectorizer.idf_ == pytest.approx(np.log(5 / np.array([1, 2, 2, 3])))
     # 2 + 1 + 3 + 0 + 2 different words on 5 pages
     length = (1 + np.log(2.5)) * (0.7 + 0.3 * 2 / 1.6)
     expected = [np.log(5 / 2) * (1 + np.log(3)) / length, np.log(5 / 3) * (1 + np.log(2)) / length]

@@ -22,16 +22,16 @@ def test_the_best_terms_of_every_label_are_kept(seed, n, d, k, terms):
     Y[0, 0] = True
     selector = RocchioSelector(terms=terms, gamma=0.37).fit(X, Y)  # 0.37: different sums never tie
     table = slow.scores(X.astype(np.float64), Y, 16.0, 0.37).round(9)
-    assert selector.columns.tolist() == slow.best_terms(table, terms)
-    assert np.array_equal(selector.transform(X).toarray(), X[:, selector.columns])
+    assert selector.columns_.tolist() == slow.best_terms(table, terms)
+    assert np.array_equal(selector.transform(X).toarray(), X[:, selector.columns_])
 
 
 def test_terms_that_speak_against_a_label_are_not_kept():
     X = np.array([[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]], np.float32)
     Y = [["grain"], ["grain"], [], []]
-    assert RocchioSelector(terms=3).fit(X, Y).columns.tolist() == [0, 2]
-    assert RocchioSelector(terms=3, gamma=100).fit(X, Y).columns.tolist() == [0]
-    assert RocchioSelector(terms=1).fit(X, Y).columns.tolist() == [0]
+    assert RocchioSelector(terms=3).fit(X, Y).columns_.tolist() == [0, 2]
+    assert RocchioSelector(terms=3, gamma=100).fit(X, Y).columns_.tolist() == [0]
+    assert RocchioSelector(terms=1).fit(X, Y).columns_.tolist() == [0]
     assert RocchioSelector(terms=1).fit(X, Y).get_feature_names_out(["wheat", "oil", "said"]).tolist() == ["wheat"]
     assert RocchioSelector(terms=1).fit(X, Y).get_feature_names_out().tolist() == ["0"]
 

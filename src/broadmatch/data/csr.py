@@ -1,5 +1,6 @@
 """The sparse rows that every kernel sees: int64 `indptr`, int32 sorted `indices`, float32 `data`, no stored zeros."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,21 @@ class CSR(NamedTuple):
             np.ascontiguousarray(rows.data[: rows.indptr[-1]], np.float32),
             int(rows.shape[1]),
         )
+
+    @classmethod
+    def of_blocks(
+        cls, blocks: "Iterable[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]]", n_cols: int
+    ) -> "CSR":
+        """Stack blocks of rows: the length of each row of a block, and the columns and values of all of them."""
+        lengths: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
+        indices: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+        data: list[NDArray[np.float32]] = [np.empty(0, np.float32)]
+        for block in blocks:
+            for pieces, piece in zip((lengths, indices, data), block, strict=True):
+                pieces.append(piece)  # type: ignore[attr-defined]
+        stacked = np.concatenate(indices)
+        indices.clear()  # with millions of rows the pieces weigh as much as the result
+        return cls(np.cumsum(np.concatenate(lengths)), stacked, np.concatenate(data), n_cols)
 
     @classmethod
     def from_rows(cls, rows: "list[list[int]]", n_cols: int) -> "CSR":

@@ -4,12 +4,14 @@ import numpy as np
 
 from broadmatch.data import CSR, as_features, as_labels
 from broadmatch.errors import BadInput
-from broadmatch.features.sparse_rows import rows_in_blocks
 from broadmatch.kernels import F32, F64, I32, I64
 from broadmatch.kernels.label_features import label_rows, place_beside
+from broadmatch.parallel import blocks as spans
+from broadmatch.parallel import map_threads
 from broadmatch.params import Whole
 
 _MOST_COLUMNS = 2**31 - 1
+_BLOCK = 1024
 
 
 def mean_label_features(X: CSR, Y: CSR, *, keep: int = 100, n_jobs: int | None = None) -> CSR:
@@ -102,7 +104,8 @@ def _check_same_points(X: CSR, Y: CSR) -> None:
 def _rows(labels: CSR, rows: CSR, scale: F64, keep: int, own: bool, n_jobs: int | None) -> CSR:
     by_label = CSR.from_scipy(labels.to_scipy().transpose())
 
-    def make(start: int, stop: int) -> tuple[I64, I32, F32]:
+    def make(span: tuple[int, int]) -> tuple[I64, I32, F32]:
+        start, stop = span
         return label_rows(start, stop, *by_label[:3], *rows[:3], scale, keep, own, True)[:3]
 
-    return rows_in_blocks(make, labels.n_cols, rows.n_cols, n_jobs)
+    return CSR.of_blocks(map_threads(make, spans(labels.n_cols, _BLOCK), n_jobs), rows.n_cols)

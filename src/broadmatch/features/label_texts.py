@@ -18,7 +18,7 @@ def text_label_features(texts: Iterable[str]) -> tuple[CSR, PageVectorizer]:
     that another one has gets an empty row.
 
     >>> features, vectorizer = text_label_features(["pizza delivery", "cheap pizza", "flower delivery", ""])
-    >>> list(vectorizer.vocabulary)
+    >>> list(vectorizer.vocabulary_)
     ['delivery', 'pizza']
     >>> features.to_scipy().toarray().round(2)
     array([[0.71, 0.71],

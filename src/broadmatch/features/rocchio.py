@@ -1,24 +1,23 @@
 """Feature selection by Rocchio's formula: the terms that speak most for each topic."""
 
-import os
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from broadmatch.data import CSR, as_features, as_labels
-from broadmatch.errors import BadInput, NotFitted
-from broadmatch.io import artifacts
+from broadmatch.errors import BadInput
+from broadmatch.features.transformer import Transformer
 from broadmatch.parallel import blocks
-from broadmatch.params import Number, Parameters, Rule, Whole
-from broadmatch.state import State
+from broadmatch.params import Number, Whole, learned
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 _LABELS = 1024
 
 
-class RocchioSelector(Parameters, TransformerMixin, BaseEstimator):
+class RocchioSelector(Transformer):
     """Keep the features that are among the `terms` best of some label, as a step of a scikit-learn pipeline.
 
     The score of feature j for label l is β · (mean of x_j over the points with l) - γ · (mean over the others); only
@@ -28,7 +27,7 @@ class RocchioSelector(Parameters, TransformerMixin, BaseEstimator):
 
     >>> X = [[1, 0, 1], [1, 0, 1], [0, 1, 1]]
     >>> selector = RocchioSelector(terms=1).fit(X, [["pizza"], ["pizza"], ["taxi"]])
-    >>> selector.columns.tolist()
+    >>> selector.columns_.tolist()
     [0, 1]
     >>> selector.transform(X).toarray()
     array([[1., 0.],
@@ -36,82 +35,55 @@ class RocchioSelector(Parameters, TransformerMixin, BaseEstimator):
            [0., 1.]], dtype=float32)
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "terms": Whole(1),
-        "beta": Number(0, above=True),
-        "gamma": Number(0),
-    }
-    _columns: NDArray[np.int64]
-    _n_features: int
+    kind: ClassVar[str] = "rocchio_selector"
 
-    def __init__(self, *, terms: int = 100, beta: float = 16.0, gamma: float = 4.0) -> None:
-        self.terms = terms
-        self.beta = beta
-        self.gamma = gamma
+    terms: Annotated[int, Whole(1), "features to keep for each label"] = 100
+    beta: Annotated[float, Number(0, above=True), "weight of the points that have the label"] = 16.0
+    gamma: Annotated[float, Number(0), "weight of the points that do not"] = 4.0
 
-    def fit(self, X: Any, Y: Any) -> Self:
-        """Choose features by X (points × features) and Y (points × labels, or a list of lists of names)."""
+    columns_: NDArray[np.int64] = learned()
+    """The chosen columns, in order."""
+    n_features_in_: int = learned()
+    """How many there were to choose from."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose features by X (points × features) and y (points × labels, or a list of lists of names)."""
         self.check_params()
-        features, (labels, _) = as_features(X), as_labels(Y)
+        features, (labels, _) = as_features(X), as_labels(y)
         if features.n_rows != labels.n_rows:
             raise BadInput(f"X has {features.n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points.")
         columns = self._best(features, labels)
         if not len(columns):
             raise BadInput("No feature speaks for any label; give points that have both features and labels.")
-        self._columns, self._n_features = columns, features.n_cols
+        self.columns_, self.n_features_in_ = columns, features.n_cols
         return self
 
-    def transform(self, X: Any) -> sp.csr_matrix:
+    def fit_transform(self, X: Any, y: Any) -> "sp.csr_matrix":
+        """Choose features, and give the chosen columns of X."""
+        return self.fit(X, y).transform(X)
+
+    def transform(self, X: Any) -> "sp.csr_matrix":
         """The chosen columns of X."""
         self._check_fitted()
-        features = as_features(X, n_features=self._n_features)
-        place = np.full(self._n_features, -1, np.int32)
-        place[self._columns] = np.arange(len(self._columns), dtype=np.int32)
+        features = as_features(X, n_features=self.n_features_in_)
+        place = np.full(self.n_features_in_, -1, np.int32)
+        place[self.columns_] = np.arange(len(self.columns_), dtype=np.int32)
         kept = place[features.indices] >= 0
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])[features.indptr]
         indices = place[features.indices[kept]]
-        return CSR(indptr, indices, features.data[kept], len(self._columns)).to_scipy()
-
-    @property
-    def columns(self) -> NDArray[np.int64]:
-        """The chosen columns, in order."""
-        self._check_fitted()
-        return self._columns
+        return CSR(indptr, indices, features.data[kept], len(self.columns_)).to_scipy()
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the chosen features, out of those of all features; numbers without these."""
         self._check_fitted()
-        names = range(self._n_features) if input_features is None else list(input_features)
-        if len(names) != self._n_features:
-            raise BadInput(f"There are {len(names):,} names for {self._n_features:,} features.")
-        return np.array([str(names[j]) for j in self._columns], dtype=object)
-
-    def to_state(self) -> State:
-        """Everything to save."""
-        self._check_fitted()
-        return State(
-            "rocchio_selector", self.get_params(), {"columns": self._columns}, {"n_features": self._n_features}
-        )
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The selector that was saved."""
-        selector = cls(**state.params)
-        selector._columns, selector._n_features = state.arrays["columns"], state.facts["n_features"]
-        return selector
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as the folder `path`; `broadmatch.load` opens it."""
-        artifacts.save(self, path)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_columns")
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFitted("This RocchioSelector has chosen no features yet; fit it, or load a saved one.")
+        names = range(self.n_features_in_) if input_features is None else list(input_features)
+        if len(names) != self.n_features_in_:
+            raise BadInput(f"There are {len(names):,} names for {self.n_features_in_:,} features.")
+        return np.array([str(names[j]) for j in self.columns_], dtype=object)
 
     def _best(self, X: CSR, Y: CSR) -> NDArray[np.int64]:
+        import scipy.sparse as sp
+
         rows = X.to_scipy().astype(np.float64)
         by_label = sp.csr_matrix((np.ones(Y.nnz), Y.indices, Y.indptr), shape=Y.shape).T.tocsr()
         total = np.bincount(X.indices, X.data.astype(np.float64), X.n_cols)

@@ -10,6 +10,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 from broadmatch.errors import BadParameter
 from broadmatch.params import Rule
@@ -76,6 +77,9 @@ class StopWords(Rule):
 
     def text(self) -> str:
         return "'english', None, or a collection of words"
+
+    def to_plain(self, value: Any) -> Any:
+        return value if value is None or isinstance(value, str) else sorted(value)
 
 
 def marks() -> list[int]:

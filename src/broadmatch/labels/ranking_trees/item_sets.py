@@ -2,9 +2,11 @@
 
 from broadmatch.data import CSR, as_features, as_labels
 from broadmatch.errors import BadInput
-from broadmatch.features.sparse_rows import rows_in_blocks
 from broadmatch.kernels import F32, I32, I64
 from broadmatch.labels.ranking_trees._item_sets import item_set_rows
+from broadmatch.parallel import blocks, map_threads
+
+_BLOCK = 1024
 
 
 def item_sets(revealed: CSR, label_features: CSR, *, n_jobs: int | None = None) -> CSR:
@@ -27,7 +29,8 @@ def item_sets(revealed: CSR, label_features: CSR, *, n_jobs: int | None = None) 
             "give one row of features for each label, an empty one where there are none."
         )
 
-    def make(start: int, stop: int) -> tuple[I64, I32, F32]:
+    def make(span: tuple[int, int]) -> tuple[I64, I32, F32]:
+        start, stop = span
         return item_set_rows(start, stop, *known[:3], *features[:3])
 
-    return rows_in_blocks(make, known.n_rows, features.n_cols, n_jobs)
+    return CSR.of_blocks(map_threads(make, blocks(known.n_rows, _BLOCK), n_jobs), features.n_cols)
