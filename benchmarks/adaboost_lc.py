@@ -5,7 +5,7 @@ and by one-error, coverage and average precision, with paired Wald tests between
 column. Features are those of the paper (§4): pivoted TF-IDF of title and body, the best Rocchio terms of each topic.
 The paper takes 100 terms for 590,000 articles. With as many, the 7,907 articles here are nearly separable, and three of
 the coverings lead to the same sets; with 20 they have to choose, so 20 it is, unless --terms says otherwise. All
-coverings get the same rounds. Terms and rounds were chosen on training articles. Then the speed on planted points:
+coverings get the same rounds. Terms and rounds were chosen on training articles. Then the speed on synthetic points:
 100 labels, 10,000 points, 20 rounds.
 """
 
@@ -23,7 +23,7 @@ from broadmatch.evaluate import COVERINGS, average_precision, coverage_error, on
 from broadmatch.evaluate.coverings import errors_per_point
 from broadmatch.features import PivotedVectorizer, RocchioSelector
 from broadmatch.labels import AdaBoostLC, BoostingHistory
-from broadmatch.simulate import planted_dataset
+from broadmatch.simulate import synthetic_dataset
 
 ROUNDS = {"parallel": 160, "sequential": 300}
 
@@ -82,7 +82,7 @@ def wald(differences: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 
 def speed(template: str) -> None:
     """Time 20 rounds on 10,000 points with 100 labels, on every core."""
-    data = planted_dataset(10_000, 100, 5_000, seed=1)
+    data = synthetic_dataset(10_000, 100, 5_000, seed=1)
     AdaBoostLC(rounds=1, template=template).fit(data.X, data.Y)  # compiles
     for covering in ("HM", "ZO", "WP"):
         started = time.perf_counter()

@@ -36,7 +36,7 @@ def page_text(page: bytes) -> str:
     """All text of a page, each piece once: the cheapest use of selectolax that gives the same words."""
     from selectolax.lexbor import LexborHTMLParser
 
-    from broadmatch.features.html import UNSEEN
+    from tests.reference.html import UNSEEN
 
     tree = LexborHTMLParser(page)
     tree.strip_tags(list(UNSEEN))
@@ -47,7 +47,7 @@ def boosted_text(page: bytes) -> str:
     """All text of a page, its title and links ten times."""
     from selectolax.lexbor import LexborHTMLParser
 
-    from broadmatch.features.html import UNSEEN
+    from tests.reference.html import UNSEEN
 
     tree = LexborHTMLParser(page)
     tree.strip_tags(list(UNSEEN))
@@ -90,7 +90,8 @@ def check_same_words(pages: list[bytes]) -> dict[str, Any]:
     """Both sides' vocabularies and matrices agree; the share of pages with the very same weighted words is told."""
     import numpy as np
 
-    from broadmatch.features import bag_of_words, extract
+    from broadmatch.features import bag_of_words
+    from tests.reference.html import extract
 
     mine, theirs = ours(BOOST), peer(boosted_text)
     gap = abs(mine.fit_transform(pages) - theirs.fit_transform(pages))

@@ -1,6 +1,6 @@
 """MLRF with a million labels: python -m benchmarks.mlrf_scale [--small] [--plot FILE]
 
-Planted matrices (`broadmatch.simulate.planted_dataset`): 1,000,000 points and labels, 500,000 features, about 60
+Planted matrices (`broadmatch.simulate.synthetic_dataset`): 1,000,000 points and labels, 500,000 features, about 60
 features and 5 labels a point, 25 trees. Then the same at 10,000 and 100,000 labels, for the growth of the latency.
 Each size runs in a process of its own, so that its peak of memory is its own.
 """
@@ -21,7 +21,7 @@ from benchmarks.common import peak_gb, tell
 
 SIZES = (10_000, 100_000, 1_000_000)
 TEST_POINTS = 10_000
-# On planted data of 100,000 points, 30 rank better than the default of 100, and cost a third.
+# On synthetic data of 100,000 points, 30 rank better than the default of 100, and cost a third.
 FEATURES_PER_NODE = 30
 
 
@@ -31,13 +31,13 @@ def one_size(n: int, trees: int) -> None:
     from broadmatch.data import Dataset
     from broadmatch.evaluate import precision_at
     from broadmatch.labels import MLRF
-    from broadmatch.simulate import planted_dataset
+    from broadmatch.simulate import synthetic_dataset
 
     started = time.perf_counter()
     n_test = min(TEST_POINTS, n // 10)
-    both = planted_dataset(n + n_test, n, max(1000, n // 2), seed=1)
+    both = synthetic_dataset(n + n_test, n, max(1000, n // 2), seed=1)
     train, test = _head(both, n), both.take(np.arange(n, n + n_test))
-    planted = time.perf_counter() - started
+    drawn = time.perf_counter() - started
     warm = Dataset(train.X, train.Y, train.labels).take(np.arange(100))
     MLRF(n_trees=1).fit(warm.X, warm.Y)  # compiles
     started = time.perf_counter()
@@ -65,7 +65,7 @@ def one_size(n: int, trees: int) -> None:
         predicted = opened.predict_topk(test.X, k=10)
         batch = (time.perf_counter() - started) / n_test
         precision = [100 * precision_at(predicted, test.Y, k) for k in (1, 5, 10)]
-    tell(benchmark="mlrf_scale", points=n, labels=n, trees=trees, plant_s=planted, fit_s=fitted, save_s=saved,
+    tell(benchmark="mlrf_scale", points=n, labels=n, trees=trees, draw_s=drawn, fit_s=fitted, save_s=saved,
          load_s=load_seconds, model_gb=size / 1e9, peak_gb=fit_peak, p50_ms=1000 * float(np.quantile(single, 0.5)),
          p99_ms=1000 * float(np.quantile(single, 0.99)), batch_ms=1000 * batch,
          P=np.round(precision, 2).tolist())  # fmt: skip

@@ -32,7 +32,7 @@ from broadmatch.harvest import build_datasets, harvest
 from broadmatch.io import ClickLog, read_pages
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 from broadmatch.labels.base import LabelModel
-from broadmatch.simulate import planted_dataset, simulate_marketplace, truth_matrix
+from broadmatch.simulate import simulate_marketplace, synthetic_dataset, truth_matrix
 
 KS = (1, 3, 5)
 MODELS: tuple[type[FastXML], ...] = (FastXML, PfastreXML, SwiftXML)
@@ -160,10 +160,10 @@ def debian(small: bool) -> None:
 
 
 def scale(small: bool) -> None:
-    """Training time over the number of points; all sizes are parts of one planted matrix, so only N differs."""
+    """Training time over the number of points; all sizes are parts of one synthetic matrix, so only N differs."""
     sizes = (2000, 4000, 8000, 16_000) if small else (10_000, 20_000, 40_000, 80_000)
     trees = 1 if small else 4
-    whole = planted_dataset(sizes[-1], 5000, 20_000, seed=1)
+    whole = synthetic_dataset(sizes[-1], 5000, 20_000, seed=1)
     compile_kernels(whole)
     curves: dict[str, list[float]] = {"PfastreXML": [], "SwiftXML": []}
     for n in sizes:

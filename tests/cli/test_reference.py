@@ -19,7 +19,7 @@ from broadmatch.features import PageVectorizer
 from broadmatch.harvest import harvest
 from broadmatch.labels import AdaBoostLC, OneVsRest
 from broadmatch.sets import MetaLabeler, SCut, TargetCut
-from broadmatch.simulate import planted_dataset, simulate_marketplace
+from broadmatch.simulate import simulate_marketplace, synthetic_dataset
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 NO_OPTIONS = ("model", "counter", "patience")
@@ -48,7 +48,7 @@ def assert_same_defaults(command, function):
 
 def test_the_defaults_are_the_librarys():
     assert assert_same_defaults("simulate", simulate_marketplace) == set()
-    assert assert_same_defaults("simulate-matrix", planted_dataset) == set()
+    assert assert_same_defaults("simulate-matrix", synthetic_dataset) == set()
     assert assert_same_defaults("harvest", harvest) == {"normalise", "temp_directory"}
     assert defaults_of("harvest")["min_pages"] == PageVectorizer().min_pages
     of_training = assert_same_defaults("clicks train", ClickTraining)

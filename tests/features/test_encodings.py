@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from webencodings.labels import LABELS
 
 from broadmatch.features import decode
-from broadmatch.features.encodings import _CODECS, to_utf8
+from broadmatch.features.encodings import declared_codec, to_utf8
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,33 @@ def test_what_a_page_is_decoded_as(page: bytes, text: str) -> None:
     assert decode(page) == text
 
 
-@pytest.mark.parametrize("label", sorted(_CODECS))
+@pytest.mark.parametrize(
+    ("labels", "codec"),
+    [
+        ("utf-8 utf8 unicode-1-1-utf-8 x-unicode20utf8", "utf-8"),
+        ("utf-16 utf-16le utf-16be unicode", "utf-8"),  # what declares itself in ASCII is not UTF-16
+        ("iso-8859-1 latin1 l1 ascii us-ascii windows-1252 x-cp1252", "cp1252"),
+        ("iso-8859-9 latin5 windows-1254", "cp1254"),
+        ("iso-8859-8 iso-8859-8-i logical visual hebrew", "iso8859-8"),
+        ("866 ibm866", "cp866"),
+        ("koi8-u koi8-ru", "koi8-u"),
+        ("macintosh x-mac-roman", "mac-roman"),
+        ("x-mac-cyrillic x-mac-ukrainian", "mac-cyrillic"),
+        ("tis-620 iso-8859-11 windows-874", "cp874"),
+        ("gb2312 gbk x-gbk gb18030 chinese", "gb18030"),
+        ("big5 big5-hkscs x-x-big5", "big5hkscs"),
+        ("shift_jis sjis windows-31j ms_kanji", "cp932"),
+        ("euc-kr ks_c_5601-1987 windows-949", "cp949"),
+        ("euc-jp", "euc_jp"),
+        ("iso-2022-jp", "iso2022_jp"),
+        ("x-user-defined replacement iso-2022-kr hz-gb-2312 utf-7 utf-32 zip rot13 unicode_escape", None),
+    ],
+)
+def test_labels_mean_what_browsers_take_them_for(labels: str, codec: str | None) -> None:
+    assert {declared_codec(f"<meta charset={label.upper()}>".encode()) for label in labels.split()} == {codec}
+
+
+@pytest.mark.parametrize("label", sorted(label.encode() for label in LABELS))
 @given(st.binary(max_size=100))
 def test_no_declared_encoding_raises(label: bytes, rest: bytes) -> None:
     decode(b"<meta charset=" + label + b">" + rest)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broadmatch.features import bag_of_words, extract
+from broadmatch.features import bag_of_words
+from tests.reference.html import extract
 from tests.reference.html_words import page_words
 
 SNIPPETS = [

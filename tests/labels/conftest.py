@@ -7,7 +7,7 @@ import pytest
 
 from broadmatch.data import CSR
 from broadmatch.io import read_dataset
-from broadmatch.simulate import planted_dataset
+from broadmatch.simulate import synthetic_dataset
 
 Halves = tuple[tuple[CSR, CSR], tuple[CSR, CSR]]
 
@@ -15,7 +15,7 @@ Halves = tuple[tuple[CSR, CSR], tuple[CSR, CSR]]
 @pytest.fixture(scope="session")
 def planted() -> Halves:
     """(X, Y) of generated points to learn from and (X, Y) of others."""
-    data = planted_dataset(3000, 300, 1500, features_per_point=30, seed=4)
+    data = synthetic_dataset(3000, 300, 1500, features_per_point=30, seed=4)
     first, last = np.arange(2400), np.arange(2400, 3000)
     return (data.X.take(first), data.Y.take(first)), (data.X.take(last), data.Y.take(last))
 

@@ -20,7 +20,7 @@ from broadmatch.evaluate import precision_at
 from broadmatch.io import artifacts
 from broadmatch.kernels.intrinsics import LANES
 from broadmatch.labels import OneVsRest, one_vs_rest
-from broadmatch.simulate import planted_dataset
+from broadmatch.simulate import synthetic_dataset
 from tests.contract import bits
 from tests.reference import one_vs_rest as reference
 
@@ -31,7 +31,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES)
 @pytest.fixture(scope="module")
 def generated():
     """Training points with some hundred labels, and others to ask about."""
-    data = planted_dataset(1500, 300, 1000, features_per_point=25, seed=4)
+    data = synthetic_dataset(1500, 300, 1000, features_per_point=25, seed=4)
     return data.take(np.arange(1200)), data.take(np.arange(1200, 1500))
 
 
@@ -309,7 +309,7 @@ def test_a_fit_takes_up_its_checkpoint(generated, loss, tmp_path, monkeypatch):
 
 @every_loss
 def test_ctrl_c_ends_a_fit_in_the_middle_of_a_part(loss, tmp_path):
-    data = planted_dataset(20_000, 2000, 3000, features_per_point=60, seed=1)
+    data = synthetic_dataset(20_000, 2000, 3000, features_per_point=60, seed=1)
     model = OneVsRest(loss=loss, n_jobs=1)
     OneVsRest(loss=loss, n_jobs=1).fit(data.X.take(np.arange(50)), data.Y.take(np.arange(50)))  # compile
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)  # raises KeyboardInterrupt, as SIGINT does

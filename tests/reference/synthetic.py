@@ -1,4 +1,4 @@
-"""The planted rows again, in plain Python: whole numbers without overflow, dictionaries for counts."""
+"""The synthetic rows again, in plain Python: whole numbers without overflow, dictionaries for counts."""
 
 import math
 

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from broadmatch.data import Dataset
 from broadmatch.errors import BadParameter
 from broadmatch.simulate import _synthetic as kernels
-from broadmatch.simulate import planted_dataset
+from broadmatch.simulate import synthetic_dataset
 from tests.reference import synthetic as reference
 
 
 @pytest.fixture(scope="module")
 def data() -> Dataset:
-    return planted_dataset(6000, 2000, 8000, seed=3)
+    return synthetic_dataset(6000, 2000, 8000, seed=3)
 
 
 @settings(max_examples=40, deadline=None)
@@ -89,7 +89,7 @@ def test_the_matrices_keep_the_contract(data: Dataset) -> None:
 
 
 def test_same_seed_same_bits_and_other_seed_other_world(data: Dataset) -> None:
-    again, other = planted_dataset(6000, 2000, 8000, seed=3), planted_dataset(6000, 2000, 8000, seed=4)
+    again, other = synthetic_dataset(6000, 2000, 8000, seed=3), synthetic_dataset(6000, 2000, 8000, seed=4)
     np.testing.assert_array_equal(data.X.data, again.X.data)
     np.testing.assert_array_equal(data.Y.indices, again.Y.indices)
     assert not np.array_equal(data.X.indices[:1000], other.X.indices[:1000])
@@ -113,7 +113,7 @@ def test_means_and_tails(data: Dataset) -> None:
     ("n_points", "n_labels", "per_point"), [(1, 1, 1), (50, 200, 5), (40, 200, 5), (300, 1000, 4), (5000, 17, 3)]
 )
 def test_every_label_has_a_point(n_points: int, n_labels: int, per_point: int) -> None:
-    data = planted_dataset(n_points, n_labels, 500, labels_per_point=per_point, seed=1)
+    data = synthetic_dataset(n_points, n_labels, 500, labels_per_point=per_point, seed=1)
     assert np.bincount(data.Y.indices, minlength=n_labels).min() >= 1
 
 
@@ -143,4 +143,4 @@ def test_labels_can_be_learned_from_features(data: Dataset) -> None:
 def test_wrong_parameters_are_named(wrong: dict[str, int], name: str) -> None:
     sizes = {"n_points": 10, "n_labels": 10, "n_features": 100} | wrong
     with pytest.raises(BadParameter, match=f"^{name} must be"):
-        planted_dataset(**sizes)
+        synthetic_dataset(**sizes)

@@ -218,7 +218,7 @@ def _popular(data: _Data) -> "CSR":
 
 
 def _recommend(run: _Run, market: "Marketplace", data: _Data, forest: "MLRF") -> list[Sample]:
-    from broadmatch.features import extract
+    from broadmatch.features import bag_of_words
     from broadmatch.labels import Recommender
 
     chosen = demo_report.pages_to_show(market, data.test)
@@ -232,7 +232,7 @@ def _recommend(run: _Run, market: "Marketplace", data: _Data, forest: "MLRF") ->
             phrases = next(iter(recommender.recommend([page.html], _PHRASES)))
             right = demo_report.truly_relevant(market, page.name, [phrase for phrase, _ in phrases])
             marked = [(phrase, score, ok) for (phrase, score), ok in zip(phrases, right, strict=True)]
-            words, known = len(extract(page.html).words()), data.vectorizer.transform([page.html]).nnz
+            words, known = len(bag_of_words(page.html, stop_words=None)), data.vectorizer.transform([page.html]).nnz
             samples.append(Sample(page.name, str(file), page.about, words, known, marked))
             demo_report.recommendations(run.console, samples[-1])
         run.console.print("✓ truly relevant   · not", style="dim")

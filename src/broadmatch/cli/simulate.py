@@ -1,4 +1,4 @@
-"""`broadmatch simulate`: a marketplace with known truth, or a matrix with planted structure."""
+"""`broadmatch simulate`: a marketplace with known truth, or a synthetic matrix."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -53,18 +53,18 @@ def matrix_command(
 ) -> None:
     """Simulate features and labels of any size.
 
-    They have planted structure, so that speed and learning can be measured.
+    Their structure is known, so that speed and learning can be measured.
 
     \b
     Example:
-      broadmatch simulate-matrix planted/ --points 100000 --labels 50000 --features 50000
-      broadmatch train planted/ --out model/
+      broadmatch simulate-matrix synthetic/ --points 100000 --labels 50000 --features 50000
+      broadmatch train synthetic/ --out model/
     """
     talk.announce_compiling()
     from broadmatch.io import write_dataset
-    from broadmatch.simulate import planted_dataset
+    from broadmatch.simulate import synthetic_dataset
 
-    data = planted_dataset(
+    data = synthetic_dataset(
         n_points,
         n_labels,
         n_features,

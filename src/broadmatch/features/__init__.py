@@ -2,7 +2,6 @@
 
 from broadmatch.features.bag import bag_of_words
 from broadmatch.features.encodings import decode
-from broadmatch.features.html import PageText, extract
 from broadmatch.features.label_features import beside, co_label_features, mean_label_features, training_label_features
 from broadmatch.features.label_texts import embed_label_features, text_label_features
 from broadmatch.features.page_vectorizer import PageVectorizer
@@ -11,7 +10,6 @@ from broadmatch.features.rocchio import RocchioSelector
 from broadmatch.features.tokens import tokenize
 
 __all__ = [
-    "PageText",
     "PageVectorizer",
     "PivotedVectorizer",
     "RocchioSelector",
@@ -20,7 +18,6 @@ __all__ = [
     "co_label_features",
     "decode",
     "embed_label_features",
-    "extract",
     "mean_label_features",
     "text_label_features",
     "tokenize",

@@ -1,7 +1,7 @@
-"""A marketplace with known truth, and matrices of any size with planted structure."""
+"""A marketplace with known truth, and matrices of any size with known structure."""
 
 from broadmatch.simulate.marketplace import Marketplace, simulate_marketplace
-from broadmatch.simulate.synthetic import planted_dataset
+from broadmatch.simulate.synthetic import synthetic_dataset
 from broadmatch.simulate.truth import truth_matrix
 
-__all__ = ["Marketplace", "planted_dataset", "simulate_marketplace", "truth_matrix"]
+__all__ = ["Marketplace", "simulate_marketplace", "synthetic_dataset", "truth_matrix"]

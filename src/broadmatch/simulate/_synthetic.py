@@ -1,4 +1,4 @@
-"""Rows of a planted data set: a topic tree draws each point's words and labels.
+"""Rows of a synthetic data set: a topic tree draws each point's words and labels.
 
 Topics are the nodes of a binary tree; node v of depth d covers the leaves [v·2^(D−d), (v+1)·2^(D−d)). All random
 numbers are hashes of (seed, point, counter), so that a row does not depend on the rows made before it.
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.kernels import kernel
+from broadmatch.kernels.hashing import mix
 
 COMMON, NOISE = 0.35, 0.05
 """Shares of a page's words that are common words, and random words; the rest comes from its topics."""
@@ -22,21 +23,12 @@ PATIENCE = 20
 """Draws allowed for each distinct word or label wanted, before neighbours fill the row."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
-
-
-@kernel
-def mix(x: np.uint64) -> np.uint64:
-    """Hash 64 bits: the output function of SplitMix64 (Steele, Lea, Flood 2014)."""
-    x = (x ^ (x >> _S30)) * _MIX1
-    x = (x ^ (x >> _S27)) * _MIX2
-    return x ^ (x >> _S31)
+_S11 = np.uint64(11)
 
 
 @kernel
 def key_of(parent: np.uint64, number: int) -> np.uint64:
-    """Key of the `number`-th stream below a key: mix(parent + (number + 1)·golden)."""
+    """Key of the `number`-th stream below a key: mix(parent + (number + 1)·golden), with `mix` of SplitMix64."""
     return mix(parent + np.uint64(number + 1) * _GOLDEN)
 
 

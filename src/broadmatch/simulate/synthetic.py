@@ -1,4 +1,4 @@
-"""Matrices of any size with planted structure, to measure speed, memory and learning at scale."""
+"""Matrices of any size with known structure, to measure speed, memory and learning at scale."""
 
 import math
 
@@ -18,7 +18,7 @@ _BLOCK = 50_000
 _MOST = 2**31 - 1
 
 
-def planted_dataset(
+def synthetic_dataset(
     n_points: int,
     n_labels: int,
     n_features: int,
@@ -35,7 +35,7 @@ def planted_dataset(
     noise. Every label has a point if `n_points * labels_per_point >= n_labels`. Both counts are means: they vary
     from point to point. Points come in no order: any split of the rows is a fair one.
 
-    >>> data = planted_dataset(1000, 500, 2000, seed=1)
+    >>> data = synthetic_dataset(1000, 500, 2000, seed=1)
     >>> data.X.shape, data.Y.shape
     ((1000, 2000), (1000, 500))
     >>> bool(np.bincount(data.Y.indices, minlength=500).min() >= 1)
@@ -56,7 +56,7 @@ def planted_dataset(
     place = slot - starts[leaf_of]
     owed = _labels_owed(leaf_of, place, size, depth, n_labels)
 
-    with progress.task("Planting points", total=2 * n_points, unit="rows") as task:
+    with progress.task("Drawing points", total=2 * n_points, unit="rows") as task:
         x_indptr = _indptr(_lengths(n_points, features_per_point, n_features, rng))
         x_indices, x_data = np.empty(x_indptr[-1], np.int32), np.empty(x_indptr[-1], np.float32)
         y_lengths = np.minimum(np.maximum(_lengths(n_points, labels_per_point, n_labels, rng), owed), n_labels)

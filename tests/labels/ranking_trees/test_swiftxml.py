@@ -13,7 +13,7 @@ from broadmatch.evaluate import precision_at
 from broadmatch.labels import PfastreXML, SwiftXML
 from broadmatch.labels.ranking_trees.forest import without_slots
 from broadmatch.labels.ranking_trees.tail import mean_other_labels
-from broadmatch.simulate import planted_dataset
+from broadmatch.simulate import synthetic_dataset
 from tests.contract import N_FEATURES, N_LABELS, bits, points
 from tests.labels.ranking_trees.test_forest import trees
 from tests.labels.ranking_trees.test_pfastrexml import doubles, unit_table
@@ -108,7 +108,7 @@ def test_warm_beats_cold_where_the_item_set_matters():
 
 
 def test_warm_beats_cold_on_planted_topics_with_few_words():
-    data = planted_dataset(1500, 150, 800, features_per_point=4, seed=4)
+    data = synthetic_dataset(1500, 150, 800, features_per_point=4, seed=4)
     first, last = np.arange(1200), np.arange(1200, 1500)
     known, hidden = reveal(data.Y.take(last), 0.6)
     found = {}

@@ -1,4 +1,4 @@
-"""HTML to its texts: title, meta description and keywords, headings, anchors and body, from pages as they are.
+"""HTML to its texts: title, meta description and keywords, headings, anchors and body. Oracle of features.html_scan.
 
 The page is parsed as browsers do (HTML5, lexbor), so that broken markup means what a browser makes of it. Every tag
 and every comment separates words: the text of two elements never runs together.
