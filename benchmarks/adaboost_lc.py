@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from benchmarks.common import need_data, peak_gb, reuters, tell
 from broadmatch.data import CSR, Dataset, Names
-from broadmatch.evaluate import COVERINGS, average_precision, coverage_error, one_error
+from broadmatch.evaluate import COVERINGS, average_precision, coverage, one_error
 from broadmatch.evaluate.coverings import errors_per_point
 from broadmatch.features import PivotedVectorizer, RocchioSelector
 from broadmatch.labels import AdaBoostLC, BoostingHistory
@@ -59,10 +59,10 @@ def figure_4(template: str, rounds: int, terms: int) -> None:
         seconds = time.perf_counter() - started
         histories[covering] = model.history_
         chosen, ranked = model.predict(test.X), model.predict_topk(test.X, k=train.Y.n_cols)
-        errors[covering] = {name: errors_per_point(chosen, test.Y, name) for name in COVERINGS}
+        errors[covering] = {name: errors_per_point(test.Y, chosen, covering=name) for name in COVERINGS}
         tell(benchmark="adaboost_lc", template=template, trained_with=covering, rounds=rounds, fit_s=seconds,
-             **{name: float(e.mean()) for name, e in errors[covering].items()}, one_error=one_error(ranked, test.Y),
-             coverage=coverage_error(ranked, test.Y) - 1, average_precision=average_precision(ranked, test.Y),
+             **{name: float(e.mean()) for name, e in errors[covering].items()}, one_error=one_error(test.Y, ranked),
+             coverage=coverage(test.Y, ranked), average_precision=average_precision(test.Y, ranked),
              training_error=float(model.history_.of("error")[-1]))  # fmt: skip
     lowest = 0
     for error in COVERINGS:

@@ -104,7 +104,7 @@ def chosen(name: str, start: Settings, kept: Dataset, check: Dataset, hierarchy:
 
     def score(settings: Settings) -> float:
         sets = trained(make(settings, jobs), kept, hierarchy).predict(check.X)
-        return micro_f1(with_ancestors(sets, hierarchy), truth)
+        return micro_f1(truth, with_ancestors(sets, hierarchy))
 
     return searched(score, grid, start | dict.fromkeys(grid, 1.0))
 
@@ -127,11 +127,11 @@ def measure(every: int, jobs: int) -> None:
         model = trained(make(settings, jobs), train, hierarchy)
         seconds = time.perf_counter() - start
         sets = model.predict(test.X)
-        whole, plain = set_report(with_ancestors(sets, hierarchy), truth), set_report(sets, test.Y)
+        whole, plain = set_report(truth, with_ancestors(sets, hierarchy)), set_report(test.Y, sets)
         tell(method=name, depth="all", **settings, **figures(whole), exact_match=100 * whole["exact match"].value,
              exact_match_plain=100 * plain["exact match"].value, micro_F1_plain=100 * plain["micro-F1"].value,
              train_s=seconds)  # fmt: skip
-        reports[name] = depth_reports(sets, test.Y, hierarchy, n_bootstrap=200)
+        reports[name] = depth_reports(test.Y, sets, hierarchy, n_bootstrap=200)
         for depth, report in reports[name].items():
             in_truth = int(np.isin(truth.indices, np.flatnonzero(hierarchy.depth == depth)).sum())
             if in_truth:

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.metrics import label_ranking_average_precision_score, ndcg_score
 
 from broadmatch.data import CSR, Names, propensity
-from broadmatch.evaluate import average_precision, ndcg_at, ranking_report
+from broadmatch.evaluate import average_precision, ndcg_at_k, ranking_report
 
 
 def random_rows(n_points: int, n_labels: int, per_point: int, seed: int) -> CSR:
@@ -53,7 +53,7 @@ def at_scale(n_points: int, n_labels: int) -> None:
         ("all metrics, 1,000 bootstrap samples", {"propensity": p}),
         ("all metrics and edit distance, 1,000 bootstrap samples", {"propensity": p, "phrases": phrases}),
     ):
-        took, _ = seconds(lambda options=options: ranking_report(predicted, truth, **options))
+        took, _ = seconds(lambda options=options: ranking_report(truth, predicted, **options))
         tell(what=what, **size, seconds=round(took, 3))
 
 
@@ -70,10 +70,10 @@ def beside_scikit_learn(n_points: int, n_labels: int) -> None:
     truth = random_rows(n_points, n_labels, 5, seed=3)
     true = (truth.to_scipy().toarray() > 0).astype(np.int8)
     for what, ours, theirs in (
-        ("nDCG@5", lambda: ndcg_at(predicted, truth, 5), lambda: ndcg_score(true, dense, k=5, ignore_ties=True)),
+        ("nDCG@5", lambda: ndcg_at_k(truth, predicted, k=5), lambda: ndcg_score(true, dense, k=5, ignore_ties=True)),
         (
             "average precision",
-            lambda: average_precision(predicted, truth),
+            lambda: average_precision(truth, predicted),
             lambda: label_ranking_average_precision_score(true, dense),
         ),
     ):

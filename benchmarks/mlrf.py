@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from benchmarks.common import held_out, load, need_data, shuffled, tell
 from broadmatch.data import Dataset, propensity
-from broadmatch.evaluate import precision_at, psp_at
+from broadmatch.evaluate import precision_at_k, psp_at_k
 from broadmatch.io import write_dataset
 from broadmatch.labels import MLRF
 
@@ -61,8 +61,8 @@ def measure(train: Dataset, test: Dataset, settings: dict[str, Any]) -> dict[str
         model.predict_one(row, k=5)
         single.append(time.perf_counter() - start)
     return {
-        "P": [100 * precision_at(predicted, test.Y, k) for k in (1, 3, 5)],
-        "PSP": [100 * psp_at(predicted, test.Y, weights, k) for k in (1, 3, 5)],
+        "P": [100 * precision_at_k(test.Y, predicted, k=k) for k in (1, 3, 5)],
+        "PSP": [100 * psp_at_k(test.Y, predicted, propensity=weights, k=k) for k in (1, 3, 5)],
         "fit_s": fit_seconds,
         "p50_ms": 1000 * float(np.quantile(single, 0.5)),
         "p99_ms": 1000 * float(np.quantile(single, 0.99)),
@@ -105,8 +105,8 @@ def peer(train: Dataset, test: Dataset, settings: dict[str, Any] | None = None) 
     predicted = sp.csr_matrix((scores, (rows, columns)), shape=test.Y.shape, dtype=np.float32)
     weights = propensity(np.bincount(train.Y.indices, minlength=train.Y.n_cols), len(train))
     return {
-        "P": np.round([100 * precision_at(predicted, test.Y, k) for k in (1, 3, 5)], 2).tolist(),
-        "PSP": np.round([100 * psp_at(predicted, test.Y, weights, k) for k in (1, 3, 5)], 2).tolist(),
+        "P": np.round([100 * precision_at_k(test.Y, predicted, k=k) for k in (1, 3, 5)], 2).tolist(),
+        "PSP": np.round([100 * psp_at_k(test.Y, predicted, propensity=weights, k=k) for k in (1, 3, 5)], 2).tolist(),
         "fit_s": round(seconds, 1),
         "p50_ms": round(1000 * float(np.quantile(single, 0.5)), 3),
         "p99_ms": round(1000 * float(np.quantile(single, 0.99)), 3),

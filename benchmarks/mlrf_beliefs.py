@@ -44,7 +44,7 @@ def hide_half(labels: CSR, seed: int) -> CSR:
 def judge(train: Dataset, labels: CSR, rows: CSR, truth: CSR, settings: dict[str, Any]) -> Report:
     """Train on `labels`, ask for ten, compare with `truth`."""
     model = MLRF(**settings).fit(train.X, labels)
-    return ranking_report(model.predict_topk(rows, k=10), truth, ks=(1, 5, 10))
+    return ranking_report(truth, model.predict_topk(rows, k=10), ks=(1, 5, 10))
 
 
 def choose(train: Dataset, remaining: CSR, settings: dict[str, Any]) -> dict[str, Any]:

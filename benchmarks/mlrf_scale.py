@@ -29,7 +29,7 @@ def one_size(n: int, trees: int) -> None:
     """Plant, train, save, load, predict one page at a time."""
     import broadmatch
     from broadmatch.data import Dataset
-    from broadmatch.evaluate import precision_at
+    from broadmatch.evaluate import precision_at_k
     from broadmatch.labels import MLRF
     from broadmatch.simulate import synthetic_dataset
 

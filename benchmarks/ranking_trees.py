@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from benchmarks.common import load, need_data, tell
 from benchmarks.mlrf import peer
 from broadmatch.data import CSR, Dataset, propensity, reveal
-from broadmatch.evaluate import Estimate, Report, paired_difference, precision_at, psp_at, ranking_report
+from broadmatch.evaluate import Estimate, Report, paired_difference, precision_at_k, psp_at_k, ranking_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import build_datasets, harvest
 from broadmatch.io import ClickLog, read_pages
@@ -68,8 +68,8 @@ def rankings(model: LabelModel, train: Dataset, test: Dataset) -> dict[str, list
     weights = propensity(np.bincount(train.Y.indices, minlength=train.Y.n_cols), len(train))
     found = model.predict_topk(test.X, k=max(KS))
     return {
-        "P": [round(100 * precision_at(found, test.Y, k), 2) for k in KS],
-        "PSP": [round(100 * psp_at(found, test.Y, weights, k), 2) for k in KS],
+        "P": [round(100 * precision_at_k(test.Y, found, k=k), 2) for k in KS],
+        "PSP": [round(100 * psp_at_k(test.Y, found, propensity=weights, k=k), 2) for k in KS],
     }
 
 
@@ -221,7 +221,7 @@ def npmi(small: bool) -> None:
             found = {kind: five_best(cls(seed=seed, **how), *both) for kind, both in sets.items()}
             for least, truth_name in GRADES.items():
                 truth = at_least(graded, least)
-                plain, weighted = (ranking_report(found[kind], truth, ks=KS) for kind in ("plain", "npmi"))
+                plain, weighted = (ranking_report(truth, found[kind], ks=KS) for kind in ("plain", "npmi"))
                 gain, key = paired_difference(weighted, plain, "P@5"), (cls.__name__, truth_name)
                 gains.setdefault(key, []).append(gain)
                 draws.setdefault(key, []).append(weighted.draws["P@5"] - plain.draws["P@5"])

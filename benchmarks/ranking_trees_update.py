@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from benchmarks.common import load, need_data, tell
 from broadmatch.data import CSR, Dataset
-from broadmatch.evaluate import calibration_error, precision_at
+from broadmatch.evaluate import calibration_error, precision_at_k
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 
 
 def precisions(model: Any, test: Dataset) -> list[float]:
     found = model.predict_topk(test.X, k=5)
-    return [round(100 * precision_at(found, test.Y, k), 1) for k in (1, 3, 5)]
+    return [round(100 * precision_at_k(test.Y, found, k=k), 1) for k in (1, 3, 5)]
 
 
 def update(cls: type[FastXML], n_trees: int, train: Dataset, test: Dataset) -> FastXML:

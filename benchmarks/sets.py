@@ -106,7 +106,7 @@ def chosen(
 
     def score(settings: dict[str, Any]) -> float:
         sets = make(settings, Remembered).fit(kept.X, kept.Y).predict(check.X)
-        return (exact_match(sets, check.Y) + micro_f1(sets, check.Y)) / 2
+        return (exact_match(check.Y, sets) + micro_f1(check.Y, sets)) / 2
 
     return searched(score, grid, start | {name: values[len(values) // 2] for name, values in grid.items()}, sweeps=2)
 
@@ -175,7 +175,7 @@ def measure(name: str, n_jobs: int) -> None:
             continue
         if row == "MetaLabeler content":
             found_on_content = settings
-        found = set_report(method.predict(test.X), test.Y)
+        found = set_report(test.Y, method.predict(test.X))
         reports[row], seconds[row] = found, method.tuning_seconds_
         figures = {n: 100 * found[n].value for n in ("exact match", "micro-F1", "macro-F1", "precision", "recall")}
         tell(set=name, method=row, **settings, **figures, tuning_s=method.tuning_seconds_)

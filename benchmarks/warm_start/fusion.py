@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, reveal
-from broadmatch.evaluate import psp_at
+from broadmatch.evaluate import psp_at_k
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels._forest import add_leaves
 from broadmatch.labels.base import NOTHING, LabelModel, Row, _rows_to_csr
@@ -159,7 +159,7 @@ class Fusion(LabelModel):
             points.take(kept), points.take(held), k, propensities, checkpoint
         ):
             leave_out(labels, scores, found, known.indptr, known.indices, _METRIC_K)
-            score = psp_at(_rows_to_csr(labels, scores, found, Y.n_cols), truth, p, _METRIC_K)
+            score = psp_at_k(truth, _rows_to_csr(labels, scores, found, Y.n_cols), propensity=p, k=_METRIC_K)
             log.info("%s: weight %g has PSP@%d %.4f.", type(self).__name__, weight, _METRIC_K, score)
             if score > best_score:
                 best, best_score = weight, score

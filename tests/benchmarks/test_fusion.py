@@ -73,12 +73,12 @@ def test_labels_by_themselves_tell_enough(cls):
 @both
 def test_the_weight_has_the_best_psp_of_those_tried(cls, monkeypatch):
     X, Y = groups(telling=0.5)
-    told = {}
-    plain = fusion.psp_at
-    monkeypatch.setattr(fusion, "psp_at", lambda *a: told.setdefault(len(told), plain(*a)))
+    tried = {}
+    plain = fusion.psp_at_k
+    monkeypatch.setattr(fusion, "psp_at_k", lambda *a, **b: tried.setdefault(len(tried), plain(*a, **b)))
     model = cls(**SMALL).fit(X, Y, label_features=group_features())
-    assert len(told) == len(cls._weights)
-    assert model.weight_ == cls._weights[int(np.argmax(list(told.values())))]
+    assert len(tried) == len(cls._weights)
+    assert model.weight_ == cls._weights[int(np.argmax(list(tried.values())))]
 
 
 @both

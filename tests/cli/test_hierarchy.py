@@ -104,16 +104,16 @@ def test_evaluate_shows_each_depth(points, tree, request, tmp_path, name):
     whole, wanted = with_ancestors(chosen, kinds), with_ancestors(true, kinds)
     assert set(found) == {"log", "ancestors", "depths"}
     for part, expected in (
-        (found["log"], set_report(chosen, true)),
-        (found["ancestors"], set_report(whole, wanted)),
-        *zip(found["depths"], depth_reports(chosen, true, kinds).values(), strict=True),
+        (found["log"], set_report(true, chosen)),
+        (found["ancestors"], set_report(wanted, whole)),
+        *zip(found["depths"], depth_reports(true, chosen, kinds).values(), strict=True),
     ):
         for metric, estimate in expected.metrics.items():
             if metric != "Hamming loss":  # it is a share of all categories, and the flat model has no travel
                 assert part["metrics"][metric]["value"] == pytest.approx(estimate.value)
                 assert part["metrics"][metric]["low"] == pytest.approx(estimate.low)
     assert found["ancestors"]["metrics"]["covering error@HM"]["value"] == pytest.approx(
-        covering_error(whole, wanted, "HM")
+        covering_error(wanted, whole, covering="HM")
     )
     assert found["ancestors"]["labels_per_point"] == pytest.approx(whole.nnz / 240)
     assert [one["depth"] for one in found["depths"]] == [1, 2, 3]

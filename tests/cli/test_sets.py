@@ -233,12 +233,14 @@ def test_evaluate_measures_the_sets(points, sets):
     found = json.loads(worked("evaluate", sets, points, "--covering", "ZO,HM", "--json"))
     assert set(found) == {"log", "sets"}
     assert "P@1" in found["log"]["metrics"]
-    chosen, expected = model.predict(data.X), set_report(model.predict(data.X), data.Y)
+    chosen, expected = model.predict(data.X), set_report(data.Y, model.predict(data.X))
     metrics = found["sets"]["log"]["metrics"]
     for name, estimate in expected.metrics.items():
         assert metrics[name] == {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     for name in ("ZO", "HM"):
-        assert metrics[f"covering error@{name}"]["value"] == pytest.approx(covering_error(chosen, data.Y, name))
+        assert metrics[f"covering error@{name}"]["value"] == pytest.approx(
+            covering_error(data.Y, chosen, covering=name)
+        )
     assert set(metrics) == {*expected.metrics, "covering error@ZO", "covering error@HM"}
     assert found["sets"]["log"]["labels_per_point"] == pytest.approx(chosen.nnz / 240)
     table = worked("evaluate", sets, points)

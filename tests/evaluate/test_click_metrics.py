@@ -85,35 +85,37 @@ def test_histogram_of_distinct_scores_is_exact_and_of_fewer_bins_keeps_its_bound
 @given(rows.filter(bool))
 def test_auc_loss_agrees_with_pair_by_pair(drawn):
     p, _, clicked, weight = columns(drawn)
-    np.testing.assert_allclose(auc_loss(clicked, p, weight), slow.auc_loss(p, clicked, weight), rtol=1e-9)
+    np.testing.assert_allclose(auc_loss(clicked, p, sample_weight=weight), slow.auc_loss(p, clicked, weight), rtol=1e-9)
 
 
 @given(rows.filter(bool), st.integers(1, 6))
 def test_calibration_error_agrees_and_does_not_see_the_order_of_rows(drawn, n_bins):
     p, _, clicked, weight = columns(drawn)
-    found = calibration_error(clicked, p, weight, n_bins=n_bins)
+    found = calibration_error(clicked, p, sample_weight=weight, n_bins=n_bins)
     order = np.random.default_rng(len(p)).permutation(len(p))
     assert found == pytest.approx(slow.calibration_error(clicked, p, weight, n_bins), rel=1e-6, abs=1e-9)
     assert found == pytest.approx(
-        calibration_error(clicked[order], p[order], weight[order], n_bins=n_bins), rel=1e-6, abs=1e-9
+        calibration_error(clicked[order], p[order], sample_weight=weight[order], n_bins=n_bins), rel=1e-6, abs=1e-9
     )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_against_scikit_learn(weighted):
     clicked, p, w = sample()
-    w = w if weighted else None
-    assert auc_loss(clicked, p, w) == pytest.approx(1 - sk.roc_auc_score(clicked, p, sample_weight=w), abs=1e-12)
+    weight = {"sample_weight": w if weighted else None}
+    assert auc_loss(clicked, p, **weight) == pytest.approx(1 - sk.roc_auc_score(clicked, p, **weight), abs=1e-12)
     kept = np.clip(p, EPSILON, 1 - EPSILON)
-    assert log_loss(clicked, p, w) == pytest.approx(sk.log_loss(clicked, kept, sample_weight=w), abs=1e-12)
-    assert squared_error(clicked, p, w) == pytest.approx(sk.brier_score_loss(clicked, p, sample_weight=w), abs=1e-12)
+    assert log_loss(clicked, p, **weight) == pytest.approx(sk.log_loss(clicked, kept, **weight), abs=1e-12)
+    assert squared_error(clicked, p, **weight) == pytest.approx(sk.brier_score_loss(clicked, p, **weight), abs=1e-12)
 
 
 @pytest.mark.parametrize("metric", ALL)
 def test_a_weight_is_as_many_rows(metric):
     clicked, p, w = sample(60)
     times = w.astype(int)
-    assert metric(clicked, p, w) == pytest.approx(metric(np.repeat(clicked, times), np.repeat(p, times)), abs=1e-12)
+    assert metric(clicked, p, sample_weight=w) == pytest.approx(
+        metric(np.repeat(clicked, times), np.repeat(p, times)), abs=1e-12
+    )
 
 
 def test_certain_and_wrong_costs_the_documented_most():
@@ -124,7 +126,7 @@ def test_certain_and_wrong_costs_the_documented_most():
 
 def test_one_class_has_no_pairs_and_no_click_no_bias():
     assert math.isnan(auc_loss([1, 1], [0.1, 0.2]))
-    assert math.isnan(auc_loss([0, 1], [0.1, 0.2], [1, 0]))
+    assert math.isnan(auc_loss([0, 1], [0.1, 0.2], sample_weight=[1, 0]))
     assert math.isnan(calibration_bias([0, 0], [0.1, 0.2]))
     assert log_loss([1, 1], [0.5, 0.5]) == pytest.approx(math.log(2))
 
@@ -133,22 +135,24 @@ def test_one_class_has_no_pairs_and_no_click_no_bias():
 @pytest.mark.parametrize(
     ("given_", "says"),
     [
-        (([0, math.nan], [0.1, 0.2]), "clicked: row 1 is nan"),
-        (([0, 2], [0.1, 0.2]), "clicked: row 1 is 2"),
-        (([0, 1], [0.1, 1.5]), r"probability: row 1 is 1\.5"),
-        (([0, 1], [math.nan, 0.5]), "probability: row 0 is nan"),
-        (([0, 1], [0.1, 0.5], [1, -1]), "weight: row 1 is -1"),
-        (([0, 1], [0.1, 0.5], [math.inf, 1]), "weight: row 0 is inf"),
-        (([0, 1], [0.1, 0.5], [0, 0]), "every weight is 0"),
+        (([0, math.nan], [0.1, 0.2]), "y_true: row 1 is nan"),
+        (([0, 2], [0.1, 0.2]), "y_true: row 1 is 2"),
+        (([0, 1], [0.1, 1.5]), r"y_score: row 1 is 1\.5"),
+        (([0, 1], [math.nan, 0.5]), "y_score: row 0 is nan"),
+        (([0, 1], [0.1, 0.5], [1, -1]), "sample_weight: row 1 is -1"),
+        (([0, 1], [0.1, 0.5], [math.inf, 1]), "sample_weight: row 0 is inf"),
+        (([0, 1], [0.1, 0.5], [0, 0]), "every sample_weight is 0"),
         (([0, 1], [0.1]), "same length"),
+        (([0, 1], [0.1, 0.5], [1]), "sample_weight has 1 rows, but there are 2"),
         (([], []), "no impressions"),
         (([[0, 1]], [[0.1, 0.2]]), "one column"),
         ((["yes"], [0.1]), "column of numbers"),
     ],
 )
 def test_bad_values_are_named(metric, given_, says):
+    y_true, y_score, *weight = given_
     with pytest.raises(BadInput, match=says):
-        metric(*given_)
+        metric(y_true, y_score, sample_weight=weight[0] if weight else None)
 
 
 def test_bins_must_be_whole():
@@ -161,7 +165,7 @@ def loaded(module):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-@pytest.mark.parametrize("module", ["data", "signals", "evaluate.progressive", "ctr"])
+@pytest.mark.parametrize("module", ["data", "signals", "evaluate.progressive", "clicks"])
 def test_click_prediction_does_without_scipy_and_scikit_learn(module):
     """They would cost a click model more memory than its features do (numba loads the top of scipy by itself)."""
     assert loaded(f"broadmatch.{module}") == []

@@ -37,51 +37,57 @@ def test_errors_are_those_of_the_definition(sample, given_groups):
     chosen, truth = both(sample)
     for name in COVERINGS:
         by_definition = slow.COVERINGS[name]
-        assert covering_error(chosen, truth, name) == pytest.approx(expected(sample, by_definition))
+        assert covering_error(truth, chosen, covering=name) == pytest.approx(expected(sample, by_definition))
 
         def function(y, by_definition=by_definition):
             return by_definition(np.where(y, 1, -1))
 
-        assert covering_error(chosen, truth, function) == pytest.approx(expected(sample, by_definition))
+        assert covering_error(truth, chosen, covering=function) == pytest.approx(expected(sample, by_definition))
     whole = [sorted(g) for g in given_groups] + [list(range(N_LABELS))] * 2
-    assert covering_error(chosen, truth, whole) == pytest.approx(expected(sample, lambda y: whole))
+    assert covering_error(truth, chosen, covering=whole) == pytest.approx(expected(sample, lambda y: whole))
 
 
 def test_figures_worked_out_by_hand():
     truth = CSR.from_rows([[0, 1], [2]], n_cols=4)
     nothing, everything = CSR.from_rows([[], []], n_cols=4), CSR.from_rows([[0, 1, 2, 3]] * 2, n_cols=4)
-    assert [covering_error(truth, truth, name) for name in COVERINGS] == [0] * 5
-    assert [covering_error(nothing, truth, name) for name in ("ZO", "HM", "TS", "WP", "WN")] == [1, 1.5, 1, 6, 1.5]
-    assert [covering_error(everything, truth, name) for name in ("ZO", "HM", "TS", "WP", "WN")] == [1, 2.5, 1, 2.5, 4]
+
+    def errors(chosen):
+        return [covering_error(truth, chosen, covering=name) for name in ("ZO", "HM", "TS", "WP", "WN")]
+
+    assert errors(truth) == [0] * len(COVERINGS)
+    assert errors(nothing) == [1, 1.5, 1, 6, 1.5]
+    assert errors(everything) == [1, 2.5, 1, 2.5, 4]
 
 
 def test_scores_do_not_matter_and_groups_may_be_named():
     truth = sp.csr_matrix([[1, 0, 0.5], [0, 1, 0]])
     chosen = sp.csr_matrix([[-3.0, 0, 9], [1e-9, 2, 0]])
     names = ["pizza", "pasta", "taxi"]
-    assert covering_error(chosen, truth, "HM") == 0.5
-    assert covering_error(chosen, truth, [["pizza", "pasta"], ["taxi"]], label_names=names) == 0.5
-    assert covering_error(chosen, truth, [("pizza", 1), {2}], label_names=iter(names)) == 0.5
+    assert covering_error(truth, chosen, covering="HM") == 0.5
+    assert covering_error(truth, chosen, covering=[["pizza", "pasta"], ["taxi"]], label_names=names) == 0.5
+    assert covering_error(truth, chosen, covering=[("pizza", 1), {2}], label_names=iter(names)) == 0.5
 
 
 def test_a_report_has_every_error_with_an_interval():
     rng = np.random.default_rng(0)
     truth, a, b = (sp.csr_matrix((rng.random((200, 6)) < p).astype(np.float32)) for p in (0.3, 0.3, 0.1))
-    one, two = covering_report(a, truth), covering_report(b, truth)
+    one, two = covering_report(truth, a), covering_report(truth, b)
     for name in COVERINGS:
         estimate = one[f"covering error@{name}"]
-        assert estimate.value == covering_error(a, truth, name)
+        assert estimate.value == covering_error(truth, a, covering=name)
         assert estimate.low < estimate.value < estimate.high
     apart = paired_difference(one, two, "covering error@HM")
-    assert apart.value == pytest.approx(covering_error(a, truth, "HM") - covering_error(b, truth, "HM"))
+    assert apart.value == pytest.approx(
+        covering_error(truth, a, covering="HM") - covering_error(truth, b, covering="HM")
+    )
     assert "label sets" in str(one)
-    own = covering_report(a, truth, coverings={"halves": [[0, 1, 2], [3, 4, 5]]}, n_bootstrap=10)
+    own = covering_report(truth, a, coverings={"halves": [[0, 1, 2], [3, 4, 5]]}, n_bootstrap=10)
     assert list(own.metrics) == ["covering error@halves"]
     for wrong in ({"n_bootstrap": 0}, {"level": 2}):
         with pytest.raises(BadParameter):
-            covering_report(a, truth, **wrong)
+            covering_report(truth, a, **wrong)
     with pytest.raises(BadInput, match="coverings is empty"):
-        covering_report(a, truth, coverings={})
+        covering_report(truth, a, coverings={})
 
 
 @pytest.mark.parametrize(
@@ -106,15 +112,15 @@ def test_a_report_has_every_error_with_an_interval():
 def test_coverings_that_are_refused(covering, sentence):
     truth = CSR.from_rows([[0], [1]], n_cols=3)
     with pytest.raises(BadInput, match=sentence):
-        covering_error(truth, truth, covering)
+        covering_error(truth, truth, covering=covering)
 
 
 def test_names_have_to_fit():
     truth = CSR.from_rows([[0], [1]], n_cols=3)
     with pytest.raises(BadInput, match="2 label names for 3 labels"):
-        covering_error(truth, truth, "ZO", label_names=["a", "b"])
+        covering_error(truth, truth, covering="ZO", label_names=["a", "b"])
     with pytest.raises(BadInput, match="misses 'c'"):
-        covering_error(truth, truth, [["a", "b"]], label_names=["a", "b", "c"])
+        covering_error(truth, truth, covering=[["a", "b"]], label_names=["a", "b", "c"])
 
 
 def test_the_rule_of_the_parameter():

@@ -79,9 +79,9 @@ def test_every_value_is_the_plain_metric_on_those_rows():
         y, w, p = arrays(table.filter(rows), "clicked", "weight", f"p_{r['model']}")
         assert (r["impressions"], r["clicks"]) == (len(y), y.sum())
         assert r["weight"] == pytest.approx(w.sum())
-        plain = PLAIN[r["metric"]](y, p, w)
+        plain = PLAIN[r["metric"]](y, p, sample_weight=w)
         assert r["value"] == (None if math.isnan(plain) else pytest.approx(plain, abs=1e-12))
-        base = PLAIN[r["metric"]](y, table.filter(rows)["p_old"].to_numpy(), w)
+        base = PLAIN[r["metric"]](y, table.filter(rows)["p_old"].to_numpy(), sample_weight=w)
         plus = 1 if r["metric"] == "Bias" else 0  # the change of the bias is that of the mean prediction
         if not math.isnan(base) and base + plus > 0:
             expected = 100 * ((r["value"] + plus) / (base + plus) - 1)
@@ -134,9 +134,9 @@ def simulated(n, seed, keep):
 def test_intervals_hold_the_truth_as_often_as_they_say(keep):
     repetitions, n = 600, 500
     y, w, old, new, _ = simulated(2_000_000, 1, 1.0)
-    truth = {name: metric(y, new, w) for name, metric in PLAIN.items()}
+    truth = {name: metric(y, new, sample_weight=w) for name, metric in PLAIN.items()}
     change = {
-        name: 100 * ((truth[name] + (name == "Bias")) / (metric(y, old, w) + (name == "Bias")) - 1)
+        name: 100 * ((truth[name] + (name == "Bias")) / (metric(y, old, sample_weight=w) + (name == "Bias")) - 1)
         for name, metric in PLAIN.items()
     }
     y, w, old, new, stays = simulated(repetitions * n, 2, keep)

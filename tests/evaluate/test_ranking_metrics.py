@@ -57,15 +57,15 @@ def random_pair(seed=0, n_points=40, n_labels=30, n_scored=12, n_true=4):
 
 def all_values(predicted, truth, p, phrases, k=3):
     return {
-        "P": evaluate.precision_at(predicted, truth, k),
-        "recall": evaluate.recall_at(predicted, truth, k),
-        "nDCG": evaluate.ndcg_at(predicted, truth, k),
-        "PSP": evaluate.psp_at(predicted, truth, p, k),
-        "PSnDCG": evaluate.psndcg_at(predicted, truth, p, k),
-        "edit": evaluate.edit_distance_at(predicted, truth, phrases, k),
-        "AP": evaluate.average_precision(predicted, truth),
-        "one-error": evaluate.one_error(predicted, truth),
-        "coverage": evaluate.coverage_error(predicted, truth),
+        "P": evaluate.precision_at_k(truth, predicted, k=k),
+        "recall": evaluate.recall_at_k(truth, predicted, k=k),
+        "nDCG": evaluate.ndcg_at_k(truth, predicted, k=k),
+        "PSP": evaluate.psp_at_k(truth, predicted, propensity=p, k=k),
+        "PSnDCG": evaluate.psndcg_at_k(truth, predicted, propensity=p, k=k),
+        "edit": evaluate.edit_distance_at_k(truth, predicted, phrases=phrases, k=k),
+        "AP": evaluate.average_precision(truth, predicted),
+        "one-error": evaluate.one_error(truth, predicted),
+        "coverage": evaluate.coverage_error(truth, predicted),
     }
 
 
@@ -86,15 +86,15 @@ def test_equal_to_the_reference(sample, k):
         earned, best = np.sum([parts(s, t, P, k) for s, t in sample], axis=0)
         return pytest.approx(earned / best if best else 0.0, abs=1e-12)
 
-    assert evaluate.precision_at(predicted, truth, k) == mean(slow.precision, k)
-    assert evaluate.recall_at(predicted, truth, k) == mean(slow.recall, k)
-    assert evaluate.ndcg_at(predicted, truth, k) == mean(slow.ndcg, k)
-    assert evaluate.average_precision(predicted, truth) == mean(slow.average_precision)
-    assert evaluate.coverage_error(predicted, truth) == mean(slow.coverage_depth, N_LABELS)
-    assert evaluate.one_error(predicted, truth) == pytest.approx(1 - evaluate.precision_at(predicted, truth, 1))
-    assert evaluate.psp_at(predicted, truth, P, k) == of_sums(slow.psp_parts)
-    assert evaluate.psndcg_at(predicted, truth, P, k) == of_sums(slow.psndcg_parts)
-    assert evaluate.edit_distance_at(predicted, truth, PHRASES, k) == mean(slow.edit_distance, PHRASES, k)
+    assert evaluate.precision_at_k(truth, predicted, k=k) == mean(slow.precision, k)
+    assert evaluate.recall_at_k(truth, predicted, k=k) == mean(slow.recall, k)
+    assert evaluate.ndcg_at_k(truth, predicted, k=k) == mean(slow.ndcg, k)
+    assert evaluate.average_precision(truth, predicted) == mean(slow.average_precision)
+    assert evaluate.coverage_error(truth, predicted) == mean(slow.coverage_depth, N_LABELS)
+    assert evaluate.one_error(truth, predicted) == pytest.approx(1 - evaluate.precision_at_k(truth, predicted, k=1))
+    assert evaluate.psp_at_k(truth, predicted, propensity=P, k=k) == of_sums(slow.psp_parts)
+    assert evaluate.psndcg_at_k(truth, predicted, propensity=P, k=k) == of_sums(slow.psndcg_parts)
+    assert evaluate.edit_distance_at_k(truth, predicted, phrases=PHRASES, k=k) == mean(slow.edit_distance, PHRASES, k)
 
 
 words = st.lists(st.sampled_from("abc"), max_size=6)
@@ -116,16 +116,16 @@ def test_phrase_distance_equals_the_recursion_and_is_symmetric(a, b):
 def test_equal_to_scikit_learn_where_every_label_has_a_score():
     predicted, truth = random_pair(n_labels=20, n_scored=20, n_true=3)
     scores, true = predicted.to_scipy().toarray(), (truth.to_scipy().toarray() > 0).astype(int)
-    assert evaluate.average_precision(predicted, truth) == pytest.approx(sk_lrap(true, scores))
-    assert evaluate.coverage_error(predicted, truth) == pytest.approx(sk_coverage(true, scores))
+    assert evaluate.average_precision(truth, predicted) == pytest.approx(sk_lrap(true, scores))
+    assert evaluate.coverage_error(truth, predicted) == pytest.approx(sk_coverage(true, scores))
     for k in (1, 3, 5, 20):
-        assert evaluate.ndcg_at(predicted, truth, k) == pytest.approx(sk_ndcg(true, scores, k=k))
+        assert evaluate.ndcg_at_k(truth, predicted, k=k) == pytest.approx(sk_ndcg(true, scores, k=k))
 
 
 def test_coverage_equal_to_scikit_learn_where_true_labels_are_missing():
     predicted, truth = random_pair()
     scores, true = predicted.to_scipy().toarray(), (truth.to_scipy().toarray() > 0).astype(int)
-    assert evaluate.coverage_error(predicted, truth) == pytest.approx(sk_coverage(true, scores))
+    assert evaluate.coverage_error(truth, predicted) == pytest.approx(sk_coverage(true, scores))
 
 
 # --- by hand
@@ -134,21 +134,21 @@ def test_coverage_equal_to_scikit_learn_where_true_labels_are_missing():
 def test_two_points_by_hand():
     # point 0: ranking 2, 0, 1 and truth {0, 3}; point 1: ranking 1 and truth {1}
     predicted, truth = both([({0: 0.5, 1: 0.1, 2: 0.9}, {0, 3}), ({1: 0.2}, {1})], n_cols=4)
-    assert evaluate.precision_at(predicted, truth, 1) == (0 + 1) / 2
-    assert evaluate.precision_at(predicted, truth, 3) == pytest.approx((1 / 3 + 1 / 3) / 2)
-    assert evaluate.recall_at(predicted, truth, 3) == (1 / 2 + 1) / 2
+    assert evaluate.precision_at_k(truth, predicted, k=1) == (0 + 1) / 2
+    assert evaluate.precision_at_k(truth, predicted, k=3) == pytest.approx((1 / 3 + 1 / 3) / 2)
+    assert evaluate.recall_at_k(truth, predicted, k=3) == (1 / 2 + 1) / 2
     half = 1 / math.log2(3)
-    assert evaluate.ndcg_at(predicted, truth, 3) == pytest.approx((half / (1 + half) + 1) / 2)
-    assert evaluate.average_precision(predicted, truth) == (1 / 2 / 2 + 1) / 2
-    assert evaluate.coverage_error(predicted, truth) == (4 + 1) / 2
-    assert evaluate.one_error(predicted, truth) == 1 / 2
+    assert evaluate.ndcg_at_k(truth, predicted, k=3) == pytest.approx((half / (1 + half) + 1) / 2)
+    assert evaluate.average_precision(truth, predicted) == (1 / 2 / 2 + 1) / 2
+    assert evaluate.coverage_error(truth, predicted) == (4 + 1) / 2
+    assert evaluate.one_error(truth, predicted) == 1 / 2
     # p = 1/2, 1/4, 1, 1/8: the weights are 2, 4, 1, 8
     p = [0.5, 0.25, 1.0, 0.125]
-    assert evaluate.psp_at(predicted, truth, p, 1) == (0 + 4) / (8 + 4)
-    assert evaluate.psp_at(predicted, truth, p, 3) == (2 + 4) / (8 + 2 + 4)
+    assert evaluate.psp_at_k(truth, predicted, propensity=p, k=1) == (0 + 4) / (8 + 4)
+    assert evaluate.psp_at_k(truth, predicted, propensity=p, k=3) == (2 + 4) / (8 + 2 + 4)
     ideal = 1 + half
     earned, best = 2 * half / ideal + 4, (8 + 2 * half) / ideal + 4
-    assert evaluate.psndcg_at(predicted, truth, p, 3) == pytest.approx(earned / best)
+    assert evaluate.psndcg_at_k(truth, predicted, propensity=p, k=3) == pytest.approx(earned / best)
 
 
 def test_propensity_by_hand():
@@ -168,8 +168,8 @@ def test_edit_distance_by_hand():
     phrases = ["car insurance", "cheap car insurance", "pizza", "car hire"]
     predicted, truth = both([({0: 3, 1: 2, 2: 1}, {1, 3})], n_cols=4)
     # "car insurance" is 1/3 from "cheap car insurance" (and 1/2 from "car hire"); the second is true; "pizza": 1
-    assert evaluate.edit_distance_at(predicted, truth, phrases, 3) == pytest.approx((1 / 3 + 0 + 1) / 3)
-    assert evaluate.edit_distance_at(predicted, truth, phrases, 4) == pytest.approx((1 / 3 + 0 + 1 + 1) / 4)
+    assert evaluate.edit_distance_at_k(truth, predicted, phrases=phrases, k=3) == pytest.approx((1 / 3 + 0 + 1) / 3)
+    assert evaluate.edit_distance_at_k(truth, predicted, phrases=phrases, k=4) == pytest.approx((1 / 3 + 0 + 1 + 1) / 4)
 
 
 # --- invariances
@@ -212,41 +212,45 @@ def test_a_worse_ranked_label_changes_nothing_above_it():
     rows = [dict(zip(*predicted.row(i), strict=True)) for i in range(40)]
     longer = matrix([row | {next(c for c in range(30) if c not in row): -1.0} for row in rows], 30)
     for k in (1, 5, 12):
-        assert evaluate.precision_at(longer, truth, k) == evaluate.precision_at(predicted, truth, k)
-        assert evaluate.ndcg_at(longer, truth, k) == evaluate.ndcg_at(predicted, truth, k)
-    assert evaluate.recall_at(longer, truth, 13) > evaluate.recall_at(predicted, truth, 13)
+        assert evaluate.precision_at_k(truth, longer, k=k) == evaluate.precision_at_k(truth, predicted, k=k)
+        assert evaluate.ndcg_at_k(truth, longer, k=k) == evaluate.ndcg_at_k(truth, predicted, k=k)
+    assert evaluate.recall_at_k(truth, longer, k=13) > evaluate.recall_at_k(truth, predicted, k=13)
 
 
 def test_equal_scores_go_by_the_lower_label():
     predicted, truth = both([({1: 0.0, 3: -0.0}, {1}), ({3: 0.5, 2: 0.5}, {2})])
-    assert evaluate.precision_at(predicted, truth, 1) == 1
+    assert evaluate.precision_at_k(truth, predicted, k=1) == 1
 
 
 def test_beliefs_count_as_labels():
     predicted, truth = random_pair()
-    assert evaluate.ndcg_at(predicted, truth._replace(data=np.ones_like(truth.data)), 5) == evaluate.ndcg_at(
-        predicted, truth, 5
+    assert evaluate.ndcg_at_k(truth._replace(data=np.ones_like(truth.data)), predicted, k=5) == evaluate.ndcg_at_k(
+        truth, predicted, k=5
     )
 
 
 def test_missing_predictions_and_missing_truth_count_as_misses():
     predicted, truth = both([({0: 1.0}, {0}), ({}, {1}), ({2: 1.0}, set())])
-    assert evaluate.precision_at(predicted, truth, 2) == pytest.approx((1 / 2 + 0 + 0) / 3)
-    assert evaluate.recall_at(predicted, truth, 2) == pytest.approx(1 / 3)
-    assert evaluate.one_error(predicted, truth) == pytest.approx(2 / 3)
-    assert evaluate.edit_distance_at(predicted, truth, PHRASES, 1) == pytest.approx(2 / 3)
-    assert evaluate.coverage_error(predicted, truth) == pytest.approx((1 + N_LABELS + 0) / 3)
+    assert evaluate.precision_at_k(truth, predicted, k=2) == pytest.approx((1 / 2 + 0 + 0) / 3)
+    assert evaluate.recall_at_k(truth, predicted, k=2) == pytest.approx(1 / 3)
+    assert evaluate.one_error(truth, predicted) == pytest.approx(2 / 3)
+    assert evaluate.edit_distance_at_k(truth, predicted, phrases=PHRASES, k=1) == pytest.approx(2 / 3)
+    assert evaluate.coverage_error(truth, predicted) == pytest.approx((1 + N_LABELS + 0) / 3)
 
 
 def test_share_with_at_least():
     predicted = matrix([{0: 1.0}, {}, {2: 1.0, 4: 0.0}])
-    assert [evaluate.share_with_at_least(predicted, n) for n in (1, 2, 3)] == pytest.approx([2 / 3, 1 / 3, 0])
+    assert [evaluate.share_with_at_least(predicted, n=n) for n in (1, 2, 3)] == pytest.approx([2 / 3, 1 / 3, 0])
     assert evaluate.share_with_at_least(predicted) == 0
 
 
 def test_nothing_true_at_all_is_zero_not_nan():
     predicted, truth = both([({0: 1.0}, set())])
-    assert evaluate.psp_at(predicted, truth, P, 1) == evaluate.psndcg_at(predicted, truth, P, 1) == 0
+    assert (
+        evaluate.psp_at_k(truth, predicted, propensity=P, k=1)
+        == evaluate.psndcg_at_k(truth, predicted, propensity=P, k=1)
+        == 0
+    )
 
 
 # --- what comes in
@@ -254,7 +258,7 @@ def test_nothing_true_at_all_is_zero_not_nan():
 
 def test_scipy_of_any_format_and_order_gives_the_same():
     predicted, truth = random_pair()
-    expected = evaluate.ndcg_at(predicted, truth, 5)
+    expected = evaluate.ndcg_at_k(truth, predicted, k=5)
     shuffled = predicted.to_scipy()
     for i in range(40):
         part = slice(shuffled.indptr[i], shuffled.indptr[i + 1])
@@ -262,12 +266,12 @@ def test_scipy_of_any_format_and_order_gives_the_same():
     shuffled.has_sorted_indices = False
     shuffled.has_canonical_format = False
     for given_scores in (predicted.to_scipy(), shuffled, sp.coo_array(predicted.to_scipy())):
-        assert evaluate.ndcg_at(given_scores, truth.to_scipy().tocsc(), 5) == expected
+        assert evaluate.ndcg_at_k(truth.to_scipy().tocsc(), given_scores, k=5) == expected
 
 
 def test_a_stored_zero_is_a_recommendation():
     predicted = sp.csr_matrix((np.zeros(1), np.array([1]), np.array([0, 1])), shape=(1, 2))
-    assert evaluate.precision_at(predicted, CSR.from_rows([[1]], 2), 1) == 1
+    assert evaluate.precision_at_k(CSR.from_rows([[1]], 2), predicted, k=1) == 1
 
 
 def test_what_is_refused():
@@ -275,29 +279,30 @@ def test_what_is_refused():
     with pytest.raises(BadInput, match=r"row 3, column .*not a number"):
         data = predicted.data.copy()
         data[3 * 12 + 2] = np.nan
-        evaluate.precision_at(predicted._replace(data=data), truth, 1)
-    with pytest.raises(BadInput, match=r"predicted: row 0, column 30: .* not one of the 30"):
-        evaluate.precision_at(matrix([{30: 1.0}], 30), truth.take(np.arange(1)), 1)
+        evaluate.precision_at_k(truth, predicted._replace(data=data), k=1)
+    with pytest.raises(BadInput, match=r"predictions: row 0, column 30: .* not one of the 30"):
+        evaluate.precision_at_k(truth.take(np.arange(1)), matrix([{30: 1.0}], 30), k=1)
     with pytest.raises(BadInput, match=r"row 0, column .*negative"):
-        evaluate.precision_at(predicted, truth._replace(data=-truth.data), 1)
-    with pytest.raises(BadInput, match="40 × 30 and truth is 39 × 30"):
-        evaluate.precision_at(predicted, truth.take(np.arange(39)), 1)
+        evaluate.precision_at_k(truth._replace(data=-truth.data), predicted, k=1)
+    with pytest.raises(BadInput, match="40 × 30 and y_true is 39 × 30"):
+        evaluate.precision_at_k(truth.take(np.arange(39)), predicted, k=1)
     with pytest.raises(BadInput, match="no points"):
-        evaluate.precision_at(predicted.take(np.arange(0)), truth.take(np.arange(0)), 1)
-    with pytest.raises(BadInput, match=r"predicted must be .* ndarray"):
-        evaluate.precision_at(predicted.to_scipy().toarray(), truth, 1)
-    with pytest.raises(BadInput, match=r"truth must be .* list"):
-        evaluate.precision_at(predicted, [["a"]], 1)
+        evaluate.precision_at_k(truth.take(np.arange(0)), predicted.take(np.arange(0)), k=1)
+    for wrong in ("scores", [[1], [1, 2]], np.zeros(30), np.full((40, 30), "x")):
+        with pytest.raises(BadInput, match=r"Predictions must be a Ranking, or a sparse or dense matrix"):
+            evaluate.precision_at_k(truth, wrong, k=1)
+    with pytest.raises(BadInput, match=r"y_true must be .* lists of names"):
+        evaluate.precision_at_k([["a"]], predicted, k=1)
     with pytest.raises(BadParameter, match="k must be a whole number of at least 1, but it is 0"):
-        evaluate.precision_at(predicted, truth, 0)
+        evaluate.precision_at_k(truth, predicted, k=0)
     with pytest.raises(BadParameter, match="n must be"):
-        evaluate.share_with_at_least(predicted, 0)
+        evaluate.share_with_at_least(predicted, n=0)
     with pytest.raises(BadInput, match="each of the 30 labels"):
-        evaluate.psp_at(predicted, truth, [0.5], 1)
+        evaluate.psp_at_k(truth, predicted, propensity=[0.5], k=1)
     with pytest.raises(BadInput, match=r"label 7 has 0\.0"):
-        evaluate.psp_at(predicted, truth, np.where(np.arange(30) == 7, 0.0, 0.5), 1)
+        evaluate.psp_at_k(truth, predicted, propensity=np.where(np.arange(30) == 7, 0.0, 0.5), k=1)
     with pytest.raises(BadInput, match="2 phrases for 30 labels"):
-        evaluate.edit_distance_at(predicted, truth, ["a", "b"], 1)
+        evaluate.edit_distance_at_k(truth, predicted, phrases=["a", "b"], k=1)
 
 
 def test_what_propensity_refuses():

@@ -37,15 +37,15 @@ def simulated(n=5000, seed=0, scale=0.3):
 @settings(max_examples=150, deadline=None)
 def test_bins_account_for_everything_and_the_error_is_the_metric(data, n_bins):
     y, p, w = columns(data)
-    r = reliability(y, p, w, n_bins=n_bins)
+    r = reliability(y, p, sample_weight=w, n_bins=n_bins)
     assert 1 <= len(r.mass) <= n_bins
     assert r.mass.sum() == pytest.approx(w.sum())
     assert (r.mass * r.rate).sum() == pytest.approx((w * y).sum())
     assert (r.mass * r.probability).sum() == pytest.approx((w * p).sum())
     assert (np.diff(r.probability) >= 0).all()  # equal only where weights make the least numbers vanish
     assert ((r.low >= 0) & (r.low <= r.rate + 1e-12) & (r.rate <= r.high + 1e-12) & (r.high <= 1)).all()
-    assert r.error == pytest.approx(calibration_error(y, p, w, n_bins=n_bins), abs=1e-12)
-    assert r.bias == pytest.approx(calibration_bias(y, p, w), nan_ok=True)
+    assert r.error == pytest.approx(calibration_error(y, p, sample_weight=w, n_bins=n_bins), abs=1e-12)
+    assert r.bias == pytest.approx(calibration_bias(y, p, sample_weight=w), nan_ok=True)
     assert r.histogram.sum() == pytest.approx(w.sum())
 
 
@@ -74,7 +74,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say_with_weights_too():
         y, p = simulated(1000, seed)
         plain.append(inside(reliability(y, p, n_bins=5)))
         kept = (y == 1) | (np.random.default_rng(1000 + seed).random(1000) < 0.5)
-        sampled.append(inside(reliability(y[kept], p[kept], np.where(y == 1, 1, 2)[kept], n_bins=5)))
+        sampled.append(inside(reliability(y[kept], p[kept], sample_weight=np.where(y == 1, 1, 2)[kept], n_bins=5)))
     assert 0.93 < np.mean(plain) < 0.98
     assert 0.93 < np.mean(sampled) <= 1
 

@@ -10,7 +10,8 @@ from broadmatch import evaluate
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import bootstrap
-from broadmatch.evaluate.per_point import PerPoint
+from broadmatch.evaluate.bootstrap import Bootstrap
+from broadmatch.evaluate.ranking import PerPoint
 from tests.evaluate.test_ranking_metrics import all_values, random_pair
 
 PHRASES = Names.of([f"{i % 4} {i % 3} x" for i in range(30)])
@@ -30,27 +31,27 @@ def single_labels(n, n_labels=10):
 
 def test_values_are_those_of_the_single_functions():
     predicted, truth = random_pair()
-    report = evaluate.ranking_report(predicted, truth, ks=(3, 1), propensity=P, phrases=PHRASES, n_bootstrap=20)
+    report = evaluate.ranking_report(truth, predicted, ks=(3, 1), propensity=P, phrases=PHRASES, n_bootstrap=20)
     alone = all_values(predicted, truth, P, PHRASES, k=3)
     names = {"AP": "average precision", "one-error": "one-error", "coverage": "coverage error"}
     for short, value in alone.items():
         name = names.get(short, {"edit": "edit distance"}.get(short, short) + "@3")
         assert report[name].value == pytest.approx(value), name
-    assert report["P@1"].value == evaluate.precision_at(predicted, truth, 1)
+    assert report["P@1"].value == evaluate.precision_at_k(truth, predicted, k=1)
     assert report["share with 100"].value == 0
-    assert not {"PSP@1", "edit distance@1"} & set(evaluate.ranking_report(predicted, truth, n_bootstrap=1).metrics)
+    assert not {"PSP@1", "edit distance@1"} & set(evaluate.ranking_report(truth, predicted, n_bootstrap=1).metrics)
 
 
 def test_counts_of_points_that_cannot_score():
     predicted, truth = CSR.from_rows([[0], [], [1], []], 2), CSR.from_rows([[0], [1], [], []], 2)
-    report = evaluate.ranking_report(predicted, truth, n_bootstrap=5)
+    report = evaluate.ranking_report(truth, predicted, n_bootstrap=5)
     assert (report.n_points, report.n_without_truth, report.n_without_predictions) == (4, 2, 2)
     assert "2 points without true labels, 2 without recommendations" in str(report)
 
 
 def test_the_table_is_aligned_and_the_dictionary_is_json():
     predicted, truth = random_pair()
-    report = evaluate.ranking_report(predicted, truth, propensity=P, phrases=PHRASES, n_bootstrap=50)
+    report = evaluate.ranking_report(truth, predicted, propensity=P, phrases=PHRASES, n_bootstrap=50)
     lines = str(report).splitlines()
     assert len(lines) == 2 + len(report.metrics)
     ends = {line.index(unit) for line in lines[1:-1] for unit in ("  %", "  labels") if unit in line}
@@ -65,12 +66,12 @@ def test_the_table_is_aligned_and_the_dictionary_is_json():
 
 def test_intervals_agree_with_the_binomial_law():
     truth = single_labels(2000)
-    report = evaluate.ranking_report(noisy(truth, 0.3, 1), truth, ks=(1,), seed=3)
+    report = evaluate.ranking_report(truth, noisy(truth, 0.3, 1), ks=(1,), seed=3)
     estimate = report["P@1"]
     width = 2 * 1.96 * np.sqrt(estimate.value * (1 - estimate.value) / 2000)
     assert estimate.high - estimate.low == pytest.approx(width, rel=0.1)
     assert estimate.low < estimate.value < estimate.high
-    wider = evaluate.ranking_report(noisy(truth, 0.3, 1), truth, ks=(1,), seed=3, level=0.999)["P@1"]
+    wider = evaluate.ranking_report(truth, noisy(truth, 0.3, 1), ks=(1,), seed=3, level=0.999)["P@1"]
     assert wider.low < estimate.low
     assert wider.high > estimate.high
 
@@ -79,7 +80,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     truth = single_labels(300)
     covered = 0
     for seed in range(60):
-        e = evaluate.ranking_report(noisy(truth, 0.4, seed), truth, ks=(1,), n_bootstrap=300, level=0.9)["P@1"]
+        e = evaluate.ranking_report(truth, noisy(truth, 0.4, seed), ks=(1,), n_bootstrap=300, level=0.9)["P@1"]
         covered += e.low <= 0.6 <= e.high
     assert 0.75 <= covered / 60 <= 1.0
 
@@ -87,7 +88,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
 def test_resamples_equal_a_plain_loop():
     rng = np.random.default_rng(0)
     mean, part = PerPoint(rng.random((50, 1))), PerPoint(rng.random((50, 1)), rng.random((50, 1)))
-    draws = bootstrap.resample({"mean": mean, "part": part}, 7, seed=5)
+    draws = Bootstrap(7, 5, 0.95).resample({"mean": mean, "part": part})
     again = np.random.default_rng(5)
     for b in range(7):
         drawn = again.integers(0, 50, 50)
@@ -97,14 +98,14 @@ def test_resamples_equal_a_plain_loop():
 
 def test_resamples_do_not_depend_on_the_block_size(monkeypatch):
     contributions = {"x": PerPoint(np.random.default_rng(0).random((100, 1)))}
-    expected = bootstrap.resample(contributions, 30, seed=1)["x"]
+    expected = Bootstrap(30, 1, 0.95).resample(contributions)["x"]
     monkeypatch.setattr(bootstrap, "_CELLS", 700)
-    assert bootstrap.resample(contributions, 30, seed=1)["x"] == pytest.approx(expected, rel=1e-13)
+    assert Bootstrap(30, 1, 0.95).resample(contributions)["x"] == pytest.approx(expected, rel=1e-13)
 
 
 def test_the_seed_decides():
     predicted, truth = random_pair()
-    one, same, other = (evaluate.ranking_report(predicted, truth, seed=s, n_bootstrap=100) for s in (1, 1, 2))
+    one, same, other = (evaluate.ranking_report(truth, predicted, seed=s, n_bootstrap=100) for s in (1, 1, 2))
     assert one.to_dict() == same.to_dict()
     assert one["P@3"] != other["P@3"]
     assert one["P@3"].value == other["P@3"].value
@@ -114,7 +115,7 @@ def test_paired_difference_sees_what_two_intervals_do_not():
     truth = single_labels(1000)
     worse = noisy(truth, 0.4, 1)
     better = worse._replace(indices=np.where(np.arange(1000) < 25, truth.indices, worse.indices))
-    a, b = (evaluate.ranking_report(m, truth, ks=(1,)) for m in (better, worse))
+    a, b = (evaluate.ranking_report(truth, m, ks=(1,)) for m in (better, worse))
     assert a["P@1"].low < b["P@1"].high  # side by side, the intervals overlap
     difference = evaluate.paired_difference(a, b, "P@1")
     assert difference.value == pytest.approx(a["P@1"].value - b["P@1"].value)
@@ -126,12 +127,12 @@ def test_paired_difference_sees_what_two_intervals_do_not():
 
 def test_paired_difference_refuses_what_cannot_be_compared():
     predicted, truth = random_pair()
-    report = evaluate.ranking_report(predicted, truth, n_bootstrap=5)
+    report = evaluate.ranking_report(truth, predicted, n_bootstrap=5)
     with pytest.raises(BadInput, match="not about the same points"):
-        other = evaluate.ranking_report(predicted, truth.take(np.arange(40)[::-1]), n_bootstrap=5)
+        other = evaluate.ranking_report(truth.take(np.arange(40)[::-1]), predicted, n_bootstrap=5)
         evaluate.paired_difference(report, other, "P@1")
     with pytest.raises(BadInput, match="seed 0 and 1"):
-        evaluate.paired_difference(report, evaluate.ranking_report(predicted, truth, n_bootstrap=5, seed=1), "P@1")
+        evaluate.paired_difference(report, evaluate.ranking_report(truth, predicted, n_bootstrap=5, seed=1), "P@1")
     with pytest.raises(BadInput, match=r"no 'P@7'; it has P@1, P@3"):
         evaluate.paired_difference(report, report, "P@7")
 
@@ -149,7 +150,7 @@ def test_paired_difference_refuses_what_cannot_be_compared():
 def test_wrong_parameters(wrong, message):
     predicted, truth = random_pair()
     with pytest.raises(BadParameter, match=message):
-        evaluate.ranking_report(predicted, truth, **wrong)
+        evaluate.ranking_report(truth, predicted, **wrong)
 
 
 def test_fast_enough_for_many_points():
@@ -161,7 +162,7 @@ def test_fast_enough_for_many_points():
     )
     truth = CSR.from_rows([[int(i)] for i in rng.integers(0, 100_000, 20_000)], 100_000)
     few, p = np.arange(3), np.full(100_000, 0.5)
-    evaluate.ranking_report(predicted.take(few), truth.take(few), propensity=p, n_bootstrap=1)  # compiles
+    evaluate.ranking_report(truth.take(few), predicted.take(few), propensity=p, n_bootstrap=1)  # compiles
     started = time.perf_counter()
-    evaluate.ranking_report(predicted, truth, propensity=p, n_bootstrap=200)
+    evaluate.ranking_report(truth, predicted, propensity=p, n_bootstrap=200)
     assert time.perf_counter() - started < 5

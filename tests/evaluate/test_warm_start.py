@@ -130,7 +130,7 @@ def test_one_seed_of_points_that_all_count_is_the_plain_report():
     Y, (predict, _) = CSR.from_rows([[i % 12, (i + 5) % 12] for i in range(40)], N_LABELS), guesses(40)
     warm = evaluate.warm_start_report(predict, np.eye(40), Y, shares=(0.5,), seeds=(2,), n_bootstrap=50).by_share[0.5]
     revealed, hidden = reveal(Y, 0.5, seed=2)
-    cold = evaluate.ranking_report(predict(None, 5, revealed=revealed), hidden, n_bootstrap=50)
+    cold = evaluate.ranking_report(hidden, predict(None, 5, revealed=revealed), n_bootstrap=50)
     for name, estimate in warm.metrics.items():
         for a, b in zip((estimate.value, estimate.low, estimate.high),
                         (cold[name].value, cold[name].low, cold[name].high), strict=True):  # fmt: skip
@@ -219,7 +219,7 @@ def test_nothing_to_count_is_refused():
             evaluate.warm_start_report(predict, rows, Y)
     with pytest.raises(BadInput, match="not lists of names"):
         evaluate.warm_start_report(predict, X, [["a"]] * 4)
-    with pytest.raises(BadInput, match="4 × 3 and Y is 4 × 12"):
+    with pytest.raises(BadInput, match="4 × 3 and y_true is 4 × 12"):
         evaluate.warm_start_report(lambda X, k, revealed: sp.csr_matrix((4, 3), dtype=np.float32), X, Y)
 
 

@@ -179,8 +179,8 @@ def test_history_tells_the_errors_of_every_round():
         for name in COVERINGS:
             said = history.of(name, part)
             assert len(said) == 8
-            assert said[0] == pytest.approx(covering_error(sp.csr_matrix(truth.shape), truth, name))
-            assert said[-1] == pytest.approx(covering_error(model.predict(X[rows]), truth, name))
+            assert said[0] == pytest.approx(covering_error(truth, sp.csr_matrix(truth.shape), covering=name))
+            assert said[-1] == pytest.approx(covering_error(truth, model.predict(X[rows]), covering=name))
         assert history.of("error", part) == pytest.approx(history.of("TS", part), rel=1e-12)
         F = model.decision_function(X[rows])
         expected = slow.mean_loss(F, np.where(Y[rows], 1, -1), slow.two_sets)

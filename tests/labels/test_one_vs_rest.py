@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 import broadmatch
 from broadmatch.data import CSR, propensity
 from broadmatch.errors import BadArtifact, BadInput, BadParameter
-from broadmatch.evaluate import precision_at
+from broadmatch.evaluate import precision_at_k
 from broadmatch.io import artifacts
 from broadmatch.kernels.intrinsics import LANES
 from broadmatch.labels import OneVsRest, one_vs_rest
@@ -339,7 +339,7 @@ def test_it_ranks_planted_labels(planted):
     (X, Y), (X_test, Y_test) = planted
     for loss in LOSSES:
         model = OneVsRest(loss=loss, n_jobs=1).fit(X, Y)
-        assert precision_at(model.predict_topk(X_test), Y_test, 1) > 0.5
+        assert precision_at_k(Y_test, model.predict_topk(X_test), k=1) > 0.5
 
 
 @every_loss

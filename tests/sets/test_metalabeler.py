@@ -39,8 +39,8 @@ def test_sets_are_better_than_a_fixed_number_around_any_model(name, settings, da
     (X, Y), (asked, truth) = data
     sets = MetaLabeler(model=SMALL[name], **settings).fit(X, Y).predict(asked)
     fixed = [RCut(model=SMALL[name], k=k).fit(X, Y).predict(asked) for k in (1, 2)]
-    assert exact_match(sets, truth) > max(exact_match(f, truth) for f in fixed)
-    assert micro_f1(sets, truth) > max(micro_f1(f, truth) for f in fixed)
+    assert exact_match(truth, sets) > max(exact_match(truth, f) for f in fixed)
+    assert micro_f1(truth, sets) > max(micro_f1(truth, f) for f in fixed)
     assert not sets[:, N_LABELS - 1].nnz  # never seen, never predicted
 
 

@@ -195,8 +195,8 @@ def _evaluate(
         popular = _popular(data)
         reports = {
             "the most clicked phrases": {
-                "log": ranking_report(popular, data.test.Y, ks=_KS),
-                "truth": ranking_report(popular, truth, ks=_KS),
+                "log": ranking_report(data.test.Y, popular, ks=_KS),
+                "truth": ranking_report(truth, popular, ks=_KS),
             }
         }
         for name, forest in forests.items():

@@ -155,9 +155,9 @@ def measure(
     given: dict[str, Any] = {"ks": ks, "propensity": _propensity(forest, len(names))}
     if not _only_numbers(names):
         given["phrases"] = names
-    reports = {"log": ranking_report(predicted, labels, **given)}
+    reports = {"log": ranking_report(labels, predicted, **given)}
     if truth is not None:
-        reports["truth"] = ranking_report(predicted, truth_of(truth, points, names, place), **given)
+        reports["truth"] = ranking_report(truth_of(truth, points, names, place), predicted, **given)
     return reports
 
 

@@ -111,16 +111,16 @@ def _by_depth(found: "CSR", true: "CSR", hierarchy: "Hierarchy") -> list[DepthRe
     from broadmatch.evaluate import depth_reports
 
     often = np.bincount(hierarchy.depth[true.indices], minlength=int(hierarchy.depth.max()) + 1)
-    reports = depth_reports(found, true, hierarchy)
+    reports = depth_reports(true, found, hierarchy)
     return [DepthReport(depth, int(often[depth]), report) for depth, report in reports.items()]
 
 
 def _report(chosen: "CSR", labels: "CSR", coverings: list[str] | None) -> SetReport:
     from broadmatch.evaluate import covering_report, set_report
 
-    report = set_report(chosen, labels)
+    report = set_report(labels, chosen)
     if coverings is not None:
-        more = covering_report(chosen, labels, coverings={name: name for name in coverings})
+        more = covering_report(labels, chosen, coverings={name: name for name in coverings})
         report = dataclasses.replace(
             report, metrics={**report.metrics, **more.metrics}, draws={**report.draws, **more.draws}
         )

@@ -20,12 +20,12 @@ class Ranking:
     `labels` and `scores` are points × k, of which the first `lengths[i]` of row i count. A point is a pair of its
     labels and their scores.
 
-    >>> ranking = Ranking(np.array([[2, 0]], np.int32), np.array([[0.9, 0.5]], np.float32), np.array([2]),
+    >>> ranking = Ranking(np.array([[2, 0]], np.int32), np.array([[0.75, 0.5]], np.float32), np.array([2]),
     ...                   Names.of(["pizza", "pasta", "taxi"]))
     >>> ranking.names(), ranking[0][0].tolist()
     ([['taxi', 'pizza']], [2, 0])
-    >>> ranking.to_csr().toarray().round(2).tolist()
-    [[0.5, 0.0, 0.9]]
+    >>> ranking.to_csr().toarray().tolist()
+    [[0.5, 0.0, 0.75]]
     """
 
     labels: NDArray[np.int32]

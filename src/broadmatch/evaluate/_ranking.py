@@ -1,13 +1,13 @@
-"""Ranking metrics, one row a point: predictions are ranked once, every metric reads the gains along the ranking."""
+"""Metrics of rankings and sets: predictions are ranked once, every metric reads the gains along the ranking."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.kernels import kernel
+from broadmatch.kernels import F64, I32, I64, kernel
 
 
 @kernel
-def rank_labels(indptr: NDArray[np.int64], indices: NDArray[np.int32], keys: NDArray[np.uint32]) -> NDArray[np.int32]:
+def rank_labels(indptr: I64, indices: I32, keys: NDArray[np.uint32]) -> I32:
     """Labels of each row by rising key, equal keys by the lower label: a sort of 2^32·key + label."""
     ranked = np.empty(len(indices), np.int32)
     for i in range(len(indptr) - 1):
@@ -23,12 +23,12 @@ def rank_labels(indptr: NDArray[np.int64], indices: NDArray[np.int32], keys: NDA
 
 @kernel
 def gains_along(
-    indptr: NDArray[np.int64],
-    ranked: NDArray[np.int32],
-    true_indptr: NDArray[np.int64],
-    true_indices: NDArray[np.int32],
-    label_gain: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    indptr: I64,
+    ranked: I32,
+    true_indptr: I64,
+    true_indices: I32,
+    label_gain: F64,
+) -> F64:
     """Gain at each rank: label_gain[l] where the label l at that rank is true, else 0."""
     gains = np.zeros(len(ranked), np.float64)
     for i in range(len(indptr) - 1):
@@ -41,7 +41,7 @@ def gains_along(
 
 
 @kernel
-def gain_at(indptr: NDArray[np.int64], gains: NDArray[np.float64], ks: NDArray[np.int64]) -> NDArray[np.float64]:
+def gain_at(indptr: I64, gains: F64, ks: I64) -> F64:
     """Σ_{r ≤ k} gain_r for each row and each k."""
     out = np.zeros((len(indptr) - 1, len(ks)), np.float64)
     for i in range(len(indptr) - 1):
@@ -52,9 +52,7 @@ def gain_at(indptr: NDArray[np.int64], gains: NDArray[np.float64], ks: NDArray[n
 
 
 @kernel
-def discounted_gain_at(
-    indptr: NDArray[np.int64], gains: NDArray[np.float64], ks: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def discounted_gain_at(indptr: I64, gains: F64, ks: I64) -> F64:
     """DCG@k = Σ_{r ≤ k} gain_r / log2(r + 1) for each row and each k."""
     out = np.zeros((len(indptr) - 1, len(ks)), np.float64)
     for i in range(len(indptr) - 1):
@@ -65,9 +63,7 @@ def discounted_gain_at(
 
 
 @kernel
-def average_precision(
-    indptr: NDArray[np.int64], gains: NDArray[np.float64], n_true: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def average_precision(indptr: I64, gains: F64, n_true: I64) -> F64:
     """(1/|y|) Σ_{r: true at r} (true labels in the first r) / r for each row; 0 where nothing is true."""
     out = np.zeros(len(indptr) - 1, np.float64)
     for i in range(len(indptr) - 1):
@@ -82,9 +78,7 @@ def average_precision(
 
 
 @kernel
-def coverage_depth(
-    indptr: NDArray[np.int64], gains: NDArray[np.float64], n_true: NDArray[np.int64], n_labels: int
-) -> NDArray[np.float64]:
+def coverage_depth(indptr: I64, gains: F64, n_true: I64, n_labels: int) -> F64:
     """Rank of the last true label of each row; `n_labels` where one was never ranked, 0 where nothing is true."""
     out = np.zeros(len(indptr) - 1, np.float64)
     for i in range(len(indptr) - 1):
@@ -98,7 +92,7 @@ def coverage_depth(
 
 
 @kernel
-def word_distance(a: NDArray[np.int32], b: NDArray[np.int32], row: NDArray[np.int64]) -> float:
+def word_distance(a: I32, b: I32, row: I64) -> float:
     """Fewest words to insert, delete or replace to turn a into b, over the longer length (Levenshtein).
 
     `row` is scratch of at least len(b) + 1. Two empty phrases are at distance 0.
@@ -119,14 +113,14 @@ def word_distance(a: NDArray[np.int32], b: NDArray[np.int32], row: NDArray[np.in
 
 @kernel
 def nearest_phrase(
-    indptr: NDArray[np.int64],
-    ranked: NDArray[np.int32],
-    true_indptr: NDArray[np.int64],
-    true_indices: NDArray[np.int32],
-    word_offsets: NDArray[np.int64],
-    words: NDArray[np.int32],
+    indptr: I64,
+    ranked: I32,
+    true_indptr: I64,
+    true_indices: I32,
+    word_offsets: I64,
+    words: I32,
     depth: int,
-) -> NDArray[np.float64]:
+) -> F64:
     """min_t d(phrase at rank r, true phrase t) for each row and r ≤ depth; 1 where there is no phrase or no truth."""
     out = np.ones((len(indptr) - 1, depth), np.float64)
     longest = 0
@@ -145,4 +139,37 @@ def nearest_phrase(
                 out[i, r] = min(
                     out[i, r], word_distance(phrase, words[word_offsets[true] : word_offsets[true + 1]], row)
                 )
+    return out
+
+
+@kernel
+def macro_f1(drawn: F64, indptr: I64, labels: I32, hits: F64, true_indptr: I64, true_labels: I32, n_labels: int) -> F64:
+    """In each sample, the mean over the labels that occur of 2·tp_l / (predicted_l + true_l).
+
+    drawn[s, i] is how often point i counts in sample s; labels[indptr[i]:indptr[i+1]] are predicted for point i, with
+    hits 1 where they are true. A label that a sample neither predicts nor holds is left out of its mean.
+    """
+    n_samples, n_points = drawn.shape
+    out = np.zeros(n_samples)
+    right = np.empty(n_labels)
+    size = np.empty(n_labels)
+    for s in range(n_samples):
+        right[:] = 0
+        size[:] = 0
+        for i in range(n_points):
+            weight = drawn[s, i]
+            if weight == 0:
+                continue
+            for j in range(indptr[i], indptr[i + 1]):
+                size[labels[j]] += weight
+                right[labels[j]] += weight * hits[j]
+            for j in range(true_indptr[i], true_indptr[i + 1]):
+                size[true_labels[j]] += weight
+        total, occurring = 0.0, 0
+        for label in range(n_labels):
+            if size[label] > 0:
+                total += 2 * right[label] / size[label]
+                occurring += 1
+        if occurring > 0:
+            out[s] = total / occurring
     return out

@@ -1,6 +1,7 @@
-"""Metrics of click probabilities as functions of arrays; smaller is better for all (McMahan et al., KDD 2013, §5).
+"""Metrics of click probabilities: `metric(y_true, y_score, *, sample_weight=None)`; smaller is better for all.
 
-`clicked` is 0 or 1 for each impression, `probability` from 0 to 1, `weight` at least 0, as from subsampling.
+`y_true` is 1 for an impression that was clicked and 0 for another, `y_score` its predicted probability of a click,
+`sample_weight` how many impressions it stands for, as after subsampling. McMahan et al., KDD 2013, §5.
 """
 
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import _click_metrics as kernels
+from broadmatch.evaluate.checks import column, refuse, weights
 from broadmatch.params import Whole
 
 F64: TypeAlias = NDArray[np.float64]
@@ -19,7 +21,7 @@ EPSILON = 2.0**-24
 """Log loss takes no probability nearer to 0 or 1 than this, half the step of a float32 below 1."""
 
 
-def auc_loss(clicked: Any, probability: Any, weight: Any = None) -> float:
+def auc_loss(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
     """1 − AUC: the share of pairs of a clicked and another impression that stand in the wrong order; ties count half.
 
     Exact. A pair counts with the product of its weights. NaN if only one class is there: then there is no pair.
@@ -27,7 +29,7 @@ def auc_loss(clicked: Any, probability: Any, weight: Any = None) -> float:
     >>> auc_loss([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.4])
     0.125
     """
-    y, p, w = checked(clicked, probability, weight)
+    y, p, w = checked(y_true, y_score, sample_weight)
     if not (w[y].sum() > 0 and w[~y].sum() > 0):
         return float("nan")
     _, code = np.unique(p, return_inverse=True)
@@ -35,27 +37,27 @@ def auc_loss(clicked: Any, probability: Any, weight: Any = None) -> float:
     return float(np.dot(w[y], losses[y]) / w[y].sum())
 
 
-def log_loss(clicked: Any, probability: Any, weight: Any = None) -> float:
+def log_loss(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
     """Mean of −log(probability of what happened), eq. (1) of the paper; probabilities are kept `EPSILON` from 0 and 1.
 
     >>> round(log_loss([0, 1], [0.5, 0.25]), 4)
     1.0397
     """
-    y, p, w = checked(clicked, probability, weight)
+    y, p, w = checked(y_true, y_score, sample_weight)
     return float(np.average(log_losses(y, p), weights=w))
 
 
-def squared_error(clicked: Any, probability: Any, weight: Any = None) -> float:
-    """Mean of (probability − clicked)², also known as the Brier score.
+def squared_error(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
+    """Mean of (y_score − y_true)², also known as the Brier score.
 
     >>> squared_error([0, 1], [0.5, 0.5])
     0.25
     """
-    y, p, w = checked(clicked, probability, weight)
+    y, p, w = checked(y_true, y_score, sample_weight)
     return float(np.average((p - y) ** 2, weights=w))
 
 
-def calibration_error(clicked: Any, probability: Any, weight: Any = None, *, n_bins: int = 20) -> float:
+def calibration_error(y_true: Any, y_score: Any, *, n_bins: int = 20, sample_weight: Any = None) -> float:
     """Mean of |predicted − observed click rate| over bins of equal weight along the probability.
 
     Impressions of one probability stay in one bin (where the middle of their weight falls), so that the order of
@@ -65,7 +67,7 @@ def calibration_error(clicked: Any, probability: Any, weight: Any = None, *, n_b
     0.25
     """
     Whole(1).check("n_bins", n_bins)
-    y, p, w = checked(clicked, probability, weight)
+    y, p, w = checked(y_true, y_score, sample_weight)
     _, code = np.unique(p, return_inverse=True)
     mass = np.bincount(code, weights=w)
     middle = np.cumsum(mass) - mass / 2
@@ -73,13 +75,13 @@ def calibration_error(clicked: Any, probability: Any, weight: Any = None, *, n_b
     return float(np.abs(np.bincount(bin_of, weights=w * (p - y))).sum() / w.sum())
 
 
-def calibration_bias(clicked: Any, probability: Any, weight: Any = None) -> float:
+def calibration_bias(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
     """Mean prediction / click rate − 1: 0.1 says 10 % too many clicks were predicted. NaN if nothing was clicked.
 
     >>> round(calibration_bias([0, 1], [0.5, 0.6]), 3)
     0.1
     """
-    y, p, w = checked(clicked, probability, weight)
+    y, p, w = checked(y_true, y_score, sample_weight)
     return float(np.dot(w, p) / w[y].sum() - 1) if w[y].sum() > 0 else float("nan")
 
 
@@ -97,36 +99,13 @@ def ranked(score: NDArray[np.uint32]) -> NDArray[np.uint64]:
     return both
 
 
-def checked(clicked: Any, probability: Any, weight: Any) -> tuple[Flags, F64, F64]:
-    """Give clicked, probability and weight as arrays of one length; `BadInput` names the first bad row."""
-    y, p = _column(clicked, "clicked"), _column(probability, "probability")
-    w = np.ones(len(y)) if weight is None else _column(weight, "weight")
-    if not len(y) == len(p) == len(w):
-        raise BadInput(
-            f"clicked has {len(y):,} rows, probability {len(p):,} and weight {len(w):,}; all must be the same length."
-        )
+def checked(y_true: Any, y_score: Any, sample_weight: Any) -> tuple[Flags, F64, F64]:
+    """What was clicked, probabilities and weights as arrays of one length; `BadInput` names the first bad row."""
+    y, p = column(y_true, "y_true"), column(y_score, "y_score")
+    if len(y) != len(p):
+        raise BadInput(f"y_true has {len(y):,} rows and y_score {len(p):,}; both must be the same length.")
     if not len(y):
-        raise BadInput("There are no impressions to evaluate: clicked has no rows.")
-    refuse(~((y == 0) | (y == 1)), y, "clicked", "0 or 1; leave rows without a label out")
-    refuse(~((p >= 0) & (p <= 1)), p, "probability", "from 0 to 1")
-    refuse(~((w >= 0) & (w < np.inf)), w, "weight", "a number of at least 0")
-    if not w.sum() > 0:
-        raise BadInput("There are no impressions to evaluate: every weight is 0.")
-    return y == 1, p, w
-
-
-def refuse(bad: Flags, values: Any, what: str, rule: str, first_row: int = 0) -> None:
-    """Raise `BadInput` that names the first bad row, if there is one."""
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise BadInput(f"{what}: row {first_row + at:,} is {values[at]}; it must be {rule}.")
-
-
-def _column(values: Any, what: str) -> F64:
-    try:
-        column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"{what} must be a column of numbers ({error}).") from error
-    if column.ndim != 1:
-        raise BadInput(f"{what} must be one column of numbers, but it has {column.ndim} dimensions.")
-    return column
+        raise BadInput("There are no impressions to evaluate: y_true has no rows.")
+    refuse(~((y == 0) | (y == 1)), y, "y_true", "0 or 1; leave rows without a label out")
+    refuse(~((p >= 0) & (p <= 1)), p, "y_score", "from 0 to 1")
+    return y == 1, p, np.ones(len(y)) if sample_weight is None else weights(sample_weight, len(y))

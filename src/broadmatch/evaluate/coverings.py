@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput
-from broadmatch.evaluate.bootstrap import resample
-from broadmatch.evaluate.per_point import PerPoint
-from broadmatch.evaluate.ranking import Ranking
-from broadmatch.evaluate.report import Report, check_settings, estimates, fingerprint
+from broadmatch.evaluate.bootstrap import Bootstrap
+from broadmatch.evaluate.ranking import PerPoint, RankedTruth
+from broadmatch.evaluate.report import Report
 from broadmatch.kernels import coverings as kernels
 from broadmatch.kernels.coverings import Closed, Sets
 from broadmatch.params import Rule
@@ -65,30 +64,36 @@ class CoveringRule(Rule):
 
 
 def covering_error(
-    predicted: Any, truth: Any, covering: Covering = "HM", *, label_names: Iterable[str] | None = None
+    y_true: Any,
+    y_pred: Any,
+    *,
+    covering: Covering = "HM",
+    label_names: Iterable[str] | None = None,
+    sample_weight: Any = None,
 ) -> float:
     """How many label sets of the covering are predicted wrongly, averaged over points; 0 is best.
 
-    `predicted` are sets: a stored entry is a label that was chosen, whatever its score. Groups may name labels by
+    `y_pred` are sets: a stored entry is a label that was chosen, whatever its score. Groups may name labels by
     `label_names`; without them, by number.
 
     >>> from broadmatch.data import CSR
     >>> truth, chosen = CSR.from_rows([[0, 1], [2]], n_cols=4), CSR.from_rows([[0], [1, 2, 3]], n_cols=4)
-    >>> [covering_error(chosen, truth, name) for name in ("ZO", "HM", "TS", "WP", "WN")]
+    >>> [covering_error(truth, chosen, covering=name) for name in ("ZO", "HM", "TS", "WP", "WN")]
     [1.0, 1.5, 1.0, 4.0, 2.5]
-    >>> covering_error(chosen, truth, [[0, 1], [2, 3]])
+    >>> covering_error(truth, chosen, covering=[[0, 1], [2, 3]])
     1.5
     """
-    ranking = Ranking.of(predicted, truth)
-    return float(_contribution(ranking, covering, label_names).values()[0])
+    ranked = RankedTruth.of_sets(y_true, y_pred, sample_weight)
+    return ranked.value(_contribution(ranked, covering, label_names))
 
 
 def covering_report(
-    predicted: Any,
-    truth: Any,
+    y_true: Any,
+    y_pred: Any,
     *,
     coverings: Mapping[str, Covering] | None = None,
     label_names: Iterable[str] | None = None,
+    sample_weight: Any = None,
     n_bootstrap: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -100,29 +105,17 @@ def covering_report(
 
     >>> from broadmatch.data import CSR
     >>> truth, chosen = CSR.from_rows([[0, 1], [2]], n_cols=4), CSR.from_rows([[0], [2]], n_cols=4)
-    >>> print(covering_report(chosen, truth)["covering error@WP"])
+    >>> print(covering_report(truth, chosen)["covering error@WP"])
     3.0000 [0.0000, 6.0000]
     """
-    check_settings((1,), n_bootstrap, seed, level)
-    asked: Mapping[str, Covering] = {name: name for name in COVERINGS} if coverings is None else coverings
-    if not asked:
+    bootstrap = Bootstrap(n_bootstrap, seed, level)
+    wanted: Mapping[str, Covering] = {name: name for name in COVERINGS} if coverings is None else coverings
+    if not wanted:
         raise BadInput("There is no covering to report: coverings is empty.")
-    ranking = Ranking.of(predicted, truth)
+    ranked = RankedTruth.of_sets(y_true, y_pred, sample_weight)
     names = None if label_names is None else Names.of(label_names)
-    contributions = {f"covering error@{name}": _contribution(ranking, c, names) for name, c in asked.items()}
-    draws = resample(contributions, n_bootstrap, seed)
-    return Report(
-        metrics=estimates(contributions, draws, level),
-        n_points=ranking.n_points,
-        n_labels=ranking.n_labels,
-        n_without_truth=int((ranking.n_true == 0).sum()),
-        n_without_predictions=int((ranking.n_recommended == 0).sum()),
-        level=level,
-        n_bootstrap=n_bootstrap,
-        seed=seed,
-        draws=draws,
-        points=fingerprint(ranking),
-    )
+    found = {f"covering error@{name}": _contribution(ranked, c, names) for name, c in wanted.items()}
+    return Report.of(ranked.points, ranked.weighted(found), bootstrap)
 
 
 def cover(covering: Covering, truth: CSR, names: Names | None) -> tuple[Closed, Sets]:
@@ -149,25 +142,25 @@ def cover(covering: Covering, truth: CSR, names: Names | None) -> tuple[Closed, 
 
 
 def errors_per_point(
-    predicted: Any, truth: Any, covering: Covering, *, label_names: Iterable[str] | None = None
+    y_true: Any, y_pred: Any, *, covering: Covering, label_names: Iterable[str] | None = None
 ) -> NDArray[np.float64]:
     """The covering error of each point, for tests that compare two models point by point.
 
     >>> from broadmatch.data import CSR
-    >>> errors_per_point(CSR.from_rows([[0], [1]], n_cols=2), CSR.from_rows([[0, 1], [1]], n_cols=2), "WP")
+    >>> errors_per_point(CSR.from_rows([[0, 1], [1]], n_cols=2), CSR.from_rows([[0], [1]], n_cols=2), covering="WP")
     array([6., 0.])
     """
-    return _contribution(Ranking.of(predicted, truth), covering, label_names).numerator[:, 0]
+    return _contribution(RankedTruth.of_sets(y_true, y_pred), covering, label_names).numerator[:, 0]
 
 
-def _contribution(ranking: Ranking, covering: Covering, label_names: Iterable[str] | None) -> PerPoint:
+def _contribution(ranked: RankedTruth, covering: Covering, label_names: Iterable[str] | None) -> PerPoint:
     names = None if label_names is None else Names.of(label_names)
-    if names is not None and len(names) != ranking.n_labels:
-        raise BadInput(f"There are {len(names):,} label names for {ranking.n_labels:,} labels.")
-    closed, sets = cover(covering, ranking.truth, names)
-    truth = ranking.truth
+    if names is not None and len(names) != ranked.n_labels:
+        raise BadInput(f"There are {len(names):,} label names for {ranked.n_labels:,} labels.")
+    truth = ranked.truth
+    closed, sets = cover(covering, truth, names)
     errors = kernels.covering_errors(
-        ranking.indptr, ranking.labels, truth.indptr, truth.indices, ranking.n_labels, closed, sets
+        ranked.indptr, ranked.labels, truth.indptr, truth.indices, ranked.n_labels, closed, sets
     )
     return PerPoint(errors[:, None])
 

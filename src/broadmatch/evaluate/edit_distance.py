@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import _ranking as kernels
-from broadmatch.evaluate.per_point import PerPoint
-from broadmatch.evaluate.ranking import Ranking
+from broadmatch.evaluate.ranking import PerPoint, RankedTruth
 
 
 def phrase_distance(a: str, b: str) -> float:
@@ -25,26 +24,26 @@ def phrase_distance(a: str, b: str) -> float:
     return float(kernels.word_distance(first, second, np.empty(len(second) + 1, np.int64)))
 
 
-def edit_distance(ranking: Ranking, ks: NDArray[np.int64], phrases: Any) -> PerPoint:
+def edit_distance(ranked: RankedTruth, ks: NDArray[np.int64], phrases: Any) -> PerPoint:
     """For the first k phrases, the distance to the nearest true phrase, averaged; 1 for each that is missing."""
-    offsets, words = _words_of(ranking, phrases, depth := int(ks.max()))
+    offsets, words = _words_of(ranked, phrases, depth := int(ks.max()))
     distance = kernels.nearest_phrase(
-        ranking.indptr, ranking.labels, ranking.truth.indptr, ranking.truth.indices, offsets, words, depth
+        ranked.indptr, ranked.labels, ranked.truth.indptr, ranked.truth.indices, offsets, words, depth
     )
     return PerPoint(np.cumsum(distance, axis=1)[:, ks - 1] / ks)
 
 
-def _words_of(ranking: Ranking, phrases: Any, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _words_of(ranked: RankedTruth, phrases: Any, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The words, as numbers, of the phrases that the metric will look at; the others are left empty."""
-    if len(phrases) != ranking.n_labels:
-        raise BadInput(f"There are {len(phrases):,} phrases for {ranking.n_labels:,} labels.")
-    rank = np.arange(len(ranking.labels)) - np.repeat(ranking.indptr[:-1], ranking.n_recommended)
-    used = np.zeros(ranking.n_labels, bool)
-    used[ranking.labels[rank < depth]] = True
-    used[ranking.truth.indices] = True
+    if len(phrases) != ranked.n_labels:
+        raise BadInput(f"There are {len(phrases):,} phrases for {ranked.n_labels:,} labels.")
+    rank = np.arange(len(ranked.labels)) - np.repeat(ranked.indptr[:-1], ranked.n_predicted)
+    used = np.zeros(ranked.n_labels, bool)
+    used[ranked.labels[rank < depth]] = True
+    used[ranked.truth.indices] = True
     ids: dict[str, int] = {}
     pieces = [_word_ids(phrase, ids) for phrase in itertools.compress(phrases, used)]
-    offsets = np.zeros(ranking.n_labels + 1, np.int64)
+    offsets = np.zeros(ranked.n_labels + 1, np.int64)
     offsets[1:][used] = [len(piece) for piece in pieces]
     np.cumsum(offsets, out=offsets)
     return offsets, np.fromiter(itertools.chain.from_iterable(pieces), np.int32, int(offsets[-1]))

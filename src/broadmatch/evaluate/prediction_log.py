@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingFile
-from broadmatch.evaluate.click_metrics import refuse
+from broadmatch.evaluate.checks import refuse
 from broadmatch.params import Whole
 
 if TYPE_CHECKING:

@@ -62,9 +62,9 @@ class Reliability:
 
 
 def reliability(
-    clicked: ArrayLike, probability: ArrayLike, weight: ArrayLike | None = None, *, n_bins: int = 20
+    y_true: ArrayLike, y_score: ArrayLike, *, n_bins: int = 20, sample_weight: ArrayLike | None = None
 ) -> Reliability:
-    """Compare predictions with what came of them, in at most `n_bins` bins of equal mass.
+    """Compare predicted probabilities with click rates, in at most `n_bins` bins of equal mass.
 
     Equal predictions are never parted, so there may be fewer bins. The 95 % interval of a click rate is Wilson's
     (JASA 1927); with weights, the number of impressions is the effective one, (Σω)²/Σω².
@@ -74,7 +74,7 @@ def reliability(
     ([0.25, 0.75], 0.0)
     """
     Whole(1).check("n_bins", n_bins)
-    y, p, w = checked(clicked, probability, weight)
+    y, p, w = checked(y_true, y_score, sample_weight)
     distinct, code = np.unique(p, return_inverse=True)
     mass_of_each = np.bincount(code, weights=w)
     middle = np.cumsum(mass_of_each) - mass_of_each / 2

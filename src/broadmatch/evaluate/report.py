@@ -1,20 +1,18 @@
 """All ranking metrics of a model on one set of points, with bootstrap intervals, and the difference of two models."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.evaluate import per_point
-from broadmatch.evaluate.bootstrap import interval, resample
+from broadmatch.evaluate import ranking as per_point
+from broadmatch.evaluate.bootstrap import Bootstrap, interval
 from broadmatch.evaluate.edit_distance import edit_distance
-from broadmatch.evaluate.per_point import PerPoint
-from broadmatch.evaluate.ranking import Ranking
-from broadmatch.params import Number, Whole
+from broadmatch.evaluate.ranking import PerPoint, Points, RankedTruth
+from broadmatch.params import Whole
 
 _ENOUGH = 100  # "at least 100 bid phrases" in MLRF §5.4
 _UNITS = {
@@ -36,6 +34,13 @@ class Estimate:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
 
+class Drawn(NamedTuple):
+    """A metric that is not a ratio of sums over points: its value, and what it was in each bootstrap sample."""
+
+    value: float
+    draws: NDArray[np.float64]
+
+
 @dataclass(frozen=True)
 class Report:
     """The metrics of one model: `report["P@1"].value`, `.low`, `.high`; `print(report)` is a table.
@@ -53,6 +58,22 @@ class Report:
     seed: int
     draws: Mapping[str, NDArray[np.float64]]
     points: str
+
+    @classmethod
+    def of(cls, points: Points, contributions: Mapping[str, PerPoint | Drawn], bootstrap: Bootstrap) -> "Report":
+        """The report of metrics, in their order, from what each point contributes to them."""
+        sums = {name: part for name, part in contributions.items() if isinstance(part, PerPoint)}
+        sampled = bootstrap.resample(sums)
+        drawn = {
+            name: part if isinstance(part, Drawn) else Drawn(float(part.values()[0]), sampled[name])
+            for name, part in contributions.items()
+        }
+        return cls(
+            metrics={name: Estimate(d.value, *interval(d.draws, bootstrap.level)) for name, d in drawn.items()},
+            draws={name: d.draws for name, d in drawn.items()},
+            **points._asdict(),
+            **asdict(bootstrap),
+        )
 
     def __getitem__(self, metric: str) -> Estimate:
         if metric not in self.metrics:
@@ -77,11 +98,10 @@ class Report:
         for name, e in self.metrics.items():
             scale, unit = _UNITS.get(name.partition("@")[0], (100, "%"))
             rows.append([name, *(f"{scale * v:,.2f}" for v in (e.value, e.low, e.high)), unit])
-        widths = [max(len(row[c]) for row in rows) for c in range(5)]
-        lines = []
-        for name, *numbers, unit in rows:
-            cells = [f"{number:>{width}}" for number, width in zip(numbers, widths[1:], strict=False)]
-            lines.append("  ".join([name.ljust(widths[0]), *cells, unit]).rstrip())
+        lines = [
+            f"{line}  {unit}".rstrip()
+            for line, (*_, unit) in zip(aligned([row[:-1] for row in rows]), rows, strict=True)
+        ]
         counted = (
             f"{self.n_points:,} points, {self.n_labels:,} labels; "
             f"{self.n_without_truth:,} points without true labels, "
@@ -92,12 +112,13 @@ class Report:
 
 
 def ranking_report(
-    predicted: Any,
-    truth: Any,
+    y_true: Any,
+    y_score: Any,
     *,
     ks: Sequence[int] = (1, 3, 5),
     propensity: Any = None,
     phrases: Any = None,
+    sample_weight: Any = None,
     n_bootstrap: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -113,22 +134,17 @@ def ranking_report(
     >>> print(report["P@1"])
     1.0000 [1.0000, 1.0000]
     """
-    check_settings(ks, n_bootstrap, seed, level)
-    ranking = Ranking.of(predicted, truth)
-    contributions = _contributions(ranking, sorted(set(ks)), propensity, phrases)
-    draws = resample(contributions, n_bootstrap, seed)
-    return Report(
-        metrics=estimates(contributions, draws, level),
-        n_points=ranking.n_points,
-        n_labels=ranking.n_labels,
-        n_without_truth=int((ranking.n_true == 0).sum()),
-        n_without_predictions=int((ranking.n_recommended == 0).sum()),
-        level=level,
-        n_bootstrap=n_bootstrap,
-        seed=seed,
-        draws=draws,
-        points=fingerprint(ranking),
-    )
+    cuts, bootstrap = cut_offs(ks), Bootstrap(n_bootstrap, seed, level)
+    ranked = RankedTruth.of(y_true, y_score, sample_weight)
+    found = per_point.at_cuts(ranked, cuts, propensity)
+    if phrases is not None:
+        distance = edit_distance(ranked, np.array(cuts, np.int64), phrases)
+        found |= {f"edit distance@{k}": distance.column(c) for c, k in enumerate(cuts)}
+    found["average precision"] = per_point.average_precision(ranked)
+    found["one-error"] = per_point.one_error(ranked)
+    found["coverage error"] = per_point.coverage_error(ranked)
+    found[f"share with {_ENOUGH}"] = per_point.at_least(ranked, _ENOUGH)
+    return Report.of(ranked.points, ranked.weighted(found), bootstrap)
 
 
 def paired_difference(report_a: Report, report_b: Report, metric: str) -> Estimate:
@@ -139,12 +155,12 @@ def paired_difference(report_a: Report, report_b: Report, metric: str) -> Estima
 
     >>> from broadmatch.data import CSR
     >>> truth = CSR.from_rows([[0], [1]], n_cols=2)
-    >>> good, bad = ranking_report(truth, truth), ranking_report(CSR.from_rows([[1], [0]], n_cols=2), truth)
+    >>> good, bad = ranking_report(truth, truth), ranking_report(truth, CSR.from_rows([[1], [0]], n_cols=2))
     >>> print(paired_difference(good, bad, "P@1"))
     1.0000 [1.0000, 1.0000]
     """
     if report_a.points != report_b.points:
-        raise BadInput("The two reports are not about the same points: their truth differs.")
+        raise BadInput("The two reports are not about the same points: their truth or their weights differ.")
     for name in ("seed", "n_bootstrap", "level"):
         a, b = getattr(report_a, name), getattr(report_b, name)
         if a != b:
@@ -153,39 +169,22 @@ def paired_difference(report_a: Report, report_b: Report, metric: str) -> Estima
     return Estimate(value, *interval(report_a.draws[metric] - report_b.draws[metric], report_a.level))
 
 
-def check_settings(ks: Sequence[int], n_bootstrap: int, seed: int, level: float) -> None:
-    """Refuse cut-offs and bootstrap settings that no report can be made with."""
+def cut_offs(ks: Sequence[int]) -> list[int]:
+    """The different cut-offs k, the smallest first."""
     if not ks:
         raise BadParameter("ks must be one or more cut-offs, but it is empty.")
     for k in ks:
         Whole(1).check("ks", k)
-    Whole(1).check("n_bootstrap", n_bootstrap)
-    Whole(0).check("seed", seed)
-    Number(0, 1, above=True).check("level", level)
+    return sorted({int(k) for k in ks})
 
 
-def estimates(
-    contributions: Mapping[str, PerPoint], draws: Mapping[str, NDArray[np.float64]], level: float
-) -> dict[str, Estimate]:
-    """Each metric over all points, with the interval of its bootstrap samples."""
-    return {name: Estimate(float(c.values()[0]), *interval(draws[name], level)) for name, c in contributions.items()}
-
-
-def _contributions(ranking: Ranking, ks: Sequence[int], propensity: Any, phrases: Any) -> dict[str, PerPoint]:
-    found = per_point.at_cuts(ranking, ks, propensity)
-    if phrases is not None:
-        distance = edit_distance(ranking, np.array(ks, np.int64), phrases)
-        found |= {f"edit distance@{k}": distance.column(c) for c, k in enumerate(ks)}
-    found["average precision"] = per_point.average_precision(ranking)
-    found["one-error"] = per_point.one_error(ranking)
-    found["coverage error"] = per_point.coverage_error(ranking)
-    found[f"share with {_ENOUGH}"] = per_point.at_least(ranking, _ENOUGH)
-    return found
-
-
-def fingerprint(ranking: Ranking) -> str:
-    """Names the truth that a ranking is compared with."""
-    digest = hashlib.sha256(f"{ranking.n_points} {ranking.n_labels}".encode())
-    digest.update(np.ascontiguousarray(ranking.truth.indptr).data)
-    digest.update(np.ascontiguousarray(ranking.truth.indices).data)
-    return digest.hexdigest()
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Rows of cells as lines of a table, the first `left` columns to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if c < left else cell.rjust(width)
+            for c, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
-from broadmatch.evaluate.click_metrics import refuse
+from broadmatch.evaluate.checks import refuse
 from broadmatch.evaluate.prediction_log import MODEL
 from broadmatch.evaluate.predictions import Predictions, numbers
 

@@ -3,20 +3,19 @@
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, reveal
-from broadmatch.data.reveal import kept_entries, label_matrix
+from broadmatch.data.reveal import label_matrix
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.evaluate import per_point
-from broadmatch.evaluate.bootstrap import resample
-from broadmatch.evaluate.per_point import PerPoint
-from broadmatch.evaluate.ranking import Ranking, as_scores
-from broadmatch.evaluate.report import Report, check_settings, estimates, fingerprint
+from broadmatch.evaluate.bootstrap import Bootstrap
+from broadmatch.evaluate.checks import weights
+from broadmatch.evaluate.ranking import PerPoint, Points, RankedTruth, at_cuts
+from broadmatch.evaluate.report import Report, aligned, cut_offs
 from broadmatch.params import Number, Whole
 
 log = logging.getLogger("broadmatch")
@@ -59,11 +58,7 @@ class WarmStartReport:
             rows.append([name, *cells])
         counted = [self.n_points - np.mean(self.nothing_hidden[share]) for share in self.by_share]
         rows.append(["points that count", *(f"{n:,.0f}" for n in counted)])
-        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-            for row in rows
-        ]
+        lines = aligned(rows)
         lines.append(
             f"{self.n_points:,} points, {self.n_labels:,} labels, revealed with {_number(len(self.seeds), 'seed')}; "
             "points with nothing hidden do not count; "
@@ -83,6 +78,7 @@ def warm_start_report(
     seeds: Sequence[int] = (0, 1, 2),
     ks: Sequence[int] = (1, 3, 5),
     propensity: Any = None,
+    sample_weight: Any = None,
     n_bootstrap: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -101,7 +97,7 @@ def warm_start_report(
     >>> print(report.by_share[0.5]["P@1"])
     1.0000 [1.0000, 1.0000]
     """
-    check_settings(ks, n_bootstrap, seed, level)
+    cuts, bootstrap = cut_offs(ks), Bootstrap(n_bootstrap, seed, level)
     _check_several("shares", shares, Number(0, 1))
     _check_several("seeds", seeds, Whole(0))
     labels = label_matrix(Y)
@@ -110,17 +106,17 @@ def warm_start_report(
         raise BadInput(f"X has {n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points.")
     if not labels.nnz:
         raise BadInput("Y has no label at all; there is nothing to reveal and nothing to find.")
+    weight = None if sample_weight is None else weights(sample_weight, n_rows)
     predict = getattr(model, "predict_topk", model)
-    cuts = sorted({int(k) for k in ks})
     reports, nothing_hidden, returned = {}, {}, 0
     for share in shares:
         pooled = _Pooled(labels.n_rows)
         for s in seeds:
             revealed, hidden = reveal(labels, share, seed=s)
-            recommended, again = _without(as_scores(predict(X, cuts[-1], revealed=revealed)), revealed)
-            pooled.add(Ranking.of(recommended, hidden), cuts, propensity)
+            ranked, again = _without(RankedTruth.of(hidden, predict(X, cuts[-1], revealed=revealed), weight), revealed)
+            pooled.add(ranked, cuts, propensity)
             returned += again
-        reports[float(share)] = pooled.report(n_bootstrap, seed, level)
+        reports[float(share)] = pooled.report(bootstrap, weight)
         nothing_hidden[float(share)] = tuple(pooled.nothing_hidden)
     if returned:
         log.warning("The model recommended revealed labels %d times; they were taken out.", returned)
@@ -136,45 +132,35 @@ class _Pooled:
 
     def __init__(self, n_points: int) -> None:
         self.counted = np.zeros(n_points, np.int64)
-        self.unanswered = np.zeros(n_points, bool)
+        self.without_predictions = np.zeros(n_points, bool)
         self.nothing_hidden: list[int] = []
         self._earned: dict[str, NDArray[np.float64]] = {}
         self._most: dict[str, NDArray[np.float64]] = {}
         self._n_labels = 0
         self._truth = hashlib.sha256()
 
-    def add(self, ranking: Ranking, ks: Sequence[int], propensity: Any) -> None:
+    def add(self, ranked: RankedTruth, ks: Sequence[int], propensity: Any) -> None:
         """Add what the points contribute with one seed; without a hidden label that is nothing."""
-        hidden = ranking.n_true > 0
-        for name, part in per_point.at_cuts(ranking, ks, propensity).items():
+        hidden = ranked.n_true > 0
+        for name, part in at_cuts(ranked, ks, propensity).items():
             most = hidden[:, None].astype(np.float64) if part.denominator is None else part.denominator
             self._earned[name] = self._earned.get(name, 0) + part.numerator
             self._most[name] = self._most.get(name, 0) + most
         self.counted += hidden
-        self.unanswered |= hidden & (ranking.n_recommended == 0)
+        self.without_predictions |= hidden & (ranked.n_predicted == 0)
         self.nothing_hidden.append(int((~hidden).sum()))
-        self._n_labels = ranking.n_labels
-        self._truth.update(fingerprint(ranking).encode())
+        self._n_labels = ranked.n_labels
+        self._truth.update(ranked.fingerprint().encode())
 
-    def report(self, n_bootstrap: int, seed: int, level: float) -> Report:
+    def report(self, bootstrap: Bootstrap, weight: NDArray[np.float64] | None) -> Report:
         """The metrics over all seeds, of the points that count with at least one of them."""
         some = self.counted > 0
         if not some.any():
             raise BadInput("Every label is revealed, so that nothing is left to find; reveal a smaller share.")
-        kept = {name: PerPoint(part[some], self._most[name][some]) for name, part in self._earned.items()}
-        draws = resample(kept, n_bootstrap, seed)
-        return Report(
-            metrics=estimates(kept, draws, level),
-            n_points=int(some.sum()),
-            n_labels=self._n_labels,
-            n_without_truth=0,
-            n_without_predictions=int(self.unanswered.sum()),
-            level=level,
-            n_bootstrap=n_bootstrap,
-            seed=seed,
-            draws=draws,
-            points=self._truth.hexdigest(),
-        )
+        of_some = None if weight is None else weight[some]
+        kept = {n: PerPoint(part[some], self._most[n][some]).weighted(of_some) for n, part in self._earned.items()}
+        without = int(self.without_predictions.sum())
+        return Report.of(Points(int(some.sum()), self._n_labels, 0, without, self._truth.hexdigest()), kept, bootstrap)
 
 
 def _check_several(name: str, given: Sequence[float], rule: Number | Whole) -> None:
@@ -184,21 +170,19 @@ def _check_several(name: str, given: Sequence[float], rule: Number | Whole) -> N
         raise BadParameter(f"{name} must be one or more different numbers, but it is {tuple(given)}.")
 
 
-def _without(scores: CSR, revealed: CSR) -> tuple[CSR, int]:
-    """Scores without the revealed labels, and how many of these there were."""
-    if scores.shape != revealed.shape:
-        raise BadInput(
-            f"The model's answer is {scores.n_rows:,} × {scores.n_cols:,} and Y is {revealed.n_rows:,} × "
-            f"{revealed.n_cols:,}; both must be the same points by the same labels."
-        )
-    kept = ~np.isin(_places(scores), _places(revealed), assume_unique=True)
-    return kept_entries(scores, kept), int((~kept).sum())
+def _without(ranked: RankedTruth, revealed: CSR) -> tuple[RankedTruth, int]:
+    """The ranking without the revealed labels, and how many of these there were."""
+    taken = _places(revealed.indptr, revealed.indices, revealed.n_cols)
+    kept = ~np.isin(_places(ranked.indptr, ranked.labels, revealed.n_cols), taken, assume_unique=True)
+    before = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum(kept, out=before[1:])
+    return replace(ranked, indptr=before[ranked.indptr], labels=ranked.labels[kept]), int((~kept).sum())
 
 
-def _places(matrix: CSR) -> NDArray[np.int64]:
-    """One number for each entry: its row and its column."""
-    rows = np.repeat(np.arange(matrix.n_rows, dtype=np.int64), np.diff(matrix.indptr))
-    return rows * matrix.n_cols + matrix.indices
+def _places(indptr: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int) -> NDArray[np.int64]:
+    """One number for each entry: its row and its label."""
+    rows = np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
+    return rows * n_labels + labels
 
 
 def _number(n: int, of_what: str) -> str:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, NotFitted
-from broadmatch.evaluate import precision_at
+from broadmatch.evaluate import precision_at_k
 from broadmatch.io import artifacts
 from broadmatch.kernels.label_calibration import calibrate_rows
 from broadmatch.kernels.top_k import leave_out
@@ -154,7 +154,7 @@ class LabelModel(Parameters, BaseEstimator):
         labels, names = as_labels(Y)
         if names is not None:
             labels = self._renumbered(labels, names)
-        return float(precision_at(self.predict_topk(X, k=1), labels, 1))
+        return float(precision_at_k(labels, self.predict_topk(X, k=1), k=1))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a folder; `broadmatch.load` opens it again, memory-mapped."""

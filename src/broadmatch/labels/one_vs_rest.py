@@ -299,7 +299,7 @@ class OneVsRest(LabelModel):
             )
             model.fit(rows.take(train), few.take(train))
             ranked = model.predict_topk(rows.take(check), k=len(chosen))
-            scores.append(float(average_precision(ranked, few.take(check))))
+            scores.append(float(average_precision(few.take(check), ranked)))
             log.info("c = %g: average precision %.4f on %d points and %d labels.", c, scores[-1], n_check, len(chosen))
         return _SEARCHED[int(np.argmax(scores))]
 

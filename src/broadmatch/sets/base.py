@@ -142,7 +142,7 @@ class SetModel(Parameters, BaseEstimator):
         """Micro-F1, for scikit-learn's searches."""
         self._check_fitted()
         labels, names = as_labels(Y)
-        return micro_f1(self.predict(X), labels if names is None else self.model_._renumbered(labels, names))
+        return micro_f1(labels if names is None else self.model_._renumbered(labels, names), self.predict(X))
 
     @property
     def label_names_(self) -> Names:

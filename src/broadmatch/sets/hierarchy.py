@@ -165,7 +165,7 @@ class HierarchicalLabels(Parameters, BaseEstimator):
     def score(self, X: Any, Y: Any) -> float:
         """Micro-F1 of the sets as they are, without ancestors, for scikit-learn's searches."""
         self._check_fitted()
-        return micro_f1(self.predict(X), by_category(Y, self.hierarchy_, None))
+        return micro_f1(by_category(Y, self.hierarchy_, None), self.predict(X))
 
     @property
     def label_names_(self) -> Names:

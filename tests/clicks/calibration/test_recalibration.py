@@ -41,9 +41,9 @@ def test_sliced(log):
     by_hand.learn_many(p[early], clicked[early], {"country": country[early]}, weight[early])
     by_hand.refresh()
     calibrated = by_hand.apply(p[late], {"country": country[late]})
-    assert found.after.log_loss == log_loss(clicked[late], calibrated, weight[late])
-    assert found.before.log_loss == log_loss(clicked[late], p[late], weight[late])
-    assert found.after.error == pytest.approx(calibration_error(clicked[late], calibrated, weight[late]))
+    assert found.after.log_loss == log_loss(clicked[late], calibrated, sample_weight=weight[late])
+    assert found.before.log_loss == log_loss(clicked[late], p[late], sample_weight=weight[late])
+    assert found.after.error == pytest.approx(calibration_error(clicked[late], calibrated, sample_weight=weight[late]))
 
     def slice_error(probability, name):
         there = country[late] == name

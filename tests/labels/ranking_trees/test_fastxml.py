@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from broadmatch.data import CSR
-from broadmatch.evaluate import precision_at
+from broadmatch.evaluate import precision_at_k
 from broadmatch.labels import FastXML
 from broadmatch.labels.ranking_trees.forest import without_slots
 from tests.contract import bits, points
@@ -33,15 +33,15 @@ def test_it_learns_planted_topics(planted):
     always = sp.csr_matrix(np.tile(np.where(popular == popular.max(), 1.0, 0), (600, 1)).astype(np.float32))
     found = model.predict_topk(new_X, k=5)
     # MLRF with as many trees: 0.64 and 0.37.
-    assert precision_at(found, new_Y, 1) > 0.62
-    assert precision_at(found, new_Y, 5) > 0.36
-    assert precision_at(always, new_Y, 1) < 0.3
+    assert precision_at_k(new_Y, found, k=1) > 0.62
+    assert precision_at_k(new_Y, found, k=5) > 0.36
+    assert precision_at_k(new_Y, always, k=1) < 0.3
 
 
 def test_eurlex_does_not_fall_behind(eurlex):
     (X, Y), (new_X, new_Y) = eurlex
     found = FastXML(n_trees=5).fit(X, Y).predict_topk(new_X, k=5)
-    figures = [100 * precision_at(found, new_Y, k) for k in (1, 3, 5)]
+    figures = [100 * precision_at_k(new_Y, found, k=k) for k in (1, 3, 5)]
     assert all(value >= floor for value, floor in zip(figures, [60.0, 46.0, 37.0], strict=True)), figures
 
 

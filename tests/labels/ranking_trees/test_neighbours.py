@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import broadmatch
 from broadmatch.data import CSR, reveal
 from broadmatch.errors import BadParameter
-from broadmatch.evaluate import psp_at
+from broadmatch.evaluate import psp_at_k
 from broadmatch.labels import SwiftXML
 from broadmatch.labels.ranking_trees import neighbours as xml_neighbours
 from broadmatch.labels.ranking_trees.neighbours import KEPT, NO_NEIGHBOURS, SETTINGS, keep_points, more_points
@@ -126,7 +126,7 @@ def found_with(near, X, Y, p, seed, x_share, power):
         votes[i] = weights / max(weights.sum(), 1e-300) @ (Y[voters] / p)
         votes[i, shown.row(i)[0]] = 0
         votes[i, np.argsort(-votes[i], kind="stable")[5:]] = 0
-    return psp_at(sp.csr_matrix(votes), hidden, p, 5)
+    return psp_at_k(hidden, sp.csr_matrix(votes), propensity=p, k=5)
 
 
 def test_what_finds_hidden_labels_best_is_chosen():

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import broadmatch
 from broadmatch.data import PROPENSITY_PRESETS, propensity
 from broadmatch.errors import BadInput, NotFitted
-from broadmatch.evaluate import precision_at
+from broadmatch.evaluate import precision_at_k
 from broadmatch.io import read_dataset
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 from broadmatch.labels.ranking_trees._predict import reach_leaves
@@ -277,7 +277,7 @@ def test_between_half_of_the_points_and_a_refit(cls, eurlex):
     half, more, (X, Y) = eurlex
 
     def p5(model):
-        return precision_at(model.predict_topk(X, k=5), Y, 5)
+        return precision_at_k(Y, model.predict_topk(X, k=5), k=5)
 
     model = cls(n_trees=5).fit(*half)
     without = p5(model)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from broadmatch.data import CSR, PROPENSITY_PRESETS, propensity
 from broadmatch.errors import BadInput
-from broadmatch.evaluate import precision_at
+from broadmatch.evaluate import precision_at_k
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 from broadmatch.labels.ranking_trees.tail import mean_points
 from tests.contract import N_LABELS, bits, points
@@ -158,14 +158,14 @@ def test_rare_labels_come_up_more(planted):
 def test_it_learns_planted_topics(planted):
     (X, Y), (new_X, new_Y) = planted
     found = PfastreXML(n_trees=10).fit(X, Y).predict_topk(new_X, k=5)
-    assert precision_at(found, new_Y, 1) > 0.5
-    assert precision_at(found, new_Y, 5) > 0.35
+    assert precision_at_k(new_Y, found, k=1) > 0.5
+    assert precision_at_k(new_Y, found, k=5) > 0.35
 
 
 def test_eurlex_does_not_fall_behind(eurlex):
     (X, Y), (new_X, new_Y) = eurlex
     found = PfastreXML(n_trees=5).fit(X, Y).predict_topk(new_X, k=5)
-    figures = [100 * precision_at(found, new_Y, k) for k in (1, 3, 5)]
+    figures = [100 * precision_at_k(new_Y, found, k=k) for k in (1, 3, 5)]
     assert all(value >= floor for value, floor in zip(figures, [60.0, 46.0, 37.0], strict=True)), figures
 
 

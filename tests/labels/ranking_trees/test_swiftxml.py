@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import broadmatch
 from broadmatch.data import CSR, reveal
 from broadmatch.errors import BadInput
-from broadmatch.evaluate import precision_at
+from broadmatch.evaluate import precision_at_k
 from broadmatch.labels import PfastreXML, SwiftXML
 from broadmatch.labels.ranking_trees.forest import without_slots
 from broadmatch.labels.ranking_trees.tail import mean_other_labels
@@ -103,8 +103,8 @@ def test_warm_beats_cold_where_the_item_set_matters():
     warm = SwiftXML(n_trees=10, max_leaf=5).fit(X, Y).predict_topk(new_X, k=2, revealed=known)
     cold = PfastreXML(n_trees=10, max_leaf=5).fit(X, Y).predict_topk(new_X, k=2, revealed=known)
     # Of three labels that are left of the group two are right; without the group, it is one of five.
-    assert precision_at(warm, hidden, 1) > 0.55
-    assert precision_at(cold, hidden, 1) < 0.3
+    assert precision_at_k(hidden, warm, k=1) > 0.55
+    assert precision_at_k(hidden, cold, k=1) < 0.3
 
 
 def test_warm_beats_cold_on_planted_topics_with_few_words():
@@ -114,17 +114,17 @@ def test_warm_beats_cold_on_planted_topics_with_few_words():
     found = {}
     for cls in (SwiftXML, PfastreXML):
         model = cls(n_trees=5).fit(data.X.take(first), data.Y.take(first))
-        found[cls] = precision_at(model.predict_topk(data.X.take(last), k=3, revealed=known), hidden, 3)
+        found[cls] = precision_at_k(hidden, model.predict_topk(data.X.take(last), k=3, revealed=known), k=3)
     assert found[SwiftXML] > 1.15 * found[PfastreXML]
 
 
 def test_eurlex_does_not_fall_behind(eurlex):
     (X, Y), (new_X, new_Y) = eurlex
     model = SwiftXML(n_trees=3).fit(X, Y)
-    assert 100 * precision_at(model.predict_topk(new_X, k=1), new_Y, 1) > 55
+    assert 100 * precision_at_k(new_Y, model.predict_topk(new_X, k=1), k=1) > 55
     known, hidden = reveal(new_Y, 0.6)
     warm = model.predict_topk(new_X, k=1, revealed=known)
-    assert 100 * precision_at(warm, hidden, 1) > 30
+    assert 100 * precision_at_k(hidden, warm, k=1) > 30
 
 
 def test_the_model_that_was_saved_starts_warm_too(tmp_path):
@@ -219,8 +219,8 @@ def test_a_point_without_features_is_ranked_by_its_labels():
     known, hidden = reveal(CSR.from_scipy(new_Y), 0.5)
     nothing = sp.csr_matrix((300, 40), dtype=np.float32)
     model = SwiftXML(n_trees=10, max_leaf=5, c_item_sets=10).fit(X, Y)
-    assert precision_at(model.predict_topk(nothing, k=1, revealed=known), hidden, 1) > 0.3
-    assert precision_at(model.predict_topk(nothing, k=1), new_Y, 1) < 0.1
+    assert precision_at_k(hidden, model.predict_topk(nothing, k=1, revealed=known), k=1) > 0.3
+    assert precision_at_k(new_Y, model.predict_topk(nothing, k=1), k=1) < 0.1
 
 
 def test_weights_of_revealed_labels_weigh_in_the_item_set():

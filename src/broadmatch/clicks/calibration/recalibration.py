@@ -193,8 +193,8 @@ def _worst_slices(rows: _Rows, by: Sequence[str]) -> tuple[NDArray[np.int64], ND
 
 
 def _judge(rows: _Rows, probability: F64, worst: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> Judgement:
-    found = reliability(rows.clicked, probability, rows.weight)
+    found = reliability(rows.clicked, probability, sample_weight=rows.weight)
     slices = None
     if worst is not None and len(worst[1]):
         slices = float(_slice_errors(rows, probability, worst[0])[worst[1]].mean())
-    return Judgement(found, found.error, log_loss(rows.clicked, probability, rows.weight), slices)
+    return Judgement(found, found.error, log_loss(rows.clicked, probability, sample_weight=rows.weight), slices)

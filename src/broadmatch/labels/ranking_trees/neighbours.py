@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, reveal
-from broadmatch.evaluate import psp_at
+from broadmatch.evaluate import psp_at_k
 from broadmatch.labels.base import NOTHING
 from broadmatch.labels.checkpoint import offsets
 from broadmatch.labels.ranking_trees._neighbours import Neighbours, nearest_points, neighbour_weights
@@ -92,7 +92,7 @@ def _tried(near: Neighbours, width: int, propensities: NDArray[np.float64], seed
             weights = np.concatenate([neighbour_weights(like, power) for _, like in rows])
             votes = sp.csr_matrix((weights, best, ptr), shape=(len(points), everyone.n_rows)) @ everyone.to_scipy()
             votes = votes - votes.multiply(shown.to_scipy())
-            found[x_share, power] = float(psp_at(_top(votes), hidden, propensities, _K))
+            found[x_share, power] = float(psp_at_k(hidden, _top(votes), propensity=propensities, k=_K))
     x_share, power = max(found, key=lambda pair: found[pair])
     return near._replace(x_share=x_share, power=power)
 

@@ -21,7 +21,7 @@ samples = st.lists(st.tuples(categories, categories), min_size=1, max_size=6)
 def test_equals_the_slow_twin(sample):
     predicted, truth = ([sorted(both[side]) for both in sample] for side in (0, 1))
     reports = evaluate.depth_reports(
-        CSR.from_rows(predicted, len(ABOVE)), CSR.from_rows(truth, len(ABOVE)), HIERARCHY, n_bootstrap=2
+        CSR.from_rows(truth, len(ABOVE)), CSR.from_rows(predicted, len(ABOVE)), HIERARCHY, n_bootstrap=2
     )
     assert list(reports) == [1, 2, 3]
     for depth, report in reports.items():
@@ -41,7 +41,7 @@ def test_by_hand():
     tree = Hierarchy.of({"food": [], "pizza": ["food"], "pasta": ["food"], "taxi": []})
     truth = CSR.from_rows([[1], [2], [3]], 4)
     found = CSR.from_rows([[1], [1], [0]], 4)
-    reports = evaluate.depth_reports(found, truth, tree)
+    reports = evaluate.depth_reports(truth, found, tree)
     assert [reports[1][name].value for name in ("precision", "recall")] == pytest.approx([2 / 3, 2 / 3])
     assert [reports[2][name].value for name in ("precision", "recall")] == pytest.approx([1 / 2, 1 / 2])
     assert reports[2].n_labels == 2
@@ -55,8 +55,8 @@ def test_a_stored_score_of_nought_counts_and_a_truth_of_nought_does_not():
     nought = CSR.from_rows([[1]], 2)
     nought.data[:] = 0
     one = CSR.from_rows([[1]], 2)
-    assert evaluate.depth_reports(nought, one, tree)[1]["recall"].value == 1
-    assert evaluate.depth_reports(one, nought, tree)[1]["precision"].value == 0
+    assert evaluate.depth_reports(one, nought, tree)[1]["recall"].value == 1
+    assert evaluate.depth_reports(nought, one, tree)[1]["precision"].value == 0
 
 
 def test_bad_input():
@@ -64,4 +64,4 @@ def test_bad_input():
     with pytest.raises(BadInput, match="3 columns, but the hierarchy has 2 categories"):
         evaluate.depth_reports(CSR.from_rows([[1]], 3), CSR.from_rows([[1]], 3), tree)
     with pytest.raises(BadInput, match="both must be the same points by the same labels"):
-        evaluate.depth_reports(CSR.from_rows([[1]], 2), CSR.from_rows([[1], [0]], 2), tree)
+        evaluate.depth_reports(CSR.from_rows([[1], [0]], 2), CSR.from_rows([[1]], 2), tree)
