@@ -64,7 +64,7 @@ def one_size(n: int, trees: int) -> None:
         started = time.perf_counter()
         predicted = opened.predict_topk(test.X, k=10)
         batch = (time.perf_counter() - started) / n_test
-        precision = [100 * precision_at(predicted, test.Y, k) for k in (1, 5, 10)]
+        precision = [100 * precision_at_k(test.Y, predicted, k=k) for k in (1, 5, 10)]
     tell(benchmark="mlrf_scale", points=n, labels=n, trees=trees, draw_s=drawn, fit_s=fitted, save_s=saved,
          load_s=load_seconds, model_gb=size / 1e9, peak_gb=fit_peak, p50_ms=1000 * float(np.quantile(single, 0.5)),
          p99_ms=1000 * float(np.quantile(single, 0.99)), batch_ms=1000 * batch,
