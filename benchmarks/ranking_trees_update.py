@@ -44,7 +44,7 @@ def update(cls: type[FastXML], n_trees: int, train: Dataset, test: Dataset) -> F
 
 def judged(model: Any, points: Dataset) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
     """Point, score and truth of the 20 best labels."""
-    found = CSR.from_scipy(model.predict_topk(points.X, k=20))
+    found = CSR.from_scipy(model.predict_topk(points.X, k=20).to_csr())
     rows = np.repeat(np.arange(found.n_rows), np.diff(found.indptr))
     right = np.asarray(points.Y.to_scipy()[rows, found.indices]).ravel() > 0
     return rows, found.data.astype(np.float64), right

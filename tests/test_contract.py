@@ -26,6 +26,7 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import broadmatch
 from broadmatch.data import CSR, Dataset, Names, as_features, as_labels
+from broadmatch.data.convert import column_names
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, NotFitted
 from broadmatch.io import artifacts
 from broadmatch.labels.base import LabelModel
@@ -185,14 +186,14 @@ def test_another_seed_gives_another_model(cls):
 def test_fitting_leaves_the_data_alone(cls):
     X, Y = points()
     before = [a.tobytes() for m in (X, Y) for a in (m.indptr, m.indices, m.data)]
-    small(cls).fit(X, Y).predict_topk(X)
+    small(cls).fit(X, Y).predict_topk(X).to_csr()
     assert [a.tobytes() for m in (X, Y) for a in (m.indptr, m.indices, m.data)] == before
 
 
 @every_label_model
 def test_a_batch_equals_one_row_at_a_time(cls):
     model, (X, _) = fitted(cls), points()
-    rows = CSR.from_scipy(model.predict_topk(X, k=4))
+    rows = CSR.from_scipy(model.predict_topk(X, k=4).to_csr())
     assert rows.shape == (N_POINTS, N_LABELS)
     for i in range(N_POINTS):
         labels, scores = model.predict_one(X[i], k=4)
@@ -257,14 +258,14 @@ def test_k(cls):
     model, (X, _) = fitted(cls), points()
     for k in (0, -1, 1.5, None, True):
         with pytest.raises(BadParameter, match=r"^k must be "):
-            model.predict_topk(X, k=k)
+            model.predict_topk(X, k=k).to_csr()
         with pytest.raises(BadParameter, match=r"^k must be "):
             model.predict_one(X[0], k=k)
-    most = model.predict_topk(X, k=10**12)
+    most = model.predict_topk(X, k=10**12).to_csr()
     assert most.shape == (N_POINTS, N_LABELS)
     assert not most[:, NEVER].nnz  # a label never seen is never recommended
     assert len(model.predict_one(X[0], k=10**12)[0]) == most[0].nnz
-    first = model.predict_topk(X, k=np.int64(1))
+    first = model.predict_topk(X, k=np.int64(1)).to_csr()
     assert (np.diff(first.indptr) <= 1).all()
 
 
@@ -292,9 +293,9 @@ def test_bad_training_data_is_refused_with_the_place(cls):
         with pytest.raises(BadInput, match="2 names for"):
             small(cls).fit(X, Y, **{names: ["a", "b"]})
     with pytest.raises(BadInput, match=rf"31 features, .* fitted on {N_FEATURES}"):
-        fitted(cls).predict_topk(sp.csr_matrix((3, 31), dtype=np.float32))
+        fitted(cls).predict_topk(sp.csr_matrix((3, 31), dtype=np.float32)).to_csr()
     with pytest.raises(BadInput, match="not a finite number"):
-        fitted(cls).predict_topk(nan)
+        fitted(cls).predict_topk(nan).to_csr()
 
 
 @every_label_model
@@ -304,7 +305,7 @@ def test_a_refused_fit_does_not_pass_for_a_fitted_model(cls):
     with pytest.raises(BadInput):
         model.fit(X[:10], Y[:9])
     with pytest.raises(NotFitted):
-        model.predict_topk(X)
+        model.predict_topk(X).to_csr()
 
 
 @every_label_model
@@ -317,7 +318,11 @@ def test_every_form_of_data_gives_the_same_bits(cls):
              pl.DataFrame(named), pa.table(named)]  # fmt: skip
     for form in forms:
         model = small(cls).fit(form, Y)
-        assert bits(model) == expected
+        found = bits(model)
+        if column_names(form) is not None:  # a table brings the names of its columns
+            assert list(model.feature_names_) == list(named)
+            del found["feature_names_text"], found["feature_names_offsets"]
+        assert found == expected
         assert answer(model, (form,)) == answer(model, (X,))
     for labels in (Y.toarray(), Y.tocsc(), Y.astype(bool), CSR.from_scipy(Y)):
         assert bits(small(cls).fit(X, labels)) == expected
@@ -379,12 +384,40 @@ def test_odd_data_is_learned_from(cls):
     one = small(cls).fit(X, Y[:, :1])  # one label only
     assert one.predict_one(X[0])[0].tolist() in ([0], [])
     alike = small(cls).fit(np.ones((20, 2)), Y[:20])  # identical points: nothing tells them apart
-    assert alike.predict_topk(np.ones((1, 2)), k=3).nnz == 3
+    assert alike.predict_topk(np.ones((1, 2)), k=3).to_csr().nnz == 3
     single = small(cls).fit(X[0], [["only"]])
     assert single.predict_one(X[0])[0].tolist() == [0]
     empty = small(cls).fit(sp.csr_matrix((3, 4), dtype=np.float32), [["a"], ["a", "b"], []])
     assert empty.predict_one(np.zeros(4))[0].tolist()[:1] == [0]
-    assert fitted(cls).predict_topk(sp.csr_matrix((0, N_FEATURES), dtype=np.float32)).shape == (0, N_LABELS)
+    assert fitted(cls).predict_topk(sp.csr_matrix((0, N_FEATURES), dtype=np.float32)).to_csr().shape == (0, N_LABELS)
+
+
+@every_label_model
+def test_predict_gives_the_labels_above_the_bar_as_0_and_1(cls):
+    model, (X, Y) = fitted(cls), points()
+    sets, every = model.predict(X), model.predict_topk(X, k=N_LABELS)
+    assert sp.issparse(sets)
+    assert set(sets.data.tolist()) <= {1.0}
+    above = [np.sort(labels[scores > model.bar]).tolist() for labels, scores in every]
+    assert [sets[i].indices.tolist() for i in range(N_POINTS)] == above
+    assert sum(map(len, above)) > 50
+    dense = small(cls).fit(X, Y.toarray())
+    assert isinstance(dense.predict(X), np.ndarray)
+    assert np.array_equal(dense.predict(X), sets.toarray())
+    scores = model.decision_function(X)
+    scores = scores.toarray() if sp.issparse(scores) else scores
+    assert np.array_equal(scores[:, :NEVER] > model.bar, sets.toarray()[:, :NEVER] > 0)
+
+
+@every_label_model
+def test_a_ranking_has_names_and_rows(cls):
+    X, Y = points()
+    ranking = small(cls).fit(X, Y, label_names=[f"phrase {j}" for j in range(N_LABELS)]).predict_topk(X, k=3)
+    assert len(ranking) == N_POINTS
+    assert ranking.labels.shape == ranking.scores.shape == (N_POINTS, 3)
+    for i, (names, (labels, scores)) in enumerate(zip(ranking.names(), ranking, strict=True)):
+        assert names == [f"phrase {j}" for j in labels]
+        assert len(scores) == ranking.lengths[i]
 
 
 # ---------------------------------------------------------------- label models: checkpoints

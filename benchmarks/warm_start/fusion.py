@@ -3,17 +3,17 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR, reveal
+from broadmatch.data import CSR, PROPENSITY_PRESETS, Names, Ranking, reveal
 from broadmatch.evaluate import psp_at_k
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels._forest import add_leaves
-from broadmatch.labels.base import NOTHING, LabelModel, Row, _rows_to_csr
+from broadmatch.labels.base import NOTHING, LabelModel, Row
 from broadmatch.labels.checkpoint import Among
 from broadmatch.labels.ranking_trees._item_sets import item_set
 from broadmatch.labels.ranking_trees._points import unit_rows
@@ -21,8 +21,7 @@ from broadmatch.labels.ranking_trees.item_sets import item_sets
 from broadmatch.labels.ranking_trees.pfastrexml import PfastreXML, label_propensities
 from broadmatch.labels.ranking_trees.swiftxml import described_labels
 from broadmatch.parallel import blocks
-from broadmatch.params import Number, Rule
-from broadmatch.state import State
+from broadmatch.params import Jobs, Number, OneOf, Seed, Whole, learned
 
 log = logging.getLogger("broadmatch")
 Found = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]
@@ -50,46 +49,23 @@ class Fusion(LabelModel):
     A model fills in `_parts`, `_tried` and `_ranked`, and says where it starts: `_undecided`.
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        **PfastreXML.rules,
-        "validation": Number(0, 0.5, above=True),
-        "reveal": Number(0, 1),
-    }
-    _kind: ClassVar[str]
+    n_trees: Annotated[int, Whole(1), "trees in each forest"] = 50
+    max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 6
+    c_features: Annotated[float, Number(0, above=True), "C_x of PfastreXML"] = 8.0
+    c_ranking: Annotated[float, Number(0, above=True), "C_r of PfastreXML"] = 1.0
+    leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 100
+    propensity: Annotated[str, OneOf(tuple(PROPENSITY_PRESETS)), "constants of the propensity model"] = "default"
+    alpha: Annotated[float, Number(0, 1), "share of the trees in the score"] = 0.8
+    gamma: Annotated[float, Number(0), "how fast the re-ranker falls with the distance"] = 12.0
+    validation: Annotated[float, Number(0, 0.5, above=True), "share of the points that the weight is chosen on"] = 0.2
+    reveal: Annotated[float, Number(0, 1), "share of its labels that a training point shows"] = 0.5
+    seed: Seed = 0
+    n_jobs: Jobs = None
     _undecided: ClassVar[float]
 
-    weight_: float
-    label_features_: CSR
-    parts_: dict[str, PfastreXML]
-
-    def __init__(
-        self,
-        *,
-        n_trees: int = 50,
-        max_leaf: int = 6,
-        c_features: float = 8.0,
-        c_ranking: float = 1.0,
-        leaf_labels: int = 100,
-        propensity: str = "default",
-        alpha: float = 0.8,
-        gamma: float = 12.0,
-        validation: float = 0.2,
-        reveal: float = 0.5,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaf = max_leaf
-        self.c_features = c_features
-        self.c_ranking = c_ranking
-        self.leaf_labels = leaf_labels
-        self.propensity = propensity
-        self.alpha = alpha
-        self.gamma = gamma
-        self.validation = validation
-        self.reveal = reveal
-        self.seed = seed
-        self.n_jobs = n_jobs
+    weight_: float = learned()
+    label_features_: CSR = learned()
+    parts_: dict[str, PfastreXML] = learned()
 
     def fit(
         self,
@@ -111,26 +87,6 @@ class Fusion(LabelModel):
         """
         names = {"labels": label_names, "features": feature_names, "points": point_names}
         return self._learn(X, Y, names, checkpoint, label_features=label_features, propensities=propensities)
-
-    def to_state(self) -> State:
-        """Give the models, the label features and the weight to `broadmatch.io.artifacts.save`."""
-        self._check_fitted()
-        arrays, facts = self._common_state()
-        z = self.label_features_
-        arrays |= {"item_indptr": z.indptr, "item_indices": z.indices, "item_data": z.data}
-        facts |= {"weight": self.weight_, "n_item_features": z.n_cols}
-        parts = {name: model.to_state() for name, model in self.parts_.items()}
-        return State(self._kind, self.get_params(), arrays, facts, parts)
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The model that was saved."""
-        model, a = cls(**state.params), state.arrays
-        model._take_common(state)
-        model.weight_ = state.facts["weight"]
-        model.label_features_ = CSR(a["item_indptr"], a["item_indices"], a["item_data"], state.facts["n_item_features"])
-        model.parts_ = {name: PfastreXML.from_state(part) for name, part in state.parts.items()}
-        return model
 
     def _fit(
         self, X: CSR, Y: CSR, checkpoint: Checkpoint, *, label_features: Any = None, propensities: Any = None
@@ -159,7 +115,7 @@ class Fusion(LabelModel):
             points.take(kept), points.take(held), k, propensities, checkpoint
         ):
             leave_out(labels, scores, found, known.indptr, known.indices, _METRIC_K)
-            score = psp_at_k(truth, _rows_to_csr(labels, scores, found, Y.n_cols), propensity=p, k=_METRIC_K)
+            score = psp_at_k(truth, Ranking(labels, scores, found, Names.numbers(Y.n_cols)), propensity=p, k=_METRIC_K)
             log.info("%s: weight %g has PSP@%d %.4f.", type(self).__name__, weight, _METRIC_K, score)
             if score > best_score:
                 best, best_score = weight, score
@@ -218,7 +174,6 @@ class PfastreXMLEarly(Fusion):
     'taxi'
     """
 
-    _kind = "pfastrexml_early"
     _undecided = 1.0
     _weights = (0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -263,7 +218,6 @@ class PfastreXMLLate(Fusion):
     'taxi'
     """
 
-    _kind = "pfastrexml_late"
     _undecided = 0.5
     _weights = tuple(n / 10 for n in range(11))
 

@@ -182,7 +182,12 @@ def learned(*, init: Literal[False] = False) -> Any:
     return dataclasses.field(init=False, repr=False, metadata={"learned": True})
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(learned, dataclasses.field))
+def derived(*, init: Literal[False] = False) -> Any:
+    """Declare an attribute that is made from what was learned, and is not saved."""
+    return dataclasses.field(init=False, repr=False)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(learned, derived, dataclasses.field))
 class Estimator:
     """Base of everything with parameters: the fields annotated with a `Rule` are the constructor's keywords.
 

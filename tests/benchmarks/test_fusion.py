@@ -87,7 +87,7 @@ def test_a_batch_equals_one_row_at_a_time_also_with_revealed_labels(cls):
     model = cls(**SMALL).fit(X, Y)
     revealed, _ = reveal(Y, 0.3, seed=1)
     assert (np.diff(revealed.indptr) != revealed.indptr[1]).any()  # not the same number for each point
-    rows = CSR.from_scipy(model.predict_topk(X, k=4, revealed=revealed))
+    rows = CSR.from_scipy(model.predict_topk(X, k=4, revealed=revealed).to_csr())
     for i in range(60):
         labels, scores = model.predict_one(X[i], k=4, revealed=revealed.row(i)[0])
         order = np.argsort(labels)
@@ -101,11 +101,11 @@ def test_late_falls_back_on_the_features_where_nothing_is_revealed():
     assert model.weight_ > 0  # what is revealed matters to this model
     alone = PfastreXML(**SMALL).fit(X, Y)
     revealed = CSR.from_rows([[], *([0, 1] for _ in range(Y.n_rows - 1))], N_LABELS)
-    expected = alone.predict_topk(X, k=N_LABELS, revealed=revealed)
-    found = model.predict_topk(X, k=N_LABELS, revealed=revealed)
+    expected = alone.predict_topk(X, k=N_LABELS, revealed=revealed).to_csr()
+    found = model.predict_topk(X, k=N_LABELS, revealed=revealed).to_csr()
     assert np.array_equal(found[0].toarray(), expected[0].toarray())
     assert not np.array_equal(found[1].toarray(), expected[1].toarray())
-    cold, plain = model.predict_topk(X, k=3), alone.predict_topk(X, k=3)
+    cold, plain = model.predict_topk(X, k=3).to_csr(), alone.predict_topk(X, k=3).to_csr()
     assert (cold != plain).nnz == 0
 
 
@@ -123,8 +123,8 @@ def test_early_is_pfastrexml_on_features_beside_item_sets():
 
     alone = PfastreXML(**SMALL).fit(joined(shown), Y)
     other = reveal(Y, 0.4, seed=5)[0]
-    expected = alone.predict_topk(joined(other), k=5, revealed=other)
-    assert (model.predict_topk(X, k=5, revealed=other) != expected).nnz == 0
+    expected = alone.predict_topk(joined(other), k=5, revealed=other).to_csr()
+    assert (model.predict_topk(X, k=5, revealed=other).to_csr() != expected).nnz == 0
 
 
 @both
@@ -178,12 +178,12 @@ def test_bad_label_features_and_propensities(cls):
             model.fit(X, Y, propensities=wrong)
     fitted = cls(**SMALL).fit(X, Y, propensities=np.full(N_LABELS, 0.5))
     with pytest.raises(BadInput, match="revealed has 3 labels"):
-        fitted.predict_topk(X, revealed=sp.csr_matrix((40, 3), dtype=np.float32))
+        fitted.predict_topk(X, revealed=sp.csr_matrix((40, 3), dtype=np.float32)).to_csr()
 
 
 @both
 def test_every_label_revealed_leaves_nothing(cls):
     X, Y = groups(40)
     model = cls(**SMALL).fit(X, Y)
-    assert model.predict_topk(X, revealed=sp.csr_matrix(np.ones((40, N_LABELS), np.float32))).nnz == 0
+    assert model.predict_topk(X, revealed=sp.csr_matrix(np.ones((40, N_LABELS), np.float32))).to_csr().nnz == 0
     assert len(model.predict_one(X[0], revealed=range(N_LABELS))[0]) == 0

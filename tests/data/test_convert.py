@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from broadmatch.data import CSR, as_features, as_labels
+from broadmatch.data import CSR, Names, as_features, as_labels
+from broadmatch.data.convert import column_names, matched_columns
 from broadmatch.errors import BadInput
 
 TABLE = np.array([[0, 1.5, 0], [2, 0, 0.25], [0, 0, 0]], np.float64)
@@ -45,7 +46,8 @@ def test_matrices_and_tables(given):
     assert same(as_features(given), CSR_TABLE)
     Y, names = as_labels(given)
     assert same(Y, CSR_TABLE)
-    assert names is None
+    columns = column_names(given)  # the columns of a table are the names of its labels
+    assert names is None if columns is None else list(names) == columns
 
 
 @pytest.mark.parametrize("kind", [bool, np.int8, np.uint16, np.int64, np.float32])
@@ -256,3 +258,43 @@ def test_a_scipy_matrix_with_columns_out_of_range():
 
 def test_a_row_of_a_higher_column_than_the_next_rows_first_is_in_order():
     assert as_features(csr([0, 2, 2, 3], [0, 2, 1], [1, 1, 1])).nnz == 3
+
+
+# ---------------------------------------------------------------- names of columns, numbers of labels
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_the_columns_of_a_table_are_matched_by_name(make):
+    known = Names.of(["a", "b"])
+    swapped = make({"b": [1.0], "other": [7.0], "a": [2.0]})
+    assert as_features(matched_columns(swapped, known)).to_scipy().toarray().tolist() == [[2, 1]]
+    with pytest.raises(BadInput, match="X has no column 'a' and lacks 1 others"):
+        matched_columns(make({"c": [1.0]}), known)
+    table = np.eye(2)
+    assert matched_columns(table, known) is table
+    assert matched_columns(swapped, None) is swapped
+
+
+def test_a_table_whose_columns_are_only_numbered_has_no_names():
+    assert column_names(pd.DataFrame(np.eye(2))) is None
+    assert column_names(pd.DataFrame(np.eye(2), columns=["x", "y"])) == ["x", "y"]
+
+
+@pytest.mark.parametrize("lists", [[[3], [0, 1]], [[3, 0], [1, 2]], [(3, 0), {1}], [[], [2]], [[np.int64(1)], [0]]])
+def test_lists_of_numbers_are_labels_ragged_or_not(lists):
+    Y, names = as_labels(lists)
+    assert [Y.row(i)[0].tolist() for i in range(2)] == [sorted(row) for row in lists]
+    assert list(names) == [str(i) for i in range(1 + max(max(row, default=0) for row in lists))]
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ([[0, 1], [1, 0]], "may be the numbers of labels or a matrix; give numpy.array"),
+        ([[0, 0, 2], [1]], "row 0 names a label twice"),
+        ([[2, -1], [1]], "row 0 holds -1; labels are numbered from 0"),
+    ],
+)
+def test_lists_of_numbers_that_may_be_a_matrix_are_refused(lists, message):
+    with pytest.raises(BadInput, match=message):
+        as_labels(lists)

@@ -166,7 +166,7 @@ def test_a_label_of_nobody_and_one_of_everybody(kind, template):
     chosen = model.predict(X).toarray() > 0
     assert chosen[:, 2].mean() > 0.95
     assert not chosen[:, 3].any()
-    assert not model.predict_topk(X, k=4)[:, 3].nnz
+    assert not model.predict_topk(X, k=4).to_csr()[:, 3].nnz
     assert np.isfinite(model.alpha_).all()
 
 

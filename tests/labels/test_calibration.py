@@ -18,7 +18,7 @@ from tests.reference.label_calibration import pooled
 
 def judged(model, X, Y, k=5):
     """The scores of the k best labels of each point, and whether each is right."""
-    found = CSR.from_scipy(model.predict_topk(X, k=k))
+    found = CSR.from_scipy(model.predict_topk(X, k=k).to_csr())
     rows = np.repeat(np.arange(found.n_rows), np.diff(found.indptr))
     return rows, found.data.astype(np.float64), Y.to_scipy()[rows, found.indices].A1 > 0
 
@@ -64,13 +64,13 @@ def test_the_order_stays(cls):
     X, Y = points()
     model = small(cls).fit(X, Y)
     before = [model.predict_one(X[i], k=N_LABELS) for i in range(20)]
-    many = model.predict_topk(X, k=4)
+    many = model.predict_topk(X, k=4).to_csr()
     assert model.calibrate(X, Y) is model
     for i in range(20):
         labels, p = model.predict_one(X[i], k=N_LABELS)
         assert labels.tolist() == before[i][0].tolist()
         np.testing.assert_array_equal(np.sign(np.diff(p)), np.sign(np.diff(before[i][1])))
-    after = model.predict_topk(X, k=4)
+    after = model.predict_topk(X, k=4).to_csr()
     np.testing.assert_array_equal(after.indices, many.indices)
     assert (after.data > 0).all()
     for i in range(20):  # one by one or all at once: the same bits
@@ -82,13 +82,13 @@ def test_the_order_stays(cls):
 def test_it_is_kept_with_the_model_and_dropped_by_a_fit(cls, tmp_path):
     X, Y = points()
     model = small(cls).fit(X, Y)
-    raw = model.predict_topk(X)
+    raw = model.predict_topk(X).to_csr()
     model.calibrate(X, Y, revealed=Y[:, [0]] @ np.eye(1, N_LABELS))
-    said = model.predict_topk(X)
+    said = model.predict_topk(X).to_csr()
     assert (said != raw).nnz
     model.save(tmp_path / "model")
-    assert (broadmatch.load(tmp_path / "model").predict_topk(X) != said).nnz == 0
-    assert (model.fit(X, Y).predict_topk(X) != raw).nnz == 0
+    assert (broadmatch.load(tmp_path / "model").predict_topk(X).to_csr() != said).nnz == 0
+    assert (model.fit(X, Y).predict_topk(X).to_csr() != raw).nnz == 0
     model.save(tmp_path / "again")
     assert broadmatch.load(tmp_path / "again").calibration_ is None
 

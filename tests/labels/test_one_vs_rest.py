@@ -207,7 +207,7 @@ def test_a_label_of_nobody_one_of_everybody_and_empty_rows(loss, positives):
     assert (scores[:, [0, 3]] < 0).all()
     assert (scores[:, 1] > 0).all()
     assert scores[3] == pytest.approx(model.bias_)  # an empty row has but the bias
-    top = model.predict_topk(X, k=4)
+    top = model.predict_topk(X, k=4).to_csr()
     assert not top[:, [0, 3]].nnz
     assert (np.diff(top.indptr) == 2).all()
     labels, best = model.predict_one(X[[3]], k=4)
@@ -351,7 +351,7 @@ def test_tail_lifts_rare_labels_by_the_logarithm_of_how_often_they_were_seen(gen
     usual = np.log(often[train.Y.indices]).mean()
     expected = plain.decision_function(test.X) + 0.5 * (usual - np.log(np.maximum(1, often)))
     np.testing.assert_allclose(lifted.decision_function(test.X), expected, atol=1e-5)
-    rarity = [-np.log(often[model.predict_topk(test.X, 5).indices]).mean() for model in (plain, lifted)]
+    rarity = [-np.log(often[model.predict_topk(test.X, 5).to_csr().indices]).mean() for model in (plain, lifted)]
     assert rarity[1] > rarity[0]
     never = often == 0
-    assert not never[lifted.predict_topk(test.X, 5).indices].any()
+    assert not never[lifted.predict_topk(test.X, 5).to_csr().indices].any()

@@ -65,15 +65,24 @@ def _defaults(place: str) -> dict[str, Any]:
     """
     module, _, kind = place.partition(":")
     source = Path(broadmatch.__file__).parent.joinpath(*module.split(".")).with_suffix(".py")
-    (init,) = [
-        method
-        for node in ast.parse(source.read_bytes()).body
-        if isinstance(node, ast.ClassDef) and node.name == kind
-        for method in node.body
-        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
-    ]
-    named = zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True)
-    return {argument.arg: ast.literal_eval(default) for argument, default in named if default is not None}
+    (cls,) = [node for node in ast.parse(source.read_bytes()).body if getattr(node, "name", "") == kind]
+    found: dict[str, Any] = {}
+    for base in getattr(cls, "bases", ()):
+        name = getattr(base, "id", "")
+        if name in ("FastXML", "PfastreXML"):
+            found |= _defaults(f"labels.ranking_trees.{name.lower()}:{name}")
+    for node in getattr(cls, "body", ()):
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            found |= {argument.arg: ast.literal_eval(default) for argument, default in named if default is not None}
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation).startswith(
+            ("Annotated[", "Seed", "Jobs")
+        ):
+            value: Any = node.value
+            if isinstance(value, ast.Call):  # field(default=…)
+                value = next(word.value for word in value.keywords if word.arg == "default")
+            found[ast.unparse(node.target)] = ast.literal_eval(value)
+    return found
 
 
 def number_or_word(text: str) -> float | int | str:

@@ -150,7 +150,7 @@ def measure(
 
     _check_points(forest.feature_names_, points, place)
     names, labels = aligned(forest.label_names_, points.labels, points.Y)
-    best = CSR.from_scipy(forest.predict_topk(points.X, k=max(_DEPTH, *ks)))
+    best = CSR.from_scipy(forest.predict_topk(points.X, k=max(_DEPTH, *ks)).to_csr())
     predicted = best._replace(n_cols=len(names))
     given: dict[str, Any] = {"ks": ks, "propensity": _propensity(forest, len(names))}
     if not _only_numbers(names):
@@ -180,7 +180,7 @@ def measure_warm(
 
     def predict(X: "CSR", k: int, revealed: "CSR") -> "CSR":
         known = CSR.from_scipy(revealed.to_scipy()[:, :n_known])
-        return CSR.from_scipy(forest.predict_topk(X, k=k, revealed=known))._replace(n_cols=len(names))
+        return CSR.from_scipy(forest.predict_topk(X, k=k, revealed=known).to_csr())._replace(n_cols=len(names))
 
     given: dict[str, Any] = {"shares": shares, "ks": ks, "propensity": _propensity(forest, len(names))}
     if n_seeds is not None:

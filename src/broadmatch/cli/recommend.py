@@ -182,7 +182,7 @@ def recommend_rows(opened: "Opened", rows: "Rows", k: int, revealed: "CSR | None
     model = opened.ranks("leave out -k")
     for block in _blocks(rows, _BATCH):
         shown = None if revealed is None else revealed.take(block)
-        best = CSR.from_scipy(model.predict_topk(rows.X.take(block), k=k, revealed=shown))
+        best = CSR.from_scipy(model.predict_topk(rows.X.take(block), k=k, revealed=shown).to_csr())
         yield from _found(rows, block, best, opened)
 
 

@@ -40,10 +40,41 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
     lists = _label_lists(Y)
     if lists is not None:
         return _from_names(lists)
-    matrix = _as_csr(Y, "Y")
+    ids = _id_lists(Y)
+    if ids is not None:
+        return _from_ids(ids)
+    matrix, columns = _as_csr(Y, "Y"), column_names(Y)
     _refuse(matrix, ~np.isfinite(matrix.data), "Y", "is not a finite number")
     _refuse(matrix, matrix.data < 0, "Y", "is negative; a label's weight is 1 or a belief of at least 0")
-    return matrix, None
+    return matrix, None if columns is None else Names.of(columns)
+
+
+def column_names(given: Any) -> list[str] | None:
+    """The names of a table's columns; None for what has none, and for a table whose columns are only numbered."""
+    names = getattr(given, "column_names", None)  # Arrow
+    if names is None and hasattr(given, "to_numpy"):
+        names = getattr(given, "columns", None)  # pandas, polars
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return list(names)
+
+
+def matched_columns(X: Any, known: Names | None) -> Any:
+    """A table with the columns that a model knows, in their order; anything else as it is."""
+    names = None if known is None else column_names(X)
+    if names is None or known is None or (len(names) == len(known) and names == list(known)):
+        return X
+    given = set(names)
+    missing = [name for name in known if name not in given]
+    if missing:
+        raise BadInput(
+            f"X has no column {missing[0]!r}"
+            + (f" and lacks {len(missing) - 1:,} others" if missing[1:] else "")
+            + " that the model was fitted on; give the same columns, in any order."
+        )
+    log.info("X: matched %d columns by name, left out %d.", len(known), len(names) - len(known))
+    wanted = list(known)
+    return X[wanted] if hasattr(X, "columns") and not hasattr(X, "column_names") else X.select(wanted)
 
 
 def _as_csr(given: Any, what: str) -> CSR:
@@ -145,6 +176,34 @@ def _label_lists(Y: Any) -> list[Sequence[Any]] | None:
                 raise BadInput(f"Y: row {i} holds {name!r}, which is not the name of a label.")
     # Sets have no order of their own, and the order decides the numbers of the labels.
     return [sorted(row) if isinstance(row, set | frozenset) else list(row) for row in rows]
+
+
+def _id_lists(Y: Any) -> list[list[int]] | None:
+    """The rows of Y as lists of the numbers of labels, if that is what Y is: lists, not an array."""
+    several = (list, tuple, set, frozenset)
+    if not isinstance(Y, list | tuple) or not Y or not all(isinstance(row, several) for row in Y):
+        return None
+    rows = [sorted(row) if isinstance(row, set | frozenset) else list(row) for row in Y]
+    if not all(isinstance(label, int | np.integer) and not isinstance(label, bool) for row in rows for label in row):
+        return None
+    lengths = {len(row) for row in rows}
+    if len(lengths) == 1 and {label for row in rows for label in row} <= {0, 1} and lengths != {1}:
+        raise BadInput(
+            "Y is lists of 0 and 1, which may be the numbers of labels or a matrix; "
+            "give numpy.array(Y) if it is a matrix, or the names of the labels."
+        )
+    for i, row in enumerate(rows):
+        if len(set(row)) < len(row):
+            raise BadInput(f"Y: row {i} names a label twice; if Y is a matrix, give numpy.array(Y).")
+        if row and min(row) < 0:
+            raise BadInput(f"Y: row {i} holds {min(row)}; labels are numbered from 0.")
+    return rows
+
+
+def _from_ids(rows: list[list[int]]) -> tuple[CSR, Names]:
+    n_labels = 1 + max((label for row in rows for label in row), default=-1)
+    log.info("Y: converted from lists of numbers to %d labels.", n_labels)
+    return CSR.from_rows(rows, n_labels), Names.numbers(n_labels)
 
 
 def _from_names(rows: list[Sequence[str]]) -> tuple[CSR, Names]:

@@ -13,6 +13,7 @@ on all of them: one. A covering is the name of one of the five of the paper, gro
 - a function of a labelling (a boolean array, one flag a label) that gives such a list for it.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -28,6 +29,8 @@ from broadmatch.evaluate.report import Report
 from broadmatch.kernels import coverings as kernels
 from broadmatch.kernels.coverings import Closed, Sets
 from broadmatch.params import Rule
+
+log = logging.getLogger("broadmatch")
 
 Group = Sequence[int | str]
 Covering = str | Sequence[Group] | Callable[[NDArray[np.bool_]], Iterable[Iterable[int | str]]]
@@ -61,6 +64,15 @@ class CoveringRule(Rule):
     def text(self) -> str:
         """Name the rule."""
         return f"one of {', '.join(map(repr, COVERINGS))}, or a list of groups of labels, or a function of a labelling"
+
+    def to_plain(self, value: Any) -> Any:
+        """A name or lists of labels; a function cannot be saved, and becomes None."""
+        if callable(value):
+            log.warning("The covering is a function, which cannot be saved: a loaded model predicts, but cannot refit.")
+            return None
+        if isinstance(value, str | None):
+            return value
+        return [sorted(group) if isinstance(group, set | frozenset) else list(group) for group in value]
 
 
 def covering_error(

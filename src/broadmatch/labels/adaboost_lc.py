@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,8 +16,7 @@ from broadmatch.labels._adaboost_lc import best_of_rows, best_of_scores, score_r
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.boosting import BoostingHistory, How, Labelled, boost
 from broadmatch.parallel import blocks, map_threads
-from broadmatch.params import Number, OneOf, Rule, Whole
-from broadmatch.state import State
+from broadmatch.params import Jobs, Number, OneOf, Whole, learned
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
@@ -32,12 +31,6 @@ class AdaBoostLC(LabelModel):
     of any weight above 0 count alike. Y. Amit, O. Dekel and Y. Singer, "A boosting algorithm for label covering in
     multilabel problems", AISTATS 2007.
 
-    rounds: boosting rounds; about 20 of the parallel template reach the plateau.
-    template: "parallel" moves all hypotheses in each round, "sequential" one for each label.
-    smoothing: so many points are imagined for and against every feature and label; more keeps weights smaller.
-    patience: stop after so many rounds without gain on the evaluation points, and go back to the best; None never does.
-    n_jobs: threads; None takes every core. The model does not depend on it.
-
     >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
     >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi"]]
     >>> model = AdaBoostLC(covering="ZO", rounds=30).fit(X, Y)
@@ -45,36 +38,31 @@ class AdaBoostLC(LabelModel):
     [['pizza'], ['taxi']]
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "covering": CoveringRule(),
-        "rounds": Whole(1),
-        "template": OneOf(("parallel", "sequential")),
-        "smoothing": Number(0, above=True),
-        "patience": Whole(1, none=True),
-        "n_jobs": Whole(-1, none=True),
-    }
+    covering: Annotated[Covering, CoveringRule(), ""] = "HM"
+    rounds: Annotated[int, Whole(1), "boosting rounds; about 20 of the parallel template reach the plateau"] = 20
+    template: Annotated[
+        str,
+        OneOf(("parallel", "sequential")),
+        "'parallel' moves all hypotheses in each round, 'sequential' one for each label",
+    ] = "parallel"
+    smoothing: Annotated[
+        float,
+        Number(0, above=True),
+        "so many points are imagined for and against every feature and label; more keeps weights smaller",
+    ] = 0.1
+    patience: Annotated[
+        int | None,
+        Whole(1, none=True),
+        "stop after so many rounds without gain on the evaluation points, and go back to the best; None never does",
+    ] = None
+    n_jobs: Jobs = None
+    kind: ClassVar[str] = "adaboost_lc"
+    bar: ClassVar[float] = 0.0
 
-    alpha_: NDArray[np.float32]
-    limits_: NDArray[np.float32]
-    n_rounds_: int
-    history_: BoostingHistory
-
-    def __init__(
-        self,
-        *,
-        covering: Covering = "HM",
-        rounds: int = 20,
-        template: str = "parallel",
-        smoothing: float = 0.1,
-        patience: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.covering = covering
-        self.rounds = rounds
-        self.template = template
-        self.smoothing = smoothing
-        self.patience = patience
-        self.n_jobs = n_jobs
+    alpha_: NDArray[np.float32] = learned()
+    limits_: NDArray[np.float32] = learned()
+    n_rounds_: int = learned()
+    history_: BoostingHistory = learned()
 
     def fit(
         self,
@@ -96,15 +84,14 @@ class AdaBoostLC(LabelModel):
         self.check_params()
         if self.patience is not None and evaluation is None:
             raise BadParameter(f"patience must be None without evaluation points, but it is {self.patience}.")
-        labels, found = as_labels(Y)
-        named = found if label_names is None else Names.of(label_names)
+        named = as_labels(Y)[1] if label_names is None else Names.of(label_names)
         names = {"labels": named, "features": feature_names, "points": point_names}
-        return self._learn(X, labels, names, checkpoint, evaluation=evaluation, label_names=named)
+        return self._learn(X, Y, names, checkpoint, evaluation=evaluation, label_names=named)
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
         """The score f^l(x) of every label, points × labels; above 0 it says yes."""
         self._check_fitted()
-        features = as_features(X, n_features=self.n_features_in_)
+        features = self._features(X)
         scores = np.empty((features.n_rows, len(self.label_names_)), np.float32)
 
         def score(block: tuple[int, int]) -> None:
@@ -113,37 +100,6 @@ class AdaBoostLC(LabelModel):
         for _ in map_threads(score, blocks(features.n_rows, _BLOCK), self.n_jobs):
             pass
         return scores
-
-    def predict(self, X: Any) -> sp.csr_matrix:
-        """The labels that each point is said to have, with their scores: those above 0 that training has seen."""
-        scores = self.decision_function(X)
-        return sp.csr_matrix(np.where(self._seen(), scores.clip(0), np.float32(0)))
-
-    def to_state(self) -> State:
-        """Give the weights, the history and the names to `broadmatch.io.artifacts.save`.
-
-        A function cannot be saved: a model trained with one predicts after loading, but its `covering` is None.
-        """
-        self._check_fitted()
-        arrays, facts = self._common_state()
-        arrays |= {"alpha": self.alpha_, "limits": self.limits_}
-        arrays |= {"training": self.history_.training, "evaluation": self.history_.evaluation}
-        params = self.get_params()
-        if callable(self.covering):
-            log.warning("The covering is a function, which cannot be saved: a loaded model predicts, but cannot refit.")
-            params["covering"] = None
-        elif not isinstance(self.covering, str | None):
-            params["covering"] = [sorted(g) if isinstance(g, set | frozenset) else list(g) for g in self.covering]
-        return State("adaboost_lc", params, arrays, facts | {"n_rounds": self.n_rounds_})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The model that was saved."""
-        model, a = cls(**state.params), state.arrays
-        model._take_common(state)
-        model.alpha_, model.limits_, model.n_rounds_ = a["alpha"], a["limits"], state.facts["n_rounds"]
-        model.history_ = BoostingHistory(a["training"], a["evaluation"])
-        return model
 
     def _fit(
         self,

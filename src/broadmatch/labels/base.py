@@ -3,24 +3,27 @@
 import logging
 import os
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
-from broadmatch.data import CSR, Names, as_features, as_labels
-from broadmatch.errors import BadInput, NotFitted
+from broadmatch.data import CSR, Names, Ranking, as_features, as_labels
+from broadmatch.data.convert import column_names, matched_columns
+from broadmatch.errors import BadInput
 from broadmatch.evaluate import precision_at_k
 from broadmatch.io import artifacts
 from broadmatch.kernels.label_calibration import calibrate_rows
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.calibration import Calibration, fit_calibration
-from broadmatch.params import Parameters, Whole
-from broadmatch.state import State
+from broadmatch.parallel import blocks
+from broadmatch.params import Whole, learned
+from broadmatch.state import Saved
 
 log = logging.getLogger("broadmatch")
+_BLOCK = 4096  # points that are ranked at a time for their sets
+_FIRST = 16  # labels of a point that are looked at first
 Row = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
@@ -28,20 +31,25 @@ NOTHING: Row = (np.empty(0, np.int32), np.empty(0, np.float32))
 """A row without anything: no revealed labels."""
 
 
-class LabelModel(Parameters, BaseEstimator):
+class LabelModel(Saved):
     """Base of the label models: rows of features in, ranked labels out.
 
     A model fills in `_fit(X, Y)`, `_best(X, k, revealed)` and `_best_of_row(x, k, revealed)`. It need not care that
     revealed labels are left out of what it finds: that is done here, for all models alike.
     """
 
-    label_names_: Names
-    feature_names_: Names | None
-    point_names_: Names | None
-    n_features_in_: int
-    n_points_: int
-    label_counts_: NDArray[np.float64]
-    calibration_: Calibration | None = None
+    bar: ClassVar[float] = 0.5
+    """A label that scores higher belongs to the set that `predict` gives."""
+
+    feature_names_: Names | None = learned()
+    point_names_: Names | None = learned()
+    n_features_in_: int = learned()
+    n_points_: int = learned()
+    label_counts_: NDArray[np.float64] = learned()
+    calibration_: Calibration | None = learned()
+    dense_labels_: bool = learned()
+    """Whether Y was a dense table, so that `predict` gives one too."""
+    label_names_: Names = learned()
 
     def fit(
         self,
@@ -71,6 +79,7 @@ class LabelModel(Parameters, BaseEstimator):
     ) -> Self:
         """Check everything, then `_fit`; `more` is what a model's own `fit` takes beyond X and Y."""
         self.check_params()
+        columns = column_names(X) if names["features"] is None else names["features"]
         features = as_features(X)
         labels, found_names = as_labels(Y)
         if features.n_rows != labels.n_rows:
@@ -80,19 +89,21 @@ class LabelModel(Parameters, BaseEstimator):
         if not features.n_cols:
             raise BadInput("X has no features; there is nothing to learn from.")
         given = found_names if names["labels"] is None else _names(names["labels"], labels.n_cols, "labels")
-        named_features = _names(names["features"], features.n_cols, "features")
+        named_features = _names(columns, features.n_cols, "features")
         named_points = _names(names["points"], features.n_rows, "points")
         self._fit(features, labels, checkpoint, **more)
         # Last, so that a fit that was interrupted does not pass for one that ended.
         self.n_points_, self.calibration_ = features.n_rows, None
         self.label_counts_ = np.bincount(labels.indices, labels.data, labels.n_cols).astype(np.float64)
         self.n_features_in_ = features.n_cols
+        listed = found_names is not None and column_names(Y) is None
+        self.dense_labels_ = not (listed or sp.issparse(Y) or isinstance(Y, CSR))
         self.feature_names_, self.point_names_ = named_features, named_points
         self.label_names_ = Names.numbers(labels.n_cols) if given is None else given
         return self
 
-    def predict_topk(self, X: Any, k: int = 5, *, revealed: Any = None) -> sp.csr_matrix:
-        """The `k` best labels of each row with their scores, as a sparse matrix of points × labels.
+    def predict_topk(self, X: Any, k: int = 10, *, revealed: Any = None) -> Ranking:
+        """The `k` best labels of each row with their scores, best first.
 
         `revealed` (points × labels, or a list of lists of names) are labels that the points are known to have. They
         are never recommended again, and models for warm starts (`SwiftXML`) learn from them.
@@ -100,9 +111,46 @@ class LabelModel(Parameters, BaseEstimator):
         labels, scores, found = self._ranking(X, k, revealed)
         if self.calibration_ is not None:
             calibrate_rows(scores, found, *self.calibration_)
-        return _rows_to_csr(labels, scores, found, len(self.label_names_))
+        return Ranking(labels, scores, found, self.label_names_)
 
-    def predict_one(self, x: Any, k: int = 5, *, revealed: Any = None) -> Row:
+    def predict(self, X: Any, *, revealed: Any = None) -> Any:
+        """The set of labels that each row is likely to have, as a 0/1 matrix of points × labels.
+
+        That are the labels that score above `bar`, or, once the model is calibrated, those that are more likely than
+        not. The matrix is sparse where Y was sparse or names, a table where Y was a table. `broadmatch.sets` has models
+        that learn how many labels a point has.
+        """
+        self._check_fitted()
+        features = self._features(X)
+        bar = self.bar if self.calibration_ is None else 0.5
+        known = None if revealed is None else self._revealed(revealed, features.n_rows)
+        found = [(np.empty(0, np.int64), NOTHING[0])]
+        for start, stop in blocks(features.n_rows, _BLOCK):
+            taken = np.arange(start, stop)
+            row, label = self._above(features.take(taken), None if known is None else known.take(taken), bar)
+            found.append((row + start, label))
+        rows, labels = (np.concatenate(part) for part in zip(*found, strict=True))
+        shape = (features.n_rows, len(self.label_names_))
+        sets = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, labels)), shape=shape)
+        return sets.toarray() if self.dense_labels_ else sets
+
+    def decision_function(self, X: Any) -> Any:
+        """The scores of all labels, points × labels; sparse or a table as in `predict`."""
+        self._check_fitted()
+        scores = self.predict_topk(X, len(self.label_names_)).to_csr()
+        return scores.toarray() if self.dense_labels_ else scores
+
+    def _above(self, X: CSR, revealed: CSR | None, bar: float) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Rows and their labels that score above the bar; where the first few all do, more are looked at."""
+        k, n_labels = _FIRST, len(self.label_names_)
+        while True:
+            ranking = self.predict_topk(X, min(k, n_labels), revealed=revealed)
+            above = ranking.found & (ranking.scores > bar)
+            if k >= n_labels or not above[:, -1].any():
+                return np.nonzero(above)[0], ranking.labels[above]
+            k *= 8
+
+    def predict_one(self, x: Any, k: int = 10, *, revealed: Any = None) -> Row:
         """The `k` best labels of one row, best first, and their scores: the low-latency path.
 
         `x` is a sparse row (scipy, or a pair of sorted feature indices and values) or a dense vector. `revealed` are
@@ -161,10 +209,6 @@ class LabelModel(Parameters, BaseEstimator):
         self._check_fitted()
         artifacts.save(self, path)
 
-    def to_state(self) -> State:
-        """Give everything that has to be kept."""
-        raise NotImplementedError
-
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         raise NotImplementedError
 
@@ -183,7 +227,7 @@ class LabelModel(Parameters, BaseEstimator):
         """As `_best`, of anything that is a matrix, and without the revealed labels."""
         self._check_fitted()
         Whole(1).check("k", k)
-        features = as_features(X, n_features=self.n_features_in_)
+        features = self._features(X)
         n_labels = len(self.label_names_)
         if revealed is None:
             return self._best(features, min(k, n_labels), None)
@@ -193,31 +237,9 @@ class LabelModel(Parameters, BaseEstimator):
         leave_out(labels, scores, found, known.indptr, known.indices, min(k, n_labels))
         return labels, scores, found
 
-    def _common_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and facts that every label model keeps: names, counts, the calibration if there is one."""
-        arrays: dict[str, NDArray[Any]] = {"label_counts": self.label_counts_}
-        if self.calibration_ is not None:
-            arrays |= {f"calibration_{name}": array for name, array in self.calibration_._asdict().items()}
-        named = {"labels": self.label_names_, "features": self.feature_names_, "points": self.point_names_}
-        for key, names in named.items():
-            if names is not None:
-                arrays |= {f"{key}_text": names.text, f"{key}_offsets": names.offsets}
-        return arrays, {"n_features": self.n_features_in_, "n_points": self.n_points_}
-
-    def _take_common(self, state: State) -> None:
-        """Take up what `_common_state` gave."""
-        a = state.arrays
-        self.n_features_in_, self.n_points_ = state.facts["n_features"], state.facts["n_points"]
-        self.label_counts_ = a["label_counts"]
-        if "calibration_scores" in a:
-            self.calibration_ = Calibration(*(np.array(a[f"calibration_{name}"]) for name in Calibration._fields))
-        self.feature_names_ = Names(a["features_text"], a["features_offsets"]) if "features_text" in a else None
-        self.point_names_ = Names(a["points_text"], a["points_offsets"]) if "points_text" in a else None
-        self.label_names_ = Names(a["labels_text"], a["labels_offsets"])
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "label_names_"):
-            raise NotFitted(f"This {type(self).__name__} is not fitted; call fit, or load a trained one.")
+    def _features(self, X: Any) -> CSR:
+        """Features as the model knows them: the columns of a table by their names, those of a matrix by number."""
+        return as_features(matched_columns(X, self.feature_names_), n_features=self.n_features_in_)
 
     def _row(self, x: Any) -> Row:
         """One row as sorted int32 indices and float32 values; only arrays of these types pass unchecked."""
@@ -298,16 +320,3 @@ def _names(given: Iterable[str] | None, expected: int, what: str) -> Names | Non
     if len(names) != expected:
         raise BadInput(f"There are {len(names):,} names for {expected:,} {what}.")
     return names
-
-
-def _rows_to_csr(
-    labels: NDArray[np.int32], scores: NDArray[np.float32], found: NDArray[np.int64], n_labels: int
-) -> sp.csr_matrix:
-    """The found labels of each row as canonical CSR (columns ascending)."""
-    kept = np.arange(labels.shape[1]) < found[:, None]
-    indptr = np.zeros(len(found) + 1, np.int64)
-    np.cumsum(found, out=indptr[1:])
-    order = np.argsort(np.where(kept, labels, n_labels), axis=1, kind="stable")
-    columns = np.take_along_axis(labels, order, 1)[np.take_along_axis(kept, order, 1)]
-    data = np.take_along_axis(scores, order, 1)[np.take_along_axis(kept, order, 1)]
-    return sp.csr_matrix((data, columns, indptr), shape=(len(found), n_labels))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +38,7 @@ class BoostingHistory:
 
     training: F64
     evaluation: F64
+    _saved_members: ClassVar = ("training", "evaluation")
 
     def of(self, measure: str, part: str = "training") -> F64:
         """One measure after 0, 1, 2, … rounds; `part` is "training" or "evaluation"."""

@@ -3,7 +3,7 @@ positive labels alone."""
 
 import logging
 import os
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.checkpoint import Checkpoint, joined_ptr, offsets
 from broadmatch.labels.mlrf_explain import Explanation, explain
 from broadmatch.parallel import Stop, blocks, map_threads
-from broadmatch.params import Flag, Number, Rule, Whole
+from broadmatch.params import Flag, Jobs, Number, Seed, Whole, learned
 from broadmatch.state import State
 
 log = logging.getLogger("broadmatch")
@@ -83,14 +83,6 @@ class MLRF(LabelModel):
     labels that are there count: a missing label is not taken for a wrong one. Labels may be beliefs in [0, 1]
     (`broadmatch.harvest.sparse_beliefs`). The score of a label is its mean vote over the leaves' points.
 
-    n_trees: trees in the forest; more is better and slower.
-    max_leaf: a node of at most this many points is not split any more.
-    features_per_node: how many of a node's features are tried; few make trees differ, many make each good.
-    balance: the smaller side of a split keeps at least this share of the node's points.
-    bootstrap: each tree sees points drawn with replacement; otherwise all of them.
-    leaf_labels: a leaf keeps its strongest labels only.
-    n_jobs: threads; None takes every core. The model does not depend on it.
-
     >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
     >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]]
     >>> model = MLRF(n_trees=4, max_leaf=2, bootstrap=False).fit(X, Y)
@@ -99,41 +91,26 @@ class MLRF(LabelModel):
     [('taxi', 1.0), ('airport taxi', 0.5)]
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "n_trees": Whole(1),
-        "max_leaf": Whole(1),
-        "features_per_node": Whole(1),
-        "balance": Number(0, 0.5),
-        "bootstrap": Flag(),
-        "leaf_labels": Whole(1),
-        "seed": Whole(0, 2**32 - 1),
-        "n_jobs": Whole(-1, none=True),
-    }
-    _shaping = ("max_leaf", "features_per_node", "balance", "bootstrap", "leaf_labels", "seed")
+    n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 50
+    max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 10
+    features_per_node: Annotated[
+        int,
+        Whole(1),
+        "how many of a node's features are tried; few make trees differ, many make each good",
+    ] = 100
+    balance: Annotated[
+        float,
+        Number(0, 0.5),
+        "the smaller side of a split keeps at least this share of the node's points",
+    ] = 0.005
+    bootstrap: Annotated[bool, Flag(), "each tree sees points drawn with replacement; otherwise all of them"] = False
+    leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 100
+    seed: Seed = 0
+    n_jobs: Jobs = None
+    kind: ClassVar[str] = "mlrf"
 
-    forest_: Forest
-    train_labels_: CSR
-
-    def __init__(
-        self,
-        *,
-        n_trees: int = 50,
-        max_leaf: int = 10,
-        features_per_node: int = 100,
-        balance: float = 0.005,
-        bootstrap: bool = False,
-        leaf_labels: int = 100,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaf = max_leaf
-        self.features_per_node = features_per_node
-        self.balance = balance
-        self.bootstrap = bootstrap
-        self.leaf_labels = leaf_labels
-        self.seed = seed
-        self.n_jobs = n_jobs
+    forest_: Forest = learned()
+    train_labels_: CSR = learned()
 
     def explain(self, x: Any, label: int | str, n_voters: int = 5) -> Explanation:
         """Why `label` is, or is not, recommended for the row `x`: every leaf reached, the tests on the way there,
@@ -143,27 +120,10 @@ class MLRF(LabelModel):
         indices, values = self._row(x)
         return explain(self.forest_, self.train_labels_, indices, values, self._label(label), self, n_voters)
 
-    def to_state(self) -> State:
-        """Give the forest, the training labels (for explanations) and the names to `broadmatch.io.artifacts.save`."""
-        self._check_fitted()
-        arrays, facts = self._common_state()
-        y = self.train_labels_
-        arrays |= self.forest_._asdict() | {"y_indptr": y.indptr, "y_indices": y.indices, "y_data": y.data}
-        return State("mlrf", self.get_params(), arrays, facts)
-
-    @classmethod
-    def from_state(cls, state: State) -> "MLRF":
-        """The model that was saved."""
-        model, a = cls(**state.params), state.arrays
-        model._take_common(state)
-        model.forest_ = Forest(*(a[name] for name in Forest._fields))
-        model.train_labels_ = CSR(a["y_indptr"], a["y_indices"], a["y_data"], len(model.label_names_))
-        return model
-
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         stop = Stop()
-        shaping = {name: getattr(self, name) for name in self._shaping} | {"widths": (X.n_cols, Y.n_cols)}
-        kept = Checkpoint(checkpoint, "mlrf_tree", shaping, (*X[:3], *Y[:3]))
+        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
+        kept = Checkpoint(checkpoint, "mlrf_tree", shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
         labelled = (np.diff(Y.indptr) > 0).astype(np.float32)
 
         def grow(number: int) -> Tree:

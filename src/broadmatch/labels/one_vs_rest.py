@@ -2,13 +2,13 @@
 
 import logging
 import os
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch import progress
-from broadmatch.data import CSR, as_features, propensity
+from broadmatch.data import CSR, propensity
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import average_precision
 from broadmatch.kernels.intrinsics import LANES
@@ -18,7 +18,7 @@ from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.checkpoint import Checkpoint
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.parallel import Stop, blocks, map_threads
-from broadmatch.params import Either, Flag, Number, OneOf, Rule, Whole
+from broadmatch.params import Either, Flag, Jobs, Number, OneOf, Whole, derived, learned
 from broadmatch.state import State
 
 log = logging.getLogger("broadmatch")
@@ -58,22 +58,6 @@ class OneVsRest(LabelModel):
     factor of c_i. R. Babbar and B. Schölkopf, "DiSMEC: distributed sparse machines for extreme multi-label
     classification", WSDM 2017, prune weights as it is done here.
 
-    loss: "squared_hinge", max(0, 1 − m)², is a linear SVM, by dual coordinate descent on the points that matter. They
-        are found among all points (see `broadmatch.labels._one_vs_rest`), so that the solution is that of LIBLINEAR:
-        a shortlist of hard negatives could only find fewer of them. "logistic", log(1 + exp(−m)), is logistic
-        regression by Newton's method (see `broadmatch.labels._one_vs_rest_logistic`), which needs all points and takes
-        longer; its scores are log-odds, 1 / (1 + exp(−score)) the chance of the label.
-    c: how much an error costs, C; "search" chooses it on a part of the points and labels.
-    positives: how much a label's own points cost: "plain" C, "balanced" as much in sum as all others, or "propensity",
-        C·(2/p_l − 1) for a label that was seen with probability p_l, which favours rare labels.
-    tail: how much rare labels are lifted: the score of label l counts tail·(m − ln n_l) more, where n_l is how often
-        training has seen it and m the mean of ln n over all labels of all points. A. K. Menon et al., "Long-tail
-        learning via logit adjustment", ICLR 2021.
-    damped: values v of X count sign(v)·√|v|: a word that is there ten times more does not count ten times more.
-    prune: weights up to this size are dropped.
-    tolerance: how far a margin may be from where it should be.
-    seed: of the order in which points are taken up.
-
     >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
     >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]]
     >>> model = OneVsRest().fit(X, Y)
@@ -81,54 +65,59 @@ class OneVsRest(LabelModel):
     ['taxi', 'airport taxi']
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "loss": OneOf(("squared_hinge", "logistic")),
-        "c": Either((Number(0, above=True), OneOf(("search",)))),
-        "positives": OneOf(("plain", "balanced", "propensity")),
-        "tail": Number(),
-        "damped": Flag(),
-        "prune": Number(0),
-        "tolerance": Number(0, above=True),
-        "seed": Whole(0, 2**32 - 1),
-        "n_jobs": Whole(-1, none=True),
-    }
-    _kind: ClassVar[str] = "one_vs_rest"
+    loss: Annotated[
+        str,
+        OneOf(("squared_hinge", "logistic")),
+        "'squared_hinge', max(0, 1 − m)², is a linear SVM, by dual coordinate descent on the points that "
+        "matter. They are found among all points (see `broadmatch.labels._one_vs_rest`), so that the solution "
+        "is that of LIBLINEAR: a shortlist of hard negatives could only find fewer of them. 'logistic', log(1 "
+        "+ exp(−m)), is logistic regression by Newton's method (see "
+        "`broadmatch.labels._one_vs_rest_logistic`), which needs all points and takes longer; its scores are "
+        "log-odds, 1 / (1 + exp(−score)) the chance of the label",
+    ] = "squared_hinge"
+    c: Annotated[
+        float | str,
+        Either((Number(0, above=True), OneOf(("search",)))),
+        "how much an error costs, C; 'search' chooses it on a part of the points and labels",
+    ] = 1.0
+    positives: Annotated[
+        str,
+        OneOf(("plain", "balanced", "propensity")),
+        "how much a label's own points cost: 'plain' C, 'balanced' as much in sum as all others, or "
+        "'propensity', C·(2/p_l − 1) for a label that was seen with probability p_l, which favours rare "
+        "labels",
+    ] = "plain"
+    tail: Annotated[
+        float,
+        Number(),
+        "how much rare labels are lifted: the score of label l counts tail·(m − ln n_l) more, where n_l is "
+        "how often training has seen it and m the mean of ln n over all labels of all points. A. K. Menon et "
+        "al., 'Long-tail learning via logit adjustment', ICLR 2021",
+    ] = 0.0
+    damped: Annotated[
+        bool,
+        Flag(),
+        "values v of X count sign(v)·√|v|: a word that is there ten times more does not count ten times more",
+    ] = True
+    prune: Annotated[float, Number(0), "weights up to this size are dropped"] = 0.05
+    tolerance: Annotated[float, Number(0, above=True), "how far a margin may be from where it should be"] = 0.01
+    seed: Annotated[int, Whole(0, 2**32 - 1), "of the order in which points are taken up"] = 0
+    n_jobs: Jobs = None
+    kind: ClassVar[str] = "one_vs_rest"
+    bar: ClassVar[float] = 0.0
 
-    weights_: CSR
+    weights_: CSR = learned()
     """Features × labels."""
-    bias_: NDArray[np.float32]
-    c_: float
+    bias_: NDArray[np.float32] = learned()
+    c_: float = learned()
     """The cost that was used."""
-    _rank_bias: NDArray[np.float32]
+    _rank_bias: NDArray[np.float32] = derived()
     """The biases, −∞ for labels that training has not seen: they are never recommended."""
-
-    def __init__(
-        self,
-        *,
-        loss: str = "squared_hinge",
-        c: float | str = 1.0,
-        positives: str = "plain",
-        tail: float = 0.0,
-        damped: bool = True,
-        prune: float = 0.05,
-        tolerance: float = 0.01,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.loss = loss
-        self.c = c
-        self.positives = positives
-        self.tail = tail
-        self.damped = damped
-        self.prune = prune
-        self.tolerance = tolerance
-        self.seed = seed
-        self.n_jobs = n_jobs
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
         """The scores of all labels as a dense matrix of points × labels."""
         self._check_fitted()
-        features = as_features(X, n_features=self.n_features_in_)
+        features = self._features(X)
         value = self._scaled(features.indptr, features.data)
         scores = np.empty((features.n_rows, len(self.bias_)), np.float32)
 
@@ -159,25 +148,6 @@ class OneVsRest(LabelModel):
                 found.append((name, float(weights[at]) * float(amount)))
         return sorted(found, key=lambda pair: (-abs(pair[1]), pair[0]))
 
-    def to_state(self) -> State:
-        """Give the weights and the names to `broadmatch.io.artifacts.save`."""
-        self._check_fitted()
-        arrays, facts = self._common_state()
-        w = self.weights_
-        arrays |= {"weight_ptr": w.indptr, "weight_label": w.indices, "weight_value": w.data, "bias": self.bias_}
-        return State(self._kind, self.get_params(), arrays, facts | {"c": self.c_})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The model that was saved."""
-        model = cls(**state.params)
-        model._take_common(state)
-        a = state.arrays
-        model.bias_, model.c_ = a["bias"], float(state.facts["c"])
-        model.weights_ = CSR(a["weight_ptr"], a["weight_label"], a["weight_value"], len(model.bias_))
-        model._rank_bias = np.where(model.label_counts_ > 0, model.bias_, np.float32(-np.inf))
-        return model
-
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         rows = X._replace(data=self._scaled(X.indptr, X.data))
         c = self._searched(rows, Y) if isinstance(self.c, str) else float(self.c)
@@ -189,6 +159,12 @@ class OneVsRest(LabelModel):
         self.weights_ = CSR.from_scipy(CSR(ptr, found.features, found.values, X.n_cols).to_scipy().transpose())
         counts = np.bincount(Y.indices, minlength=Y.n_cols)
         self.bias_, self.c_ = found.bias + self._lift(counts), c
+        self._hide_unseen(counts)
+
+    def _restored(self) -> None:
+        self._hide_unseen(self.label_counts_)
+
+    def _hide_unseen(self, counts: NDArray[Any]) -> None:
         self._rank_bias = np.where(counts > 0, self.bias_, np.float32(-np.inf))
 
     def _solved(self, data: Examples | LogisticExamples, n_labels: int, kept: Checkpoint) -> Part:

@@ -60,7 +60,7 @@ class Recommender:
                 unknown += sum(phrase not in known for phrases in named for phrase in phrases)
                 rows = [[known.index(phrase) for phrase in phrases if phrase in known] for phrases in named]
                 given["revealed"] = CSR.from_rows(rows, len(known))
-            best = CSR.from_scipy(ranking.predict_topk(self.vectorizer.transform(batch), k=k, **given))
+            best = CSR.from_scipy(ranking.predict_topk(self.vectorizer.transform(batch), k=k, **given).to_csr())
             for i in range(best.n_rows):
                 yield ranked(best, i, known)
         if unknown:

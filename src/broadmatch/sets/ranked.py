@@ -6,11 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR
+from broadmatch.data import CSR, Ranking
 
 
 def as_rows(scored: Any) -> CSR:
     """What `predict_topk` gave, as CSR; a score of 0 stays stored, for the label is ranked all the same."""
+    scored = scored.to_csr() if isinstance(scored, Ranking) else scored
     return CSR(
         np.asarray(scored.indptr, np.int64),
         np.asarray(scored.indices, np.int32),

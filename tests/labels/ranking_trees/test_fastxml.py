@@ -31,7 +31,7 @@ def test_it_learns_planted_topics(planted):
     model = FastXML(n_trees=10).fit(X, Y)
     popular = np.bincount(Y.indices, minlength=300)
     always = sp.csr_matrix(np.tile(np.where(popular == popular.max(), 1.0, 0), (600, 1)).astype(np.float32))
-    found = model.predict_topk(new_X, k=5)
+    found = model.predict_topk(new_X, k=5).to_csr()
     # MLRF with as many trees: 0.64 and 0.37.
     assert precision_at_k(new_Y, found, k=1) > 0.62
     assert precision_at_k(new_Y, found, k=5) > 0.36
@@ -97,7 +97,7 @@ def test_features_of_any_size(scale):
 def test_labels_of_any_weight(scale):
     X, Y = points()
     scaled, plain = FastXML(n_trees=3).fit(X, Y * np.float32(scale)), FastXML(n_trees=3).fit(X, Y)
-    found, expected = scaled.predict_topk(X, k=3), plain.predict_topk(X, k=3)
+    found, expected = scaled.predict_topk(X, k=3).to_csr(), plain.predict_topk(X, k=3).to_csr()
     assert np.isfinite(found.data).all()
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.data == pytest.approx(expected.data * scale, rel=1e-6)

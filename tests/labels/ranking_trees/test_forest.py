@@ -37,7 +37,7 @@ def test_the_size_of_parts_makes_no_other_tree(cls, monkeypatch):
         by_parts = [cls(n_trees=3, max_leaf=3, n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2, 4)]
         assert trees(by_parts[0]) == expected
         assert all(bits(model) == bits(by_parts[0]) for model in by_parts)
-        assert (by_parts[0].predict_topk(X, k=4) != whole.predict_topk(X, k=4)).nnz == 0
+        assert (by_parts[0].predict_topk(X, k=4).to_csr() != whole.predict_topk(X, k=4).to_csr()).nnz == 0
 
 
 @MODELS
@@ -180,10 +180,10 @@ def same_answers(model, X, revealed, k):
     """The model says the same, by rows and one by one, with its weights by feature and with all of them by node."""
     slots = model.forest_
     assert len(slots.ahead_value)
-    said = model.predict_topk(X, k=k, revealed=revealed)
+    said = model.predict_topk(X, k=k, revealed=revealed).to_csr()
     alone = [model.predict_one(X[i], k=k, revealed=None if revealed is None else revealed[i]) for i in range(20)]
     model.forest_ = without_slots(slots)
-    assert (model.predict_topk(X, k=k, revealed=revealed) != said).nnz == 0
+    assert (model.predict_topk(X, k=k, revealed=revealed).to_csr() != said).nnz == 0
     for i, (labels, scores) in enumerate(alone):
         again = model.predict_one(X[i], k=k, revealed=None if revealed is None else revealed[i])
         assert (labels.tolist(), scores.tolist()) == (again[0].tolist(), again[1].tolist())
@@ -210,7 +210,7 @@ def test_slots_change_no_answer_where_every_point_has_every_feature(cls):
     X[rng.random(X.shape) < 0.3] = 0
     model = cls(n_trees=4).fit(X, Y)
     said = same_answers(model, CSR.from_scipy(X).to_scipy(), None, 3)
-    assert (model.predict_topk(X, k=3) != said).nnz == 0
+    assert (model.predict_topk(X, k=3).to_csr() != said).nnz == 0
 
 
 def test_item_features_of_new_labels_have_no_slots():
@@ -244,7 +244,9 @@ def test_a_saved_forest_keeps_its_slots(cls, tmp_path):
         np.testing.assert_array_equal(getattr(loaded.forest_, name), array, strict=True)
     for known in (None, Y):
         same_answers(loaded, X, known, 3)
-        assert (loaded.predict_topk(X, k=3, revealed=known) != model.predict_topk(X, k=3, revealed=known)).nnz == 0
+        assert (
+            loaded.predict_topk(X, k=3, revealed=known).to_csr() != model.predict_topk(X, k=3, revealed=known).to_csr()
+        ).nnz == 0
     told = [m.explain(X[123], 0, revealed=[1]) for m in (model, loaded)]
     assert told[0] == told[1]
 
@@ -254,8 +256,8 @@ def test_models_of_several_sizes_answer_by_turns():
     X, Y = points()
     models = [FastXML(n_trees=n, max_leaf=3, n_jobs=1).fit(X, Y) for n in (2, 6)]
     assert len({len(model.forest_.slot_node) for model in models}) == 2
-    first = [model.predict_topk(X, k=3) for model in models]
+    first = [model.predict_topk(X, k=3).to_csr() for model in models]
     for _ in range(2):
         for model, said in zip(models, first, strict=True):
-            assert (model.predict_topk(X, k=3) != said).nnz == 0
+            assert (model.predict_topk(X, k=3).to_csr() != said).nnz == 0
             assert model.predict_one(X[0], k=3)[1].tolist() == said[0].data[np.argsort(-said[0].data)].tolist()

@@ -138,7 +138,7 @@ def test_new_labels_come_with_new_points(cls):
     labels, scores = model.predict_one(X[0], k=5)
     assert "brand new" in [model.label_names_[i] for i in labels]
     assert (scores > 0).all()
-    assert model.predict_topk(X, k=5).shape == (60, 5)
+    assert model.predict_topk(X, k=5).to_csr().shape == (60, 5)
     assert model.explain(X[0], "brand new").score == pytest.approx(scores[labels.tolist().index(4)], rel=1e-5)
     model.partial_fit(X[:2], [["another"], []])
     assert list(model.label_names_) == [*known, "brand new", "another"]
@@ -173,7 +173,7 @@ def test_new_labels_of_swiftxml_are_described():
     own.partial_fit(more_X, sp.hstack([both, more_Y[:, :1]]))  # and once more, with another new label
     assert own.label_features_.row(N_LABELS + 1)[0].tolist() == [N_LABELS + 1]
     for model, n_labels in ((told, N_LABELS + 1), (own, N_LABELS + 2)):
-        found = model.predict_topk(more_X, revealed=sp.csr_matrix((HALF, n_labels)))
+        found = model.predict_topk(more_X, revealed=sp.csr_matrix((HALF, n_labels))).to_csr()
         assert found.shape == (HALF, n_labels)
         one, scores = model.predict_one(more_X[4], k=1, revealed=[n_labels - 1])
         assert model.explain(more_X[4], one[0], revealed=[n_labels - 1]).score == pytest.approx(scores[0], rel=1e-5)
@@ -225,10 +225,10 @@ def test_a_loaded_model_learns_on_and_its_files_stay(cls, tmp_path):
     model.save(tmp_path / "model")
     loaded, untouched = broadmatch.load(tmp_path / "model"), broadmatch.load(tmp_path / "model")
     assert memory_mapped(loaded.forest_.leaf_value)
-    said = untouched.predict_topk(more_X)
+    said = untouched.predict_topk(more_X).to_csr()
     loaded.partial_fit(more_X, more_Y)
     assert bits(loaded) == bits(model.partial_fit(more_X, more_Y))
-    assert (untouched.predict_topk(more_X) != said).nnz == 0
+    assert (untouched.predict_topk(more_X).to_csr() != said).nnz == 0
     broadmatch.load(tmp_path / "model")  # its sums are still right
     loaded.save(tmp_path / "again")
     assert bits(broadmatch.load(tmp_path / "again")) == bits(loaded)

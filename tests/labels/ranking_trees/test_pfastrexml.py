@@ -73,7 +73,7 @@ def test_the_trees_alone_are_those_of_fastxml_where_every_label_is_sure():
     sure = PfastreXML(n_trees=3, alpha=1, c_features=4).fit(X, Y, propensities=np.ones(N_LABELS))
     plain = FastXML(n_trees=3, c_features=4).fit(X, Y)
     assert forest_bits(sure) == forest_bits(plain)
-    assert (sure.predict_topk(X, k=4) != plain.predict_topk(X, k=4)).nnz == 0
+    assert (sure.predict_topk(X, k=4).to_csr() != plain.predict_topk(X, k=4).to_csr()).nnz == 0
 
 
 def test_alpha_and_gamma_do_not_touch_the_trees():
@@ -83,8 +83,8 @@ def test_alpha_and_gamma_do_not_touch_the_trees():
     assert forest_bits(plain) == forest_bits(other)
     flat = PfastreXML(n_trees=3, gamma=0, alpha=0.5).fit(X, Y)  # every distance counts nothing: P_tail is 1/2
     alone = PfastreXML(n_trees=3, alpha=1).fit(X, Y)
-    expected = np.sqrt(0.5 * alone.predict_topk(X, k=9).data)
-    assert flat.predict_topk(X, k=9).data == pytest.approx(expected, rel=1e-5)
+    expected = np.sqrt(0.5 * alone.predict_topk(X, k=9).to_csr().data)
+    assert flat.predict_topk(X, k=9).to_csr().data == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("preset", PROPENSITY_PRESETS)
@@ -143,7 +143,7 @@ def test_bad_propensities_are_refused(cls, given, said):
 def test_a_tiny_propensity_does_not_break_anything(cls):
     X, Y = points()
     model = cls(n_trees=2).fit(X, Y, propensities=[1e-30] + [1.0] * 8)
-    found = model.predict_topk(X, k=4)
+    found = model.predict_topk(X, k=4).to_csr()
     assert np.isfinite(found.data).all()
     assert (found.data > 0).all()
 
@@ -151,7 +151,7 @@ def test_a_tiny_propensity_does_not_break_anything(cls):
 def test_rare_labels_come_up_more(planted):
     (X, Y), (new_X, _) = planted
     counts = np.bincount(Y.indices, minlength=300)
-    plain, weighted = (cls(n_trees=5).fit(X, Y).predict_topk(new_X, k=5) for cls in (FastXML, PfastreXML))
+    plain, weighted = (cls(n_trees=5).fit(X, Y).predict_topk(new_X, k=5).to_csr() for cls in (FastXML, PfastreXML))
     assert counts[weighted.indices].mean() < 0.9 * counts[plain.indices].mean()
 
 

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ from broadmatch.labels.ranking_trees.forest import Growing, grow_forest
 from broadmatch.labels.ranking_trees.neighbours import NO_NEIGHBOURS
 from broadmatch.labels.ranking_trees.update import Batch, read_batch, updated_forest
 from broadmatch.parallel import blocks, map_threads
-from broadmatch.params import Number, Rule, Whole
-from broadmatch.state import State
+from broadmatch.params import Jobs, Number, Seed, Whole, learned
 
 _BLOCK = 256
 _STEPS, _TOLERANCE = 1, 0.01  # of each logistic regression: more cost time and rank no better
@@ -35,13 +34,6 @@ class FastXML(LabelModel):
     (`broadmatch.harvest.npmi`) or beliefs. Y. Prabhu and M. Varma, "FastXML: a fast, accurate and stable
     tree-classifier for extreme multi-label learning", KDD 2014.
 
-    n_trees: trees in the forest; more is better and slower.
-    max_leaf: a node of at most this many points is not split any more.
-    c_features: C_x, how much telling the sides apart by features matters; more makes larger hyperplanes.
-    c_ranking: C_r, how much it matters that the sides rank their labels well.
-    leaf_labels: a leaf keeps its strongest labels only.
-    n_jobs: threads; None takes every core. The model does not depend on it.
-
     >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
     >>> Y = [["pizza"], ["pizza", "pasta"], ["taxi"], ["taxi", "airport taxi"]]
     >>> model = FastXML(n_trees=4, max_leaf=2).fit(X, Y)
@@ -50,37 +42,24 @@ class FastXML(LabelModel):
     [('taxi', 1.0), ('airport taxi', 0.5)]
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "n_trees": Whole(1),
-        "max_leaf": Whole(1),
-        "c_features": Number(0, above=True),
-        "c_ranking": Number(0, above=True),
-        "leaf_labels": Whole(1),
-        "seed": Whole(0, 2**32 - 1),
-        "n_jobs": Whole(-1, none=True),
-    }
-    _kind: ClassVar[str] = "fastxml"
+    n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 50
+    max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 6
+    c_features: Annotated[
+        float,
+        Number(0, above=True),
+        "C_x, how much telling the sides apart by features matters; more makes larger hyperplanes",
+    ] = 8.0
+    c_ranking: Annotated[
+        float,
+        Number(0, above=True),
+        "C_r, how much it matters that the sides rank their labels well",
+    ] = 1.0
+    leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 100
+    seed: Seed = 0
+    n_jobs: Jobs = None
+    kind: ClassVar[str] = "fastxml"
 
-    forest_: Forest
-
-    def __init__(
-        self,
-        *,
-        n_trees: int = 50,
-        max_leaf: int = 6,
-        c_features: float = 8.0,
-        c_ranking: float = 1.0,
-        leaf_labels: int = 100,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaf = max_leaf
-        self.c_features = c_features
-        self.c_ranking = c_ranking
-        self.leaf_labels = leaf_labels
-        self.seed = seed
-        self.n_jobs = n_jobs
+    forest_: Forest = learned()
 
     def explain(self, x: Any, label: int | str, *, revealed: Any = None) -> XMLExplanation:
         """Why `label` is, or is not, recommended for the row `x`: what sent it left or right in each tree, and votes.
@@ -100,20 +79,6 @@ class FastXML(LabelModel):
         from a refit. An error leaves the model as it was. A calibration is kept.
         """
         return self._take_in(X, Y, label_names)
-
-    def to_state(self) -> State:
-        """Give the forest and the names to `broadmatch.io.artifacts.save`."""
-        self._check_fitted()
-        arrays, facts = self._common_state()
-        return State(self._kind, self.get_params(), arrays | self.forest_._asdict(), facts)
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The model that was saved."""
-        model = cls(**state.params)
-        model._take_common(state)
-        model.forest_ = Forest(*(state.arrays[name] for name in Forest._fields))
-        return model
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         points = make_points(X, Y, Y.data)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ from broadmatch.labels.ranking_trees._predict import Tail
 from broadmatch.labels.ranking_trees.fastxml import FastXML, make_points
 from broadmatch.labels.ranking_trees.tail import Means, mean_points
 from broadmatch.labels.ranking_trees.update import Batch, means_in, merged_means
-from broadmatch.params import Number, OneOf, Rule
-from broadmatch.state import State
+from broadmatch.params import Number, OneOf, learned
 
 _KEPT = ("ptr", "feature", "value", "norms")
 
@@ -28,10 +27,6 @@ class PfastreXML(FastXML):
     mean of the label's training points. H. Jain, Y. Prabhu and M. Varma, "Extreme multi-label loss functions for
     recommendation, tagging, ranking and other missing label applications", KDD 2016.
 
-    propensity: which constants of the propensity model to use: "default", "wikipedia" or "amazon".
-    alpha: α, the share of the trees in the score; 1 is the trees alone.
-    gamma: γ, how fast P_tail falls with the distance.
-
     The other parameters are those of `FastXML`.
 
     >>> X = [[1, 0], [1, 0], [0, 1], [0, 1]]
@@ -41,42 +36,17 @@ class PfastreXML(FastXML):
     ['taxi', 'airport taxi']
     """
 
-    rules: ClassVar[dict[str, Rule]] = FastXML.rules | {
-        "propensity": OneOf(tuple(PROPENSITY_PRESETS)),
-        "alpha": Number(0, 1),
-        "gamma": Number(0),
-    }
-    _kind: ClassVar[str] = "pfastrexml"
+    propensity: Annotated[
+        str,
+        OneOf(tuple(PROPENSITY_PRESETS)),
+        "which constants of the propensity model to use: 'default', 'wikipedia' or 'amazon'",
+    ] = "default"
+    alpha: Annotated[float, Number(0, 1), "α, the share of the trees in the score; 1 is the trees alone"] = 0.8
+    gamma: Annotated[float, Number(0), "γ, how fast P_tail falls with the distance"] = 12.0
+    kind: ClassVar[str] = "pfastrexml"
 
-    propensities_: NDArray[np.float64]
-    tail_: Tail
-
-    def __init__(
-        self,
-        *,
-        n_trees: int = 50,
-        max_leaf: int = 6,
-        c_features: float = 8.0,
-        c_ranking: float = 1.0,
-        leaf_labels: int = 100,
-        propensity: str = "default",
-        alpha: float = 0.8,
-        gamma: float = 12.0,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_trees=n_trees,
-            max_leaf=max_leaf,
-            c_features=c_features,
-            c_ranking=c_ranking,
-            leaf_labels=leaf_labels,
-            seed=seed,
-            n_jobs=n_jobs,
-        )
-        self.propensity = propensity
-        self.alpha = alpha
-        self.gamma = gamma
+    propensities_: NDArray[np.float64] = learned()
+    tail_: Tail = learned()
 
     def fit(
         self,
@@ -96,21 +66,6 @@ class PfastreXML(FastXML):
         """
         names = {"labels": label_names, "features": feature_names, "points": point_names}
         return self._learn(X, Y, names, checkpoint, propensities=propensities)
-
-    def to_state(self) -> State:
-        """Give the forest, the label means and the names to `broadmatch.io.artifacts.save`."""
-        state = super().to_state()
-        arrays = dict(state.arrays) | {"propensities": self.propensities_}
-        arrays |= {f"tail_{name}": getattr(self.tail_, name) for name in _KEPT}
-        return State(state.kind, state.params, arrays, state.facts)
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The model that was saved."""
-        model = super().from_state(state)
-        model.propensities_ = state.arrays["propensities"]
-        model.tail_ = model._make_tail(*(state.arrays[f"tail_{name}"] for name in _KEPT))
-        return model
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None, *, propensities: Any = None) -> None:
         p = label_propensities(Y, self.propensity, propensities)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,11 @@ from broadmatch.labels.ranking_trees._predict import Tail
 from broadmatch.labels.ranking_trees._split import Points
 from broadmatch.labels.ranking_trees.fastxml import make_points
 from broadmatch.labels.ranking_trees.item_sets import item_sets
-from broadmatch.labels.ranking_trees.neighbours import KEPT, SETTINGS, keep_points, more_points
+from broadmatch.labels.ranking_trees.neighbours import keep_points, more_points
 from broadmatch.labels.ranking_trees.pfastrexml import PfastreXML, gains, label_propensities
 from broadmatch.labels.ranking_trees.tail import Means, described_by, mean_other_labels, mean_points
 from broadmatch.labels.ranking_trees.update import Batch, stacked
-from broadmatch.params import Number, Rule, Whole
-from broadmatch.state import State
+from broadmatch.params import Number, Whole, learned
 
 
 class SwiftXML(PfastreXML):
@@ -35,16 +34,6 @@ class SwiftXML(PfastreXML):
     features. A point without revealed labels is ranked by x alone. Y. Prabhu et al., "Extreme multi-label learning with
     label features for warm-start tagging, ranking & recommendation", WSDM 2018.
 
-    c_item_sets: C_z, how much telling the sides apart by item sets matters.
-    item_set_weight: λ_z, how much distance in item sets counts in the re-ranker, beside distance in features: with n
-        revealed labels, λ_z·n/(n+1).
-    neighbours: how many training points, those most like the point in revealed labels and features, vote beside the
-        trees: P = (1 − ρ_n)·P_trees + ρ_n·P_near with ρ_n = ρ·n/(n+1) for n revealed labels. 0 is the paper's way.
-    neighbour_share: ρ.
-    reveal: the share of its labels that a training point shows to a tree as its item set, drawn anew for each tree.
-        With all of them (the paper's way) a tree learns to find labels in an item set that holds them, and later none
-        does.
-
     The other parameters are those of `PfastreXML`.
 
     >>> X = [[1, 0], [1, 0], [1, 0], [1, 0]]
@@ -54,54 +43,36 @@ class SwiftXML(PfastreXML):
     ['airport taxi']
     """
 
-    rules: ClassVar[dict[str, Rule]] = PfastreXML.rules | {
-        "c_item_sets": Number(0, above=True),
-        "item_set_weight": Number(0),
-        "neighbours": Whole(0),
-        "neighbour_share": Number(0, 1),
-        "reveal": Number(0, 1),
-    }
-    _kind: ClassVar[str] = "swiftxml"
+    c_item_sets: Annotated[
+        float,
+        Number(0, above=True),
+        "C_z, how much telling the sides apart by item sets matters",
+    ] = 2.0
+    item_set_weight: Annotated[
+        float,
+        Number(0),
+        "λ_z, how much distance in item sets counts in the re-ranker, beside distance in features: with n "
+        "revealed labels, λ_z·n/(n+1)",
+    ] = 2.0
+    neighbours: Annotated[
+        int,
+        Whole(0),
+        "how many training points, those most like the point in revealed labels and features, vote beside the "
+        "trees: P = (1 − ρ_n)·P_trees + ρ_n·P_near with ρ_n = ρ·n/(n+1) for n revealed labels. 0 is the "
+        "paper's way",
+    ] = 50
+    neighbour_share: Annotated[float, Number(0, 1), "ρ"] = 0.6
+    reveal: Annotated[
+        float,
+        Number(0, 1),
+        "the share of its labels that a training point shows to a tree as its item set, drawn anew for each "
+        "tree. With all of them (the paper's way) a tree learns to find labels in an item set that holds "
+        "them, and later none does",
+    ] = 0.5
+    kind: ClassVar[str] = "swiftxml"
 
-    label_features_: CSR
-    neighbours_: Neighbours
-
-    def __init__(
-        self,
-        *,
-        n_trees: int = 50,
-        max_leaf: int = 6,
-        c_features: float = 8.0,
-        c_item_sets: float = 2.0,
-        c_ranking: float = 1.0,
-        leaf_labels: int = 100,
-        propensity: str = "default",
-        alpha: float = 0.8,
-        gamma: float = 12.0,
-        item_set_weight: float = 2.0,
-        neighbours: int = 50,
-        neighbour_share: float = 0.6,
-        reveal: float = 0.5,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_trees=n_trees,
-            max_leaf=max_leaf,
-            c_features=c_features,
-            c_ranking=c_ranking,
-            leaf_labels=leaf_labels,
-            propensity=propensity,
-            alpha=alpha,
-            gamma=gamma,
-            seed=seed,
-            n_jobs=n_jobs,
-        )
-        self.c_item_sets = c_item_sets
-        self.item_set_weight = item_set_weight
-        self.neighbours = neighbours
-        self.neighbour_share = neighbour_share
-        self.reveal = reveal
+    label_features_: CSR = learned()
+    neighbours_: Neighbours = learned()
 
     def fit(
         self,
@@ -134,28 +105,6 @@ class SwiftXML(PfastreXML):
         `FastXML.partial_fit`.
         """
         return self._take_in(X, Y, label_names, label_features=label_features)
-
-    def to_state(self) -> State:
-        """Give the forest, the means, the label features and the names to `broadmatch.io.artifacts.save`."""
-        state = super().to_state()
-        z = self.label_features_
-        arrays = dict(state.arrays) | {"z_indptr": z.indptr, "z_indices": z.indices, "z_data": z.data}
-        arrays |= {f"near_{name}": getattr(self.neighbours_, name) for name in KEPT}
-        near = {f"near_{name}": getattr(self.neighbours_, name) for name in SETTINGS}
-        facts = {"n_item_features": z.n_cols} | near
-        return State(state.kind, state.params, arrays, dict(state.facts) | facts)
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The model that was saved."""
-        model = super().from_state(state)
-        a = state.arrays
-        model.label_features_ = CSR(a["z_indptr"], a["z_indices"], a["z_data"], state.facts["n_item_features"])
-        model.tail_ = model._with_labels(model.tail_, model.label_features_)
-        near: dict[str, Any] = {name: a[f"near_{name}"] for name in KEPT}
-        near |= {name: state.facts[f"near_{name}"] for name in SETTINGS}
-        model.neighbours_ = Neighbours(**near)
-        return model
 
     def _fit(
         self,
