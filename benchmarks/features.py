@@ -60,7 +60,7 @@ def peer(text_of: Callable[[bytes], str]) -> Any:
     import numpy as np
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from broadmatch.features.tokens import ENGLISH
+    from broadmatch.features.stop_words import ENGLISH
 
     return TfidfVectorizer(
         preprocessor=lambda page: text_of(page).lower(), stop_words=sorted(ENGLISH), min_df=MIN_PAGES, dtype=np.float32

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from broadmatch.data import CSR
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.features import beside, co_label_features, mean_label_features, training_label_features
+from broadmatch.features import co_label_features, join_label_features, mean_label_features, training_label_features
 from broadmatch.io import read_dataset
 from tests.labels.ranking_trees.test_item_sets import csr, dense, random_rows
 from tests.reference import label_features as reference
@@ -78,7 +78,7 @@ def test_huge_values_do_not_overflow() -> None:
 def test_training_features_are_words_beside_labels() -> None:
     X, Y = random_rows(50, 30, 9, 1), random_rows(50, 12, 4, 2)
     found = training_label_features(X, Y, keep_words=7, keep_labels=3)
-    both = beside(mean_label_features(X, Y, keep=7), co_label_features(Y, keep=3))
+    both = join_label_features(mean_label_features(X, Y, keep=7), co_label_features(Y, keep=3))
     assert all(np.array_equal(a, b) for a, b in zip(found[:3], both[:3], strict=True))
     assert found.shape == (12, 30 + 12)
     assert np.linalg.norm(dense(found), axis=1) == pytest.approx(1)
@@ -97,15 +97,15 @@ def test_a_label_without_points_has_an_empty_row() -> None:
 def test_beside_equals_the_dense_reference(tables: tuple[np.ndarray, np.ndarray], size: float) -> None:
     blocks = [tables[0], tables[1] * np.float32(size), tables[0]]
     expected = reference.beside(*(block.astype(np.float64) for block in blocks))
-    assert dense(beside(*map(csr, blocks))) == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    assert dense(join_label_features(*map(csr, blocks))) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
 def test_what_becomes_too_small_beside_others_is_not_stored() -> None:
-    assert beside(csr([[3e38, 1e-7]]), csr([[1]])).indices.tolist() == [0, 2]
+    assert join_label_features(csr([[3e38, 1e-7]]), csr([[1]])).indices.tolist() == [0, 2]
 
 
 def test_a_block_counts_the_same_whatever_its_scale() -> None:
-    found = dense(beside(csr([[1000, 0], [3, 4], [0, 0]]), csr([[0.001], [0], [0]])))
+    found = dense(join_label_features(csr([[1000, 0], [3, 4], [0, 0]]), csr([[0.001], [0], [0]])))
     assert found == pytest.approx(np.array([[0.5**0.5, 0, 0.5**0.5], [0.6, 0.8, 0], [0, 0, 0]]))
 
 
@@ -153,11 +153,11 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(BadInput, match="X has 1 rows and Y has 2"):
         mean_label_features(X, Y)
     with pytest.raises(BadInput, match="1 and 2 rows"):
-        beside(X, Y)
+        join_label_features(X, Y)
     with pytest.raises(BadInput, match="no rows"):
-        beside()
+        join_label_features()
     with pytest.raises(BadInput, match="2,147,483,648 columns together"):
-        beside(X, CSR.from_rows([[]], n_cols=2**31 - 1))
+        join_label_features(X, CSR.from_rows([[]], n_cols=2**31 - 1))
     with pytest.raises(BadParameter, match="keep must be"):
         co_label_features(Y, keep=0)
     with pytest.raises(BadParameter, match="keep must be"):

@@ -16,7 +16,7 @@ import broadmatch
 from broadmatch.errors import BadInput, BadParameter, NotFitted
 from broadmatch.features import PageVectorizer, bag_of_words
 from broadmatch.features import word_counts as counting
-from broadmatch.features.tokens import ENGLISH
+from broadmatch.features.stop_words import ENGLISH
 
 
 def make_pages(n: int) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from broadmatch.features.encodings import to_utf8
-from broadmatch.features.tokens import tokenize
+from broadmatch.kernels.words import tokenize
 
 UNSEEN = ("script", "style", "template", "iframe", "noembed", "noframes")
 """Elements whose content is no text of the page."""

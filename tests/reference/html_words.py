@@ -1,6 +1,6 @@
 """The words of a page and their weights, straight from the rules: regular expressions over text, no tree, no bytes.
 
-Twin of kernels.html_text and kernels.html_words. The rules of tags, comments, raw text and references are those of the
+Twin of features.html_scan. The rules of tags, comments, raw text and references are those of the
 HTML Standard's tokenizer; what a link is, in and out of tables, is said in docs/features.md.
 """
 
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from html.entities import html5
 
-from broadmatch.features.tokens import tokenize
+from broadmatch.kernels.words import tokenize
 
 S = r"[\t\n\f\r ]"
 ATTRIBUTE = (

@@ -69,9 +69,9 @@ def words(text):
         letter = character.isalnum() or character == "_"
         mark = unicodedata.category(character)[0] == "M"
         if letter or (mark and word):
-            word += character.lower().replace("ς", "σ")
+            word += character
         elif word:
-            found.append(word)
+            found.append(word.lower())
             word = ""
     return list(dict.fromkeys(found))
 

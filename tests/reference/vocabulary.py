@@ -10,8 +10,10 @@ def number_words(known: list[bytes], words: list[bytes], *, enter: bool) -> tupl
 
 
 def hash_word(word: bytes) -> int:
-    """FNV-1a, its high half folded into its low half."""
+    """FNV-1a, mixed as splitmix64 ends."""
     h = 14695981039346656037
     for byte in word:
         h = (h ^ byte) * 1099511628211 % 2**64
-    return h ^ (h >> 32)
+    h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    h = (h ^ h >> 27) * 0x94D049BB133111EB % 2**64
+    return h ^ h >> 31

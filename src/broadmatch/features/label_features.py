@@ -1,17 +1,28 @@
-"""Label features from the training data alone: the words of a label's points, and the labels it comes with."""
+"""What a label is like, as a row of features: for models that know some labels of a point already (SwiftXML §4).
+
+From the training data: the words of a label's points, and the labels it comes with. From the labels' own texts: TF-IDF
+of their words, or embeddings. `join_label_features` puts several kinds side by side.
+"""
+
+from collections.abc import Iterable
 
 import numpy as np
 
 from broadmatch.data import CSR, as_features, as_labels
-from broadmatch.errors import BadInput
+from broadmatch.errors import BadInput, MissingExtra
+from broadmatch.features._label_features import place_beside
+from broadmatch.features.page_vectorizer import PageVectorizer
 from broadmatch.kernels import F32, F64, I32, I64
-from broadmatch.kernels.label_features import label_rows, place_beside
+from broadmatch.kernels.row_sums import largest_of_sums
 from broadmatch.parallel import blocks as spans
 from broadmatch.parallel import map_threads
 from broadmatch.params import Whole
 
 _MOST_COLUMNS = 2**31 - 1
 _BLOCK = 1024
+
+# A word that only one label has cannot tell which labels are alike.
+_MIN_LABELS = 2
 
 
 def mean_label_features(X: CSR, Y: CSR, *, keep: int = 100, n_jobs: int | None = None) -> CSR:
@@ -62,16 +73,66 @@ def training_label_features(
            [0.5 , 0.5 , 0.  , 0.71]], dtype=float32)
     """
     words = mean_label_features(X, Y, keep=keep_words, n_jobs=n_jobs)
-    return beside(words, co_label_features(Y, keep=keep_labels, n_jobs=n_jobs))
+    return join_label_features(words, co_label_features(Y, keep=keep_labels, n_jobs=n_jobs))
 
 
-def beside(*blocks: CSR) -> CSR:
+def text_label_features(texts: Iterable[str]) -> tuple[CSR, PageVectorizer]:
+    """TF-IDF rows of the labels' texts (bid phrases, descriptions), and the vectorizer, for labels that come later.
+
+    Texts are read as `PageVectorizer` reads pages. Words of one label only are dropped, and a label without a word
+    that another one has gets an empty row.
+
+    >>> features, vectorizer = text_label_features(["pizza delivery", "cheap pizza", "flower delivery", ""])
+    >>> list(vectorizer.vocabulary_)
+    ['delivery', 'pizza']
+    >>> features.to_scipy().toarray().round(2)
+    array([[0.71, 0.71],
+           [0.  , 1.  ],
+           [1.  , 0.  ],
+           [0.  , 0.  ]], dtype=float32)
+    """
+    known = _checked(texts)
+    vectorizer = PageVectorizer(min_pages=_MIN_LABELS)
+    try:
+        rows = vectorizer.fit_transform(known)
+    except BadInput as error:
+        raise BadInput(
+            f"No word is in two of the {len(known):,} label texts, so they cannot tell which labels are alike; "
+            "give longer texts, or use training_label_features."
+        ) from error
+    return CSR.from_scipy(rows), vectorizer
+
+
+def embed_label_features(texts: Iterable[str], model: str) -> CSR:
+    """Embeddings of the labels' texts by a static model of model2vec, unit rows; an empty row for an empty text.
+
+    `model` is a folder that holds such a model, or its name on the Hugging Face hub, as "minishlab/potion-base-8M".
+    Needs the extra: pip install 'broadmatch[embeddings]'.
+    """
+    try:
+        from model2vec import StaticModel
+    except ImportError as error:
+        raise MissingExtra("Embeddings need model2vec; pip install 'broadmatch[embeddings]' brings it.") from error
+    import scipy.sparse as sp
+
+    known = _checked(texts)
+    try:
+        static = StaticModel.from_pretrained(model, force_download=False)
+    except Exception as error:  # each of the parts it reads with has errors of its own
+        raise BadInput(
+            f"The embedding model {model!r} cannot be loaded ({error}); "
+            "give the folder of a model2vec model, or its name on the Hugging Face hub."
+        ) from error
+    return join_label_features(CSR.from_scipy(sp.csr_matrix(static.encode(known))))  # one block alone: unit rows
+
+
+def join_label_features(*blocks: CSR) -> CSR:
     """Put label features of several kinds side by side: each row of each block counts the same, unit rows.
 
     A label that has features of one kind only is described by these alone.
 
     >>> words, labels = CSR.from_rows([[0, 1], [1]], n_cols=2), CSR.from_rows([[0], []], n_cols=1)
-    >>> beside(words, labels).to_scipy().toarray().round(2)
+    >>> join_label_features(words, labels).to_scipy().toarray().round(2)
     array([[0.5 , 0.5 , 0.71],
            [0.  , 1.  , 0.  ]], dtype=float32)
     """
@@ -96,6 +157,18 @@ def beside(*blocks: CSR) -> CSR:
     return placed if data.all() else CSR.from_scipy(placed.to_scipy())
 
 
+def _checked(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise BadInput("The label texts are one string; give a list of strings, one for each label.")
+    known = list(texts)
+    if not known:
+        raise BadInput("There are no label texts; give one for each label, '' where there is none.")
+    for label, text in enumerate(known):
+        if not isinstance(text, str):
+            raise BadInput(f"The text of label {label} is {text!r}; it must be a string, '' where there is none.")
+    return known
+
+
 def _check_same_points(X: CSR, Y: CSR) -> None:
     if X.n_rows != Y.n_rows:
         raise BadInput(f"X has {X.n_rows:,} rows and Y has {Y.n_rows:,}; they must be the same points.")
@@ -106,6 +179,6 @@ def _rows(labels: CSR, rows: CSR, scale: F64, keep: int, own: bool, n_jobs: int 
 
     def make(span: tuple[int, int]) -> tuple[I64, I32, F32]:
         start, stop = span
-        return label_rows(start, stop, *by_label[:3], *rows[:3], scale, keep, own, True)[:3]
+        return largest_of_sums(start, stop, *by_label[:3], *rows[:3], scale, keep, own, True)[:3]
 
     return CSR.of_blocks(map_threads(make, spans(labels.n_cols, _BLOCK), n_jobs), rows.n_cols)

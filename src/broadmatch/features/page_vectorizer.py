@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput
 from broadmatch.features._page_vectorizer import tf_idf_rows
-from broadmatch.features.tokens import StopWords, as_stop_words
+from broadmatch.features.html_scan import Page, WordCounts, WordRows
+from broadmatch.features.stop_words import StopWords, as_stop_words
 from broadmatch.features.transformer import Transformer
-from broadmatch.features.word_counts import BlockCounts, Page, Rows, Vocabulary, count_pages
+from broadmatch.features.word_counts import Vocabulary, count_pages
 from broadmatch.kernels import F32, I32, I64
 from broadmatch.params import Jobs, Whole, learned
 from broadmatch.progress import task
@@ -68,7 +69,7 @@ class PageVectorizer(Transformer):
         """Fit, and give the rows of the same pages, reading them once; only their counts are held meanwhile."""
         self.check_params()
         seen, n_pages = Vocabulary(), 0
-        kept: list[tuple[Rows, NDArray[np.int32]]] = []
+        kept: list[tuple[WordRows, NDArray[np.int32]]] = []
         for block in self._counted(pages):
             kept.append((block.rows.copy(), seen.add(block)))
             n_pages += block.n_pages
@@ -100,7 +101,7 @@ class PageVectorizer(Transformer):
             table = self._table = Vocabulary.of(self.vocabulary_)
         return table
 
-    def _counted(self, pages: Iterable[Page]) -> Iterator[BlockCounts]:
+    def _counted(self, pages: Iterable[Page]) -> Iterator[WordCounts]:
         with task("Reading pages", unit="pages") as reading:
             for block in count_pages(pages, boost=self.boost, n_jobs=self.n_jobs):
                 yield block
@@ -134,14 +135,14 @@ class PageVectorizer(Transformer):
         """Learn what a word counts from the number of pages that each column is on."""
         self.idf_ = 1.0 + np.log((1.0 + self.n_pages_) / (1.0 + pages))
 
-    def _weigh(self, rows: Rows, columns: NDArray[np.int32]) -> Block:
+    def _weigh(self, rows: WordRows, columns: NDArray[np.int32]) -> Block:
         indptr = np.zeros(len(rows.starts), np.int64)
         indices, data = np.empty(len(rows.words), np.int32), np.empty(len(rows.words), np.float32)
         self._fill(rows, columns, indptr, indices, data)
         used = int(indptr[-1])
         return np.diff(indptr), indices[:used].copy(), data[:used].copy()
 
-    def _fill(self, rows: Rows, columns: I32, indptr: I64, indices: I32, data: F32) -> None:
+    def _fill(self, rows: WordRows, columns: I32, indptr: I64, indices: I32, data: F32) -> None:
         """Write the features of a block of rows; word w of theirs is column columns[w], or dropped if that is -1."""
         in_order = np.argsort(columns, kind="stable")
         tf_idf_rows(*rows, columns, in_order, self.idf_, indptr, indices, data)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.features._pivoted import pivoted_rows
+from broadmatch.features.html_scan import WordRows
 from broadmatch.features.page_vectorizer import PageVectorizer
-from broadmatch.features.word_counts import Rows
 from broadmatch.kernels import F32, I32, I64
 from broadmatch.params import Number, Whole, learned
 
@@ -40,5 +40,5 @@ class PivotedVectorizer(PageVectorizer):
         self.idf_ = np.log(self.n_pages_ / pages)
         self.mean_terms_ = float(pages.sum() / self.n_pages_)
 
-    def _fill(self, rows: Rows, columns: I32, indptr: I64, indices: I32, data: F32) -> None:
+    def _fill(self, rows: WordRows, columns: I32, indptr: I64, indices: I32, data: F32) -> None:
         pivoted_rows(*rows, columns, self.idf_, float(self.slope), self.mean_terms_, indptr, indices, data)

@@ -1,86 +1,44 @@
 """Streams of pages to counts of words, block by block, on threads; and the vocabulary that grows with them."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import Names
 from broadmatch.errors import BadInput
-from broadmatch.features.encodings import to_utf8
-from broadmatch.features.html_scan._words import Counts, scan_pages
-from broadmatch.features.html_scan.character_tables import letters, references
+from broadmatch.features.html_scan import Page, WordCounts, scan_pages
+from broadmatch.features.stop_words import as_stop_words
 from broadmatch.kernels.vocabulary import Words, WordTable, fill_slots, hash_words, number_words
 from broadmatch.parallel import map_threads
 
-Page = bytes | str
-Number = TypeVar("Number", bound=np.generic)
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _BLOCK_BYTES = 1 << 21
 _BLOCK_PAGES = 1024
 _SMALLEST_TABLE = 1 << 12
 
 
-class Rows(NamedTuple):
-    """How often each word counts on each page: row p holds words[starts[p]:starts[p + 1]] and their counts."""
+def bag_of_words(page: Page, *, boost: int = 10, stop_words: Any = "english") -> dict[str, int]:
+    """How often each word of `page` counts: `boost` times in the title and in links, once elsewhere (MLRF §3.1).
 
-    starts: NDArray[np.int64]
-    words: NDArray[np.int32]
-    counts: NDArray[np.int32]
+    This is what a vectorizer sees of a page.
 
-    def copy(self) -> "Rows":
-        """The same in arrays no larger than they need be."""
-        return Rows(self.starts.copy(), self.words.copy(), self.counts.copy())
-
-
-@dataclass(frozen=True)
-class BlockCounts:
-    """The words of a block of pages, numbered within the block, their rows, and on how many pages each word is."""
-
-    words: Words
-    n_words: int
-    rows: Rows
-    pages: NDArray[np.int32]
-
-    @property
-    def n_pages(self) -> int:
-        return len(self.rows.starts) - 1
+    >>> bag_of_words("<title>Pizza</title><p>Pizza and <a href=/pasta>pasta</a> since 1986")
+    {'pizza': 11, 'pasta': 10, '1986': 1}
+    """
+    block = scan_pages([page], boost=boost)
+    seen = Vocabulary()
+    numbers = seen.add(block)
+    dropped = as_stop_words(stop_words)
+    words = [word.decode() for word in seen.words(numbers[block.rows.words])]
+    return {word: int(n) for word, n in zip(words, block.rows.counts, strict=True) if word not in dropped}
 
 
-def count_pages(pages: Iterable[Page], *, boost: int, n_jobs: int | None) -> Iterator[BlockCounts]:
+def count_pages(pages: Iterable[Page], *, boost: int, n_jobs: int | None) -> Iterator[WordCounts]:
     """Count the words of a stream of pages; blocks come in order and are the same for every `n_jobs`."""
-    return map_threads(lambda block: count_block(block, boost=boost), _blocks(pages), n_jobs)
-
-
-def count_block(pages: list[Page], *, boost: int) -> BlockCounts:
-    """Count the words of a few pages in one call of the kernel."""
-    encoded = [to_utf8(page) for page in pages]
-    page_starts = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(page) for page in encoded], out=page_starts[1:])
-    text = np.frombuffer(b"".join(encoded), np.uint8)
-    most_words = len(text) // 3 + len(encoded) + 1
-    table = WordTable(
-        np.zeros(_SMALLEST_TABLE, np.int32),
-        Words(
-            np.empty(most_words, np.uint64),
-            np.empty(most_words + 1, np.int64),
-            # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ).
-            np.empty(len(text) + len(text) // 2 + 8, np.uint8),
-        ),
-    )
-    counts = Counts(
-        np.zeros(len(encoded) + 1, np.int64),
-        np.empty(most_words, np.int32),
-        np.empty(most_words, np.int32),
-        np.empty(most_words, np.int32),
-        np.empty(most_words, np.int32),
-    )
-    n_words = scan_pages(text, page_starts, boost, letters(), references(), table, counts)
-    entries = int(counts.row_starts[-1])
-    rows = Rows(counts.row_starts, counts.row_words[:entries], counts.row_counts[:entries])
-    return BlockCounts(table.words, n_words, rows, counts.pages[:n_words])
+    return map_threads(lambda block: scan_pages(block, boost=boost), _blocks(pages), n_jobs)
 
 
 class Vocabulary:
@@ -100,17 +58,15 @@ class Vocabulary:
         vocabulary = cls()
         vocabulary.n_words = len(names)
         hashes = np.empty(len(names), np.uint64)
-        arena, starts = (
-            np.array(names.text),
-            np.array(names.offsets),
-        )  # copies: mapped files are read-only, another type
+        # Copies: arrays of mapped files are read-only, which is another type to a kernel.
+        arena, starts = np.array(names.text), np.array(names.offsets)
         hash_words(arena, starts, hashes)
         slots = np.zeros(_slots_for(len(names)), np.int32)
         fill_slots(slots, hashes, len(names))
         vocabulary.table = WordTable(slots, Words(hashes, starts, arena))
         return vocabulary
 
-    def add(self, block: BlockCounts) -> NDArray[np.int32]:
+    def add(self, block: WordCounts) -> NDArray[np.int32]:
         """Enter the words of a block and count its pages; gives the number here of each word of the block."""
         self._make_room(block.n_words, int(block.words.starts[block.n_words]))
         numbers = np.empty(block.n_words, np.int32)
@@ -118,7 +74,7 @@ class Vocabulary:
         self.pages[numbers] += block.pages
         return numbers
 
-    def numbers(self, block: BlockCounts) -> NDArray[np.int32]:
+    def numbers(self, block: WordCounts) -> NDArray[np.int32]:
         """The number here of each word of the block, or -1 where it is not known."""
         numbers = np.empty(block.n_words, np.int32)
         number_words(self.table, self.n_words, block.words, block.n_words, False, numbers)
@@ -147,7 +103,7 @@ class Vocabulary:
         self.table = WordTable(slots, Words(hashes, starts, arena))
 
 
-def _longer(array: NDArray[Number], size: int) -> NDArray[Number]:
+def _longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
     longer = np.zeros(size, array.dtype)
     longer[: len(array)] = array
     return longer

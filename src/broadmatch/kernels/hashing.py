@@ -16,6 +16,8 @@ MISSING = np.uint64(0x6D697373696E67FF)
 """What stands for a value that is missing."""
 AS_IS = np.uint64(0x61732D6973FFFFFF)
 """What stands for the one feature of a signal whose value is a number taken as it is."""
+FNV_START, FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+"""FNV-1a over bytes: h is `FNV_START`, then (h xor byte) · `FNV_PRIME` for each."""
 _LONGEST = 18
 """Digits of a number that surely fits into 64 bits."""
 
@@ -32,9 +34,9 @@ def mix(bits: np.uint64) -> np.uint64:
 @kernel
 def bits_of_bytes(text: Bytes, start: int, stop: int) -> np.uint64:
     """FNV-1a over text[start:stop]."""
-    h = np.uint64(0xCBF29CE484222325)
+    h = FNV_START
     for i in range(start, stop):
-        h = (h ^ np.uint64(text[i])) * np.uint64(0x100000001B3)
+        h = (h ^ np.uint64(text[i])) * FNV_PRIME
     return h
 
 

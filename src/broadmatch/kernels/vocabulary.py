@@ -1,7 +1,7 @@
 """An open-addressing table of words: bytes in an arena, found by a 64-bit hash, numbered in the order they came.
 
-hash(word) = mix(h_n), h_0 = 14695981039346656037, h_{i+1} = (h_i xor byte_i) · 1099511628211 mod 2⁶⁴ (FNV-1a), and
-mix(h) = h xor (h >> 32). Slot `hash mod size` and those after it hold the word's number plus one, or 0 if free.
+The hash is FNV-1a of the bytes, mixed. Slot `hash mod size` and those after it hold the word's number plus one, or 0
+if free.
 """
 
 from typing import NamedTuple
@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.kernels import kernel
+from broadmatch.kernels.hashing import bits_of_bytes, mix
 
-HASH_START = np.uint64(14695981039346656037)
-HASH_PRIME = np.uint64(1099511628211)
-_HALF = np.uint64(32)
 _ONE = np.uint64(1)
 
 
@@ -33,18 +31,9 @@ class WordTable(NamedTuple):
 
 
 @kernel
-def mix(h: np.uint64) -> np.uint64:
-    """Fold the high bits, which the product stirs best, into the low ones that choose the slot."""
-    return h ^ (h >> _HALF)
-
-
-@kernel
-def hash_bytes(text: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
-    """hash(text[start:stop]) as above."""
-    h = HASH_START
-    for i in range(start, stop):
-        h = (h ^ np.uint64(text[i])) * HASH_PRIME
-    return mix(h)
+def hash_word(text: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
+    """The hash of the word text[start:stop]."""
+    return mix(bits_of_bytes(text, start, stop))
 
 
 @kernel
@@ -62,7 +51,7 @@ def fill_slots(slots: NDArray[np.int32], hashes: NDArray[np.uint64], n_words: in
 def hash_words(arena: NDArray[np.uint8], starts: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
     """hashes[i] = hash(word i)."""
     for word in range(len(starts) - 1):
-        hashes[word] = hash_bytes(arena, starts[word], starts[word + 1])
+        hashes[word] = hash_word(arena, starts[word], starts[word + 1])
 
 
 @kernel

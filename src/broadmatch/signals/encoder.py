@@ -21,7 +21,7 @@ from broadmatch.signals.naming import Naming
 from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
 from broadmatch.signals.reading import Place, Reader, Reading
 from broadmatch.signals.signal import Categorical, Cross, Hour, Number, Signal, Text, Weekday
-from broadmatch.signals.words import Words
+from broadmatch.signals.words import TextWords
 
 _NO_VALUES, _NO_FIELDS = np.empty(0, np.float32), np.empty(0, np.int16)
 
@@ -142,10 +142,10 @@ class Encoder:
         self, row: Mapping[str, Any], fixed: NDArray[np.uint64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
         """The keys of one row with those of its texts, numbers and their crosses."""
-        parts: list[Words | NDArray[np.float32]] = []
+        parts: list[TextWords | NDArray[np.float32]] = []
         for signal in self._many:
             if isinstance(signal, Text):
-                parts.append(Words.of_one(row.get(signal.column), self._seeds[signal.name]))
+                parts.append(TextWords.of_one(row.get(signal.column), self._seeds[signal.name]))
             elif isinstance(signal, Signal):
                 parts.append(np.array([one_number(signal.column, row.get(signal.column))], np.float32))
         counts = np.empty((len(self._many), 1), np.int32)
@@ -195,14 +195,14 @@ class Encoder:
         missing = np.isnan(numbers)
         return Source(buckets_of(signal, numbers), seed, missing if missing.any() else None)
 
-    def _part(self, signal: Signal, reading: Reading) -> Words | NDArray[np.float32]:
+    def _part(self, signal: Signal, reading: Reading) -> TextWords | NDArray[np.float32]:
         """The column of a signal with any number of features a row."""
         if isinstance(signal, Text):
             kept = self.names is not None
-            return Words.of_column(reading.column(signal.column), self._seeds[signal.name], kept)
+            return TextWords.of_column(reading.column(signal.column), self._seeds[signal.name], kept)
         return reading.numbers[signal.column].astype(np.float32)
 
-    def _count(self, parts: list[Words | NDArray[np.float32]], counts: NDArray[np.int32]) -> None:
+    def _count(self, parts: list[TextWords | NDArray[np.float32]], counts: NDArray[np.int32]) -> None:
         """How many features each row has of each signal with any number."""
         place = {signal.name: v for v, signal in enumerate(self._many)}
         for v, signal in enumerate(self._many):
@@ -212,7 +212,7 @@ class Encoder:
                     counts[v] *= counts[place[part]] if part in place else np.int32(1)
             else:
                 part_v = parts[v]
-                counts[v] = part_v.counts if isinstance(part_v, Words) else (part_v != 0) & (part_v == part_v)
+                counts[v] = part_v.counts if isinstance(part_v, TextWords) else (part_v != 0) & (part_v == part_v)
 
     def _combined(
         self, counts: NDArray[np.int32], indptr: NDArray[np.int64], at: NDArray[np.int64]
@@ -234,7 +234,7 @@ class Encoder:
 
     def _put_many(
         self,
-        parts: list[Words | NDArray[np.float32]],
+        parts: list[TextWords | NDArray[np.float32]],
         combined: dict[str, tuple[NDArray[np.int64], NDArray[np.int32]]],
         at: NDArray[np.int64],
         keys: NDArray[np.uint64],
@@ -246,7 +246,7 @@ class Encoder:
                 put_crosses(*combined[signal.name], seed, at[v], keys)
             else:
                 part = parts[v]
-                if isinstance(part, Words):
+                if isinstance(part, TextWords):
                     put_words(part.codes, part.indptr, part.keys, at[v], keys)
                 else:
                     put_numbers(part, seed, at[v], keys, values)

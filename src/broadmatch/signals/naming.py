@@ -10,7 +10,7 @@ from broadmatch.data.impressions import CONSTANT
 from broadmatch.signals.columns import Source
 from broadmatch.signals.feature_names import AS_IS_VALUE, MISSING_VALUE, FeatureNames
 from broadmatch.signals.signal import Cross, Number, Signal
-from broadmatch.signals.words import Words
+from broadmatch.signals.words import TextWords
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Naming:
     fixed: Sequence[Signal | Cross | None]
     sources: Sequence[Source]
     many: Sequence[Signal | Cross]
-    parts: Sequence[Words | NDArray[np.float32]]
+    parts: Sequence[TextWords | NDArray[np.float32]]
     indptr: NDArray[np.int64]
     at: NDArray[np.int64]
     counts: NDArray[np.int32]
@@ -62,7 +62,7 @@ class Naming:
         if isinstance(signal, Cross):
             return signal.name, self._names.named(self._combination(signal, row, place))
         part = self.parts[v]
-        return signal.name, part.word(row, place) if isinstance(part, Words) else AS_IS_VALUE
+        return signal.name, part.word(row, place) if isinstance(part, TextWords) else AS_IS_VALUE
 
     def _combination(self, cross: Cross, row: int, place: int) -> list[int]:
         """The keys of the parts of combination `place`, of which the last changes fastest."""

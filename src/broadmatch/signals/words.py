@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from broadmatch.io.arrow import as_text, codes_of, compact, texts_of
+from broadmatch.kernels.words import letters
 from broadmatch.signals._words import words_of_texts
-from broadmatch.signals.unicode_table import letters
 
 
 @dataclass
-class Words:
+class TextWords:
     """The words of each distinct text, and which text each row has; `spans` says where they stand in `text`."""
 
     codes: NDArray[np.int32]
@@ -24,7 +24,7 @@ class Words:
     spans: NDArray[np.int64]
 
     @classmethod
-    def of_column(cls, array: Any, seed: np.uint64, spans: bool = False) -> "Words":
+    def of_column(cls, array: Any, seed: np.uint64, spans: bool = False) -> "TextWords":
         """The words of an Arrow column."""
         array = compact(array)
         if pa.types.is_dictionary(array.type):
@@ -35,7 +35,7 @@ class Words:
         return cls.of_texts(text, offsets, codes, seed, spans)
 
     @classmethod
-    def of_one(cls, value: object, seed: np.uint64) -> "Words":
+    def of_one(cls, value: object, seed: np.uint64) -> "TextWords":
         """The words of one value."""
         encoded = b"" if value is None else str(value).encode("utf-8", "surrogatepass")
         text, offsets = np.frombuffer(encoded or b"\0", np.uint8), np.array([0, len(encoded)])
@@ -49,7 +49,7 @@ class Words:
         codes: NDArray[np.int32],
         seed: np.uint64,
         spans: bool = False,
-    ) -> "Words":
+    ) -> "TextWords":
         """The words of texts that lie one after the other."""
         most = (int(offsets[-1] - offsets[0]) + len(offsets)) // 2 + 1
         indptr = np.empty(len(offsets) + 1, np.int64)  # one text more, without words: where it is missing
@@ -66,6 +66,4 @@ class Words:
         """The word at a place of a row, if the spans were kept."""
         j = int(self.indptr[self.codes[row]]) + place
         piece = self.text[self.spans[2 * j] : self.spans[2 * j + 1]].tobytes()
-        if piece.isascii():
-            return piece.decode().lower()
-        return "".join(letter.lower() for letter in piece.decode("utf-8", "replace")).replace("ς", "σ")
+        return piece.decode("utf-8", "replace").lower()

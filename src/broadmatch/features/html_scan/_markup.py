@@ -31,7 +31,8 @@ SVG, MATH, TABLE, TD, TH = pack("svg"), pack("math"), pack("table"), pack("td"),
 CAPTION, TR, TBODY, THEAD, TFOOT = pack("caption"), pack("tr"), pack("tbody"), pack("thead"), pack("tfoot")
 PARTS_OF_TABLES = (TABLE, TD, TH, CAPTION, TR, TBODY, THEAD, TFOOT)
 SILENT = (SCRIPT, STYLE, IFRAME, NOEMBED, NOFRAMES)
-MEANT = (A, META, SVG, MATH, TEMPLATE, *PARTS_OF_TABLES, *SILENT, TITLE, TEXTAREA, XMP, PLAINTEXT)
+NESTING = (A, SVG, MATH, TEMPLATE, *PARTS_OF_TABLES)
+MEANT = (META, *NESTING, *SILENT, TITLE, TEXTAREA, XMP, PLAINTEXT)
 """The tags that decide what is text and what its words count; any other only parts words."""
 
 _MAYBE_MEANT = np.zeros(1024, np.bool_)

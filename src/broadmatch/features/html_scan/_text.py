@@ -13,7 +13,7 @@ from broadmatch.features.html_scan._markup import (
     CAPTION,
     MATH,
     META,
-    PARTS_OF_TABLES,
+    NESTING,
     PLAINTEXT,
     SILENT,
     SPACE,
@@ -68,7 +68,7 @@ def find_text(
     while i < stop and n < len(found):
         templates, foreign = state[TEMPLATES], state[FOREIGN]
         weight = boost if state[AROUND] or state[LINK] else 1
-        start, read = -1, DATA
+        start, end, read = -1, -1, DATA
         if text[unsigned(i)] != 60:  # <
             while i < stop and SPACE[text[unsigned(i)]]:
                 i += 1
@@ -78,50 +78,73 @@ def find_text(
             end = i
             if start == end:  # only white space between two tags
                 continue
+        elif is_letter(_after_bracket(text, i, stop)):
+            begin, name, after_name, i, closed, href = skip_tags(text, i, stop)
+            if i > stop:
+                break
+            closing = text[begin + 1] == 47  # /
+            if name in NESTING:
+                _nest(name, closing, closed, href, state)
+            elif not closing and not (foreign and closed):
+                start, end, read, i = _content(text, name, after_name, i, stop, foreign > 0)
+                weight = boost if name == TITLE else 1 if name == META else weight
+        elif foreign and cdata(text, i, stop):
+            start, end, read = i + 9, cdata_end(text, i + 9, stop), RAW
+            i = end + 3
+        elif _is_declaration(text, i, stop):
+            i = declaration_end(text, i, stop)
         else:
-            after = int(np.int64(text[i + 1])) if i + 1 < stop else 0
-            closing = after == 47  # /
-            if closing:
-                after = int(np.int64(text[i + 2])) if i + 2 < stop else 0
-            if is_letter(after):
-                begin, name, after_name, i, closed, href = skip_tags(text, i, stop)
-                if i > stop:
-                    break
-                closing = text[begin + 1] == 47
-                if name == A:
-                    if not templates:
-                        state[LINK] = href and not closing
-                elif name in (SVG, MATH):
-                    state[FOREIGN] = max(0, foreign - 1) if closing else foreign + 1 - closed
-                elif name == TEMPLATE:
-                    state[TEMPLATES] = max(0, templates - 1) if closing else templates + 1
-                elif name in PARTS_OF_TABLES:
-                    if not templates:
-                        _table_tag(name, closing, state)
-                elif closing or (foreign and closed):
-                    pass
-                elif name == META:
-                    start, end = _description(text, after_name, i)
-                    read, weight = VALUE, 1
-                elif name in SILENT:
-                    i = raw_end(text, i, stop, name)
-                elif not foreign and name in (TITLE, TEXTAREA, XMP, PLAINTEXT):
-                    start = i
-                    end = i = stop if name == PLAINTEXT else raw_end(text, i, stop, name)
-                    read = ESCAPABLE if name in (TITLE, TEXTAREA) else RAW
-                    weight = boost if name == TITLE else weight
-            elif foreign and cdata(text, i, stop):
-                start, end, read = i + 9, cdata_end(text, i + 9, stop), RAW
-                i = end + 3
-            elif after == 33 or after == 63 or (closing and i + 2 < stop):  # ! or ?
-                i = declaration_end(text, i, stop)
-            else:
-                i += 1
+            i += 1
         if start >= 0 and not templates:
             found[n, FROM], found[n, TO], found[n, READ], found[n, WEIGHT] = start, end, read, weight
             n += 1
     state[AT] = i if n else stop
     return n
+
+
+@kernel
+def _after_bracket(text: NDArray[np.uint8], i: int, stop: int) -> int:
+    """The byte after the `<` or `</` at i; 0 at the end."""
+    i += 2 if i + 1 < stop and text[unsigned(i + 1)] == 47 else 1
+    return int(np.int64(text[unsigned(i)])) if i < stop else 0
+
+
+@kernel
+def _is_declaration(text: NDArray[np.uint8], i: int, stop: int) -> bool:
+    """Whether the `<` at i, which begins no tag, begins a comment, a doctype or what HTML takes for a comment."""
+    after = _after_bracket(text, i, stop)
+    return after == 33 or after == 63 or (i + 2 < stop and text[i + 1] == 47)  # ! ? /
+
+
+@kernel
+def _nest(name: int, closing: bool, closed: bool, href: bool, state: NDArray[np.int64]) -> None:
+    """Enter or leave a link, a drawing, a template or a part of a table."""
+    if name in (SVG, MATH):
+        state[FOREIGN] = max(0, state[FOREIGN] - 1) if closing else state[FOREIGN] + 1 - closed
+    elif name == TEMPLATE:
+        state[TEMPLATES] = max(0, state[TEMPLATES] - 1) if closing else state[TEMPLATES] + 1
+    elif state[TEMPLATES]:
+        return
+    elif name == A:
+        state[LINK] = href and not closing
+    else:
+        _table_tag(name, closing, state)
+
+
+@kernel
+def _content(
+    text: NDArray[np.uint8], name: int, after_name: int, i: int, stop: int, foreign: bool
+) -> tuple[int, int, int, int]:
+    """The text that comes with a start tag that ends at i: from, to (-1 if none), how it is read; where to go on."""
+    if name == META:
+        start, end = _description(text, after_name, i)
+        return start, end, VALUE, i
+    if name in SILENT:
+        return -1, -1, DATA, raw_end(text, i, stop, name)
+    if not foreign and name in (TITLE, TEXTAREA, XMP, PLAINTEXT):
+        end = stop if name == PLAINTEXT else raw_end(text, i, stop, name)
+        return i, end, ESCAPABLE if name in (TITLE, TEXTAREA) else RAW, end
+    return -1, -1, DATA, i
 
 
 @kernel

@@ -1,7 +1,6 @@
 """The words of many pages in one pass over their bytes, counted and weighted, with no object per word or tag.
 
-What is text, and what a word is, is defined by `features.html` and `features.tokens`; these kernels give the same
-words without building a tree.
+What is text is found by `_text.py`; what a word is, is defined by `kernels.words`.
 """
 
 from typing import NamedTuple
@@ -10,29 +9,15 @@ import numpy as np
 from numpy import uint64 as unsigned
 from numpy.typing import NDArray
 
+from broadmatch.features.html_scan._references import References, reference
 from broadmatch.features.html_scan._text import AT, DATA, FROM, N_STATE, RAW, READ, TO, VALUE, WEIGHT, find_text
 from broadmatch.kernels import kernel
-from broadmatch.kernels.characters import (
-    CAPITAL_SIGMA,
-    WORD,
-    Letters,
-    References,
-    code_point,
-    put_lower,
-    reference,
-    settle_sigmas,
-)
-from broadmatch.kernels.vocabulary import (
-    HASH_PRIME,
-    HASH_START,
-    Words,
-    WordTable,
-    fill_slots,
-    hash_bytes,
-    mix,
-    number_words,
-)
+from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, mix
+from broadmatch.kernels.vocabulary import Words, WordTable, fill_slots, hash_word, number_words
+from broadmatch.kernels.words import CAPITAL_SIGMA, Letters, code_point, goes_on, put_lower, settle_sigmas
 
+_SHORTEST = 2
+"""How many characters a word has at least."""
 _STRETCHES = 1024
 """How many stretches of text are found before their words are counted."""
 
@@ -59,7 +44,7 @@ class Counts(NamedTuple):
 
 
 @kernel
-def scan_pages(
+def count_words(
     text: NDArray[np.uint8],
     page_starts: NDArray[np.int64],
     boost: int,
@@ -68,7 +53,7 @@ def scan_pages(
     table: WordTable,
     counts: Counts,
 ) -> int:
-    """Count the words of every page text[page_starts[p]:page_starts[p + 1]]; gives how many different ones there are.
+    """Count the words of each page text[page_starts[p]:page_starts[p + 1]]; gives how many different ones there are.
 
     The text is valid UTF-8. The caller has made room for a word every three bytes, and half as many bytes again as
     there are; only the slots of `table`, empty at first, are replaced here by larger ones as words come in.
@@ -156,13 +141,13 @@ def split_words(
     for stretch in range(n):
         i, stop = stretches[stretch, FROM], stretches[stretch, TO]
         read, weight = stretches[stretch, READ], stretches[stretch, WEIGHT]
-        k, h, size, sigma = begin, HASH_START, 0, False
+        k, h, size, sigma = begin, FNV_START, 0, False
         while i <= stop:
             kind = _KIND[text[unsigned(i)]] if i < stop else np.uint8(_SEPARATOR)
             if kind == _LETTER:
                 low = _LOWER[text[unsigned(i)]]
                 arena[unsigned(k)] = low
-                h = (h ^ np.uint64(low)) * HASH_PRIME
+                h = (h ^ np.uint64(low)) * FNV_PRIME
                 k += 1
                 size += 1
                 i += 1
@@ -176,24 +161,24 @@ def split_words(
                 i += 1
                 if kind == _NUL and read == DATA:
                     continue
-            goes_on = False
+            part = False
             while code >= 0:
-                goes_on = flags[code] & WORD != 0 or (flags[code] != 0 and size > 0)
-                if not goes_on:
+                part = goes_on(flags[code], size > 0)
+                if not part:
                     break
                 sigma = sigma or code == CAPITAL_SIGMA
                 before = k
                 k = put_lower(arena, k, code, lower)
                 for at in range(before, k):
-                    h = (h ^ np.uint64(arena[at])) * HASH_PRIME
+                    h = (h ^ np.uint64(arena[at])) * FNV_PRIME
                 size += 1
                 code, second = second, -1
-            if goes_on:
+            if part:
                 continue
-            if size > 1:
+            if size >= _SHORTEST:
                 if sigma:
                     settle_sigmas(arena, begin, k, flags)
-                    h = hash_bytes(arena, begin, k)
+                    h = hash_word(arena, begin, k)
                 else:
                     h = mix(h)
                 hashes[n_words] = h
@@ -201,5 +186,5 @@ def split_words(
                 n_words += 1
                 starts[n_words] = k
                 begin = k
-            k, h, size, sigma = begin, HASH_START, 0, False
+            k, h, size, sigma = begin, FNV_START, 0, False
     return n_words

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR, as_features, reveal
 from broadmatch.errors import BadInput
-from broadmatch.features import beside
+from broadmatch.features import join_label_features
 from broadmatch.labels.base import NOTHING, Row
 from broadmatch.labels.ranking_trees._item_sets import item_set
 from broadmatch.labels.ranking_trees._neighbours import Neighbours
@@ -204,7 +204,7 @@ def described_labels(given: Any, propensities: NDArray[np.float64]) -> CSR:
             )
         if not features.nnz:
             raise BadInput("label_features has no feature at all; leave it out, each label is a feature of its own.")
-        rows = beside(features, rows)
+        rows = join_label_features(features, rows)
     return _by_rarity(rows, propensities)
 
 
@@ -225,7 +225,7 @@ def described_new_labels(known: CSR, given: Any, propensities: NDArray[np.float6
                 f"label_features has {features.n_rows:,} rows, but {n_new:,} labels are new; "
                 "give one row for each new label, an empty one where there are no features."
             )
-        rows = beside(features, rows)
+        rows = join_label_features(features, rows)
     own = rows.indices >= rows.n_cols - n_new
     shift = known.n_cols - (rows.n_cols - n_new)
     wider = rows._replace(indices=rows.indices + np.int32(shift) * own.astype(np.int32), n_cols=known.n_cols + n_new)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR
-from broadmatch.kernels.label_features import label_rows
+from broadmatch.kernels.row_sums import largest_of_sums
 from broadmatch.labels.ranking_trees._item_sets import item_set_rows
 from broadmatch.labels.ranking_trees._points import unit_rows
 from broadmatch.parallel import blocks, map_threads
@@ -36,7 +36,7 @@ def mean_rows(X: CSR, Y: CSR, n_jobs: int | None) -> Means:
     ones = np.ones(X.n_cols)
 
     def make(start: int, stop: int) -> Made:
-        return label_rows(start, stop, *by_label[:3], *X[:3], ones, _KEEP, False, False)
+        return largest_of_sums(start, stop, *by_label[:3], *X[:3], ones, _KEEP, False, False)
 
     return _means(make, by_label, X.n_cols, n_jobs)
 
@@ -45,7 +45,7 @@ def largest_entries(X: CSR) -> CSR:
     """The largest entries of each row, as many as a mean keeps."""
     own = np.arange(X.n_rows + 1)
     ones = np.ones(X.n_rows, np.float32)
-    lengths, columns, values, _ = label_rows(0, X.n_rows, own, own[:-1].astype(np.int32), ones, *X[:3],
+    lengths, columns, values, _ = largest_of_sums(0, X.n_rows, own, own[:-1].astype(np.int32), ones, *X[:3],
                                              np.ones(X.n_cols), _KEEP, False, False)  # fmt: skip
     ptr = np.zeros(X.n_rows + 1, np.int64)
     np.cumsum(lengths, out=ptr[1:])
@@ -82,7 +82,7 @@ def mean_other_labels(Y: CSR, label_features: CSR, n_jobs: int | None) -> Means:
         sets = np.zeros(len(points) + 1, np.int64)
         np.cumsum(lengths, out=sets[1:])
         own = by_label.indptr[start : stop + 1] - a
-        return label_rows(0, stop - start, own, np.arange(len(points), dtype=np.int32), by_label.data[a:b], sets,
+        return largest_of_sums(0, stop - start, own, np.arange(len(points), dtype=np.int32), by_label.data[a:b], sets,
                           columns, values, ones, _KEEP, False, False)  # fmt: skip
 
     return _means(make, by_label, label_features.n_cols, n_jobs)

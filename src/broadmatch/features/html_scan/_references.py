@@ -1,5 +1,7 @@
-"""Characters of UTF-8 text: their code points, their lower case, and HTML's character references (&eacute; &#233;)."""
+"""HTML's character references: &eacute; &#233; &#xE9;."""
 
+import functools
+from html.entities import html5
 from typing import NamedTuple
 
 import numpy as np
@@ -7,21 +9,9 @@ from numpy.typing import NDArray
 
 from broadmatch.kernels import kernel
 
-WORD, MARK, CASED, IGNORABLE = 1, 2, 4, 8
-"""Flags of a code point: starts and continues a word; only continues it; has case; is passed over for case."""
-
 REPLACEMENT = 0xFFFD
-CAPITAL_SIGMA = 0x3A3
-CAPITAL_DOTTED_I = 0x130
 _LONGEST_UNFINISHED = 6
 """The longest reference that HTML knows without a semicolon, as in &eacute or &frac12."""
-
-
-class Letters(NamedTuple):
-    """Flags and simple lower case by code point."""
-
-    flags: NDArray[np.uint8]
-    lower: NDArray[np.int32]
 
 
 class References(NamedTuple):
@@ -34,76 +24,20 @@ class References(NamedTuple):
     controls: NDArray[np.int32]
 
 
-@kernel
-def code_point(text: NDArray[np.uint8], i: int) -> tuple[int, int]:
-    """The code point at i of valid UTF-8, and the position after it."""
-    b = int(np.int64(text[i]))
-    if b < 0x80:
-        return b, i + 1
-    if b < 0xE0:
-        return ((b & 0x1F) << 6) | (int(np.int64(text[i + 1])) & 0x3F), i + 2
-    if b < 0xF0:
-        return ((b & 0x0F) << 12) | ((int(np.int64(text[i + 1])) & 0x3F) << 6) | (
-            int(np.int64(text[i + 2])) & 0x3F
-        ), i + 3
-    high = ((b & 0x07) << 18) | ((int(np.int64(text[i + 1])) & 0x3F) << 12)
-    return high | ((int(np.int64(text[i + 2])) & 0x3F) << 6) | (int(np.int64(text[i + 3])) & 0x3F), i + 4
-
-
-@kernel
-def put(arena: NDArray[np.uint8], k: int, code: int) -> int:
-    """Write `code` as UTF-8 at k; gives the position after it."""
-    if code < 0x80:
-        arena[k] = code
-        return k + 1
-    if code < 0x800:
-        arena[k] = 0xC0 | (code >> 6)
-        arena[k + 1] = 0x80 | (code & 0x3F)
-        return k + 2
-    if code < 0x10000:
-        arena[k] = 0xE0 | (code >> 12)
-        arena[k + 1] = 0x80 | ((code >> 6) & 0x3F)
-        arena[k + 2] = 0x80 | (code & 0x3F)
-        return k + 3
-    arena[k] = 0xF0 | (code >> 18)
-    arena[k + 1] = 0x80 | ((code >> 12) & 0x3F)
-    arena[k + 2] = 0x80 | ((code >> 6) & 0x3F)
-    arena[k + 3] = 0x80 | (code & 0x3F)
-    return k + 4
-
-
-@kernel
-def put_lower(arena: NDArray[np.uint8], k: int, code: int, lower: NDArray[np.int32]) -> int:
-    """Write the lower case of `code` at k, a capital sigma as it is; gives the position after it."""
-    if code == CAPITAL_DOTTED_I:  # the one letter whose lower case is two characters
-        return put(arena, put(arena, k, 0x69), 0x307)
-    if code < len(lower) and code != CAPITAL_SIGMA:
-        return put(arena, k, lower[code])
-    return put(arena, k, code)
-
-
-@kernel
-def settle_sigmas(arena: NDArray[np.uint8], start: int, stop: int, flags: NDArray[np.uint8]) -> None:
-    """Lower the capital sigmas of the word arena[start:stop], all else of which is lower-case already.
-
-    One with a cased letter before it and none after it, passing over ignorable marks, is ς; any other is σ.
-    """
-    cased_before, undecided, k = False, -1, start
-    while k < stop:
-        code, after = code_point(arena, k)
-        kind = flags[code]
-        if code == CAPITAL_SIGMA:
-            arena[k], arena[k + 1] = 0xCF, 0x83
-            undecided = k if cased_before else -1
-            cased_before = True
-        elif not kind & IGNORABLE:
-            if undecided >= 0 and not kind & CASED:
-                arena[undecided + 1] = 0x82
-            undecided = -1
-            cased_before = kind & CASED != 0
-        k = after
-    if undecided >= 0:
-        arena[undecided + 1] = 0x82
+@functools.cache
+def references() -> References:
+    """The named character references of HTML, sorted by name without `&`; with and without their semicolon."""
+    names = sorted(html5, key=lambda name: name.encode())
+    encoded = [name.encode() for name in names]
+    starts = np.zeros(len(names) + 1, np.int64)
+    np.cumsum([len(name) for name in encoded], out=starts[1:])
+    first = np.array([ord(html5[name][0]) for name in names], np.int32)
+    second = np.array([ord(html5[name][1]) if len(html5[name]) > 1 else -1 for name in names], np.int32)
+    # What &#128; to &#159; mean: HTML reads them as windows-1252.
+    controls = [ord(bytes([b]).decode("cp1252", "ignore") or chr(b)) for b in range(0x80, 0xA0)]
+    return References(
+        np.frombuffer(b"".join(encoded), np.uint8).copy(), starts, first, second, np.array(controls, np.int32)
+    )
 
 
 @kernel

@@ -1,18 +1,10 @@
-"""What a word is: one definition, shared by everything that reads text.
+"""Words that say nothing of what a page is about."""
 
-A word is a run of at least two characters that starts with a letter, a digit or an underscore (`\\w` of Python's
-regular expressions) and goes on with such characters and with combining marks. The marks are what sets it apart
-from scikit-learn's token pattern: without them, words of Hindi, Thai or Arabic, and letters followed by a
-separate accent, would be cut in pieces. A word is lower-cased by `str.lower`, each word on its own.
-"""
-
-import functools
-import re
-import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
 from broadmatch.errors import BadParameter
+from broadmatch.kernels.words import tokenize
 from broadmatch.params import Rule
 
 _ENGLISH = (
@@ -33,18 +25,6 @@ _ENGLISH = (
 )
 ENGLISH = frozenset(_ENGLISH.split())
 """English words of the closed classes: they bind sentences and say nothing of what a page is about."""
-
-_MARKED_PLANES = ((0x0300, 0x20000), (0xE0100, 0xE01F0))
-"""Where combining marks are; the rest of Unicode has none."""
-
-
-def tokenize(text: str) -> list[str]:
-    """The words of `text`, in order, lower-cased.
-
-    >>> tokenize("Crème brûlée: 2 kg for €9.50, I'd say")
-    ['crème', 'brûlée', 'kg', 'for', '50', 'say']
-    """
-    return [word.lower() for word in _pattern().findall(text)]
 
 
 def as_stop_words(stop_words: object) -> frozenset[str]:
@@ -80,25 +60,3 @@ class StopWords(Rule):
 
     def to_plain(self, value: Any) -> Any:
         return value if value is None or isinstance(value, str) else sorted(value)
-
-
-def marks() -> list[int]:
-    """The code points of all combining marks (Mn, Mc, Me)."""
-    return [
-        code
-        for first, last in _MARKED_PLANES
-        for code in range(first, last)
-        if unicodedata.category(chr(code))[0] == "M"
-    ]
-
-
-@functools.cache
-def _pattern() -> re.Pattern[str]:
-    ranges: list[list[int]] = []
-    for code in marks():
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    inside = "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
-    return re.compile(rf"\w[\w{inside}]+")

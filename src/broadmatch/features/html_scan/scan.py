@@ -1,0 +1,76 @@
+"""Pages to the words of their text, counted: the entry to the scanner.
+
+Bytes become UTF-8 (`features/encodings.py`); `_text.py` finds the stretches of text between the markup (`_markup.py`);
+`_words.py` splits them into words, with their references resolved (`_references.py`), and counts.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.features.encodings import to_utf8
+from broadmatch.features.html_scan._references import references
+from broadmatch.features.html_scan._words import Counts, count_words
+from broadmatch.kernels.vocabulary import Words, WordTable
+from broadmatch.kernels.words import letters
+
+Page = bytes | str
+
+_FIRST_SLOTS = 1 << 12
+
+
+class WordRows(NamedTuple):
+    """How often each word counts on each page: row p holds words[starts[p]:starts[p + 1]] and their counts."""
+
+    starts: NDArray[np.int64]
+    words: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+    def copy(self) -> "WordRows":
+        """The same in arrays no larger than they need be."""
+        return WordRows(self.starts.copy(), self.words.copy(), self.counts.copy())
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """The words of a block of pages, numbered within the block, their rows, and on how many pages each word is."""
+
+    words: Words
+    n_words: int
+    rows: WordRows
+    pages: NDArray[np.int32]
+
+    @property
+    def n_pages(self) -> int:
+        return len(self.rows.starts) - 1
+
+
+def scan_pages(pages: list[Page], *, boost: int) -> WordCounts:
+    """Count the words of a few pages, those of titles and links `boost` times."""
+    encoded = [to_utf8(page) for page in pages]
+    page_starts = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(page) for page in encoded], out=page_starts[1:])
+    text = np.frombuffer(b"".join(encoded), np.uint8)
+    most_words = len(text) // 3 + len(encoded) + 1
+    table = WordTable(
+        np.zeros(_FIRST_SLOTS, np.int32),
+        Words(
+            np.empty(most_words, np.uint64),
+            np.empty(most_words + 1, np.int64),
+            # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ).
+            np.empty(len(text) + len(text) // 2 + 8, np.uint8),
+        ),
+    )
+    counts = Counts(
+        np.zeros(len(encoded) + 1, np.int64),
+        np.empty(most_words, np.int32),
+        np.empty(most_words, np.int32),
+        np.empty(most_words, np.int32),
+        np.empty(most_words, np.int32),
+    )
+    n_words = count_words(text, page_starts, boost, letters(), references(), table, counts)
+    entries = int(counts.row_starts[-1])
+    rows = WordRows(counts.row_starts, counts.row_words[:entries], counts.row_counts[:entries])
+    return WordCounts(table.words, n_words, rows, counts.pages[:n_words])
