@@ -2,14 +2,24 @@
 
 import os
 from importlib.metadata import version as _version
-from typing import Any
+from typing import Any, TypeVar, overload
 
 __version__ = _version("broadmatch")
 __all__ = ["__version__", "load"]
 
+Kind = TypeVar("Kind")
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
-    """Open a saved model, vectorizer or data set; see `broadmatch.io.artifacts.load`."""
+
+@overload
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any: ...
+@overload
+def load(path: str | os.PathLike[str], kind: type[Kind], *, verify: bool = True) -> Kind: ...
+def load(path: str | os.PathLike[str], kind: Any = object, *, verify: bool = True) -> Any:
+    """Open a saved model, vectorizer or data set; its arrays stay on disk, memory-mapped.
+
+    With a class, such as `load("model/", MLRF)`, the folder must hold one of these, and type checkers know it. With
+    `verify`, every file is read once and compared with its sha256; without, only sizes and types are.
+    """
     from broadmatch.io.artifacts import load as open_artifact
 
-    return open_artifact(path, verify=verify)
+    return open_artifact(path, kind, verify=verify)

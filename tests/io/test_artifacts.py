@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import broadmatch
-from broadmatch.data import CSR, Dataset, Names
+from broadmatch.data import CSR, Dataset, Hierarchy, Names
 from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
 from broadmatch.io import artifacts
 from broadmatch.io.artifacts import load_state, save
@@ -444,3 +444,11 @@ def test_every_kind_points_at_a_class_that_loads():
     for kind, place in artifacts.KINDS.items():
         module, _, name = place.partition(":")
         assert hasattr(getattr(importlib.import_module(module), name), "from_state"), kind
+
+
+def test_a_folder_of_another_kind_than_asked_for_is_refused(tmp_path):
+    X = CSR.from_rows([[0], [1]], 2)
+    save(Dataset(X, X, Names.numbers(2)), tmp_path / "data")
+    assert broadmatch.load(tmp_path / "data", Dataset).labels[1] == "1"
+    with pytest.raises(BadArtifact, match="holds a Dataset, but a Hierarchy is asked for"):
+        broadmatch.load(tmp_path / "data", Hierarchy)

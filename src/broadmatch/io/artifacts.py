@@ -51,16 +51,16 @@ def save(thing: Saveable | State, path: str | os.PathLike[str]) -> None:
         _write_synced(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
-    """Open the artifact `path`; its arrays stay on disk, memory-mapped.
-
-    With `verify`, every file is read once and compared with its sha256; without, only sizes and types are.
-    """
+def load(path: str | os.PathLike[str], kind: type = object, *, verify: bool = True) -> Any:
+    """Open the artifact `path`, which has to hold a `kind`; see `broadmatch.load`."""
     state = load_state(path, verify=verify)
     try:
-        return restore(state)
+        found = restore(state)
     except KeyError as error:
         raise BadArtifact(f"{path} is damaged: it has no {error}; copy or train the folder again.") from error
+    if not isinstance(found, kind):
+        raise BadArtifact(f"{path} holds a {type(found).__name__}, but a {kind.__name__} is asked for.")
+    return found
 
 
 def load_state(path: str | os.PathLike[str], *, verify: bool = True) -> State:
