@@ -157,12 +157,12 @@ def test_a_file_in_the_way(tmp_path):
         make(tmp_path / "log")
 
 
-def test_a_failed_write_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_failed_write_is_an_error_and_leaves_nothing(tmp_path, monkeypatch):
     log = make(tmp_path)
     fill(log, 0, 5)
 
     def full(table, where, **options):
-        where.write_bytes(b"half")
+        where.write(b"half")
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as m:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from broadmatch import evaluate
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.evaluate import PredictionLog, predictions, progressive_report
-from broadmatch.evaluate import click_report as measure_clicks
+from broadmatch.evaluate import PredictionLog, click_report, predictions, progressive_report
 from broadmatch.evaluate.click_report import n_bins, score_bins
 from tests.reference import click_metrics as slow
 
@@ -169,7 +168,7 @@ def test_bins_rise_with_the_probability(drawn, bits):
 @pytest.mark.parametrize("histogram_bytes", [1 << 27, 1 << 12])
 def test_streaming_keeps_its_bound_and_changes_nothing_else(tmp_path, monkeypatch, histogram_bytes):
     monkeypatch.setattr(predictions, "_ROWS_OF_A_PIECE", 70)
-    monkeypatch.setattr(measure_clicks, "_HISTOGRAM_BYTES", histogram_bytes)  # small: coarse bins, a model at a time
+    monkeypatch.setattr(click_report, "_HISTOGRAM_BYTES", histogram_bytes)  # small: coarse bins, a model at a time
     table = traffic()
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=100)
     exact = progressive_report(tmp_path / "log.parquet", every=7200, baseline="new")

@@ -1,6 +1,7 @@
 """The warm-start protocol: what is revealed, what counts, and the intervals."""
 
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from broadmatch import evaluate
 from broadmatch.data import CSR, reveal
 from broadmatch.errors import BadInput, BadParameter
+from broadmatch.labels import MLRF
 
 N_LABELS = 12
 rows_of_labels = st.lists(st.sets(st.integers(0, N_LABELS - 1)).map(sorted), min_size=1, max_size=8)
@@ -239,3 +241,87 @@ def test_nothing_to_count_is_refused():
 def test_wrong_parameters(wrong, message):
     with pytest.raises(BadParameter, match=message):
         evaluate.warm_start_report(guesses(4)[0], np.eye(4), labels_of(4), **wrong)
+
+
+# ---------------------------------------------------------------- trained with the revealed labels
+
+
+class Recorder:
+    """An estimator that recommends the labels of training points with the same feature, and keeps what it is given."""
+
+    fits: ClassVar[list] = []
+
+    def __init__(self, *, tail=0.0):
+        self.tail = tail
+
+    def get_params(self, deep=True):
+        return {"tail": self.tail}
+
+    def fit(self, X, Y, **options):
+        self.fits.append((self, X, Y, options))
+        self.votes_ = (X.to_scipy().T @ Y.to_scipy()).toarray()
+        return self
+
+    def predict_topk(self, X, k, *, revealed=None):
+        return sp.csr_matrix(np.asarray(X) @ self.votes_ + self.tail)
+
+
+def two_groups():
+    """Training points of group 0 alone, with labels 0 and 1; test points of group 1, with labels 2 and 3."""
+    train = np.tile([1.0, 0.0], (30, 1)), CSR.from_rows([[0, 1]] * 30, 4)
+    return train, (np.tile([0.0, 1.0], (40, 1)), CSR.from_rows([[2, 3]] * 40, 4))
+
+
+def test_transductive_fits_a_clone_on_the_revealed_labels_too():
+    train, (X, Y) = two_groups()
+    Recorder.fits.clear()
+    model = Recorder(tail=0.5)
+    options = {"shares": (0.25, 0.5), "seeds": (0, 3), "ks": (1,), "n_bootstrap": 20}
+    evaluate.warm_start_report(model, X, Y, protocol="transductive", training=train, fit_params={"a": 1}, **options)
+    assert [(s, o) for s, (*_, o) in zip("abcd", Recorder.fits, strict=True)] == [(s, {"a": 1}) for s in "abcd"]
+    splits = [(share, seed) for share in (0.25, 0.5) for seed in (0, 3)]
+    for (share, seed), (fitted, X_fit, Y_fit, _) in zip(splits, Recorder.fits, strict=True):
+        revealed, _ = reveal(Y, share, seed=seed)
+        some = np.flatnonzero(np.diff(revealed.indptr))
+        assert fitted is not model
+        assert fitted.tail == 0.5
+        assert (X_fit.to_scipy() != sp.vstack([sp.csr_matrix(train[0]), sp.csr_matrix(X[some])])).nnz == 0
+        expected = sp.vstack([train[1].to_scipy(), revealed.to_scipy()[some]])
+        assert Y_fit.shape == expected.shape
+        assert (Y_fit.to_scipy() != expected).nnz == 0
+    assert not hasattr(model, "votes_")
+
+
+@pytest.mark.parametrize("make", [Recorder, lambda: MLRF(n_trees=5, seed=0, n_jobs=1)], ids=["recorder", "MLRF"])
+def test_only_the_transductive_model_knows_labels_that_no_training_point_has(make):
+    train, (X, Y) = two_groups()
+    options = {"shares": (0.5,), "seeds": (0, 1), "ks": (1,), "n_bootstrap": 50}
+    model = make().fit(CSR.from_scipy(sp.csr_matrix(train[0])), train[1])
+    inductive = evaluate.warm_start_report(model, X, Y, **options)
+    transductive = evaluate.warm_start_report(make(), X, Y, protocol="transductive", training=train, **options)
+    assert inductive.by_share[0.5]["P@1"].value == 0
+    assert transductive.by_share[0.5]["P@1"].value == 1
+    assert evaluate.paired_difference(transductive.by_share[0.5], inductive.by_share[0.5], "P@1").low == 1
+    assert (inductive.protocol, transductive.to_dict()["protocol"]) == ("inductive", "transductive")
+    assert "transductive" in str(transductive)
+    assert "transductive" not in str(inductive)
+
+
+def test_protocols_that_are_refused():
+    train, (X, Y) = two_groups()
+
+    def report(model, **options):
+        evaluate.warm_start_report(model, X, Y, **options)
+
+    with pytest.raises(BadParameter, match="protocol must be one of 'inductive', 'transductive'"):
+        report(Recorder(), protocol="both")
+    with pytest.raises(BadParameter, match=r"needs an estimator, and the points to fit it on: training=\(X, Y\)"):
+        report(Recorder(), protocol="transductive")
+    with pytest.raises(BadParameter, match="needs an estimator"):
+        report(guesses(40)[0], protocol="transductive", training=train)
+    with pytest.raises(BadParameter, match="training is for protocol='transductive'"):
+        report(Recorder(), training=train)
+    with pytest.raises(BadInput, match="X has 2 columns, but 3 in training"):
+        report(Recorder(), protocol="transductive", training=(np.eye(3), CSR.from_rows([[0]] * 3, 4)))
+    with pytest.raises(BadInput, match="Y has 4 columns, but 5 in training"):
+        report(Recorder(), protocol="transductive", training=(train[0], CSR.from_rows([[0]] * 30, 5)))

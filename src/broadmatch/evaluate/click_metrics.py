@@ -69,9 +69,7 @@ def calibration_error(y_true: Any, y_score: Any, *, n_bins: int = 20, sample_wei
     Whole(1).check("n_bins", n_bins)
     y, p, w = checked(y_true, y_score, sample_weight)
     _, code = np.unique(p, return_inverse=True)
-    mass = np.bincount(code, weights=w)
-    middle = np.cumsum(mass) - mass / 2
-    bin_of = np.minimum((n_bins * middle / w.sum()).astype(np.int64), n_bins - 1)[code]
+    bin_of = equal_mass_bins(np.bincount(code, weights=w), n_bins, w.sum())[code]
     return float(np.abs(np.bincount(bin_of, weights=w * (p - y))).sum() / w.sum())
 
 
@@ -83,6 +81,12 @@ def calibration_bias(y_true: Any, y_score: Any, *, sample_weight: Any = None) ->
     """
     y, p, w = checked(y_true, y_score, sample_weight)
     return float(np.dot(w, p) / w[y].sum() - 1) if w[y].sum() > 0 else float("nan")
+
+
+def equal_mass_bins(mass: NDArray[Any], n_bins: int, total: float) -> NDArray[np.int64]:
+    """The bin of each distinct value, in rising order, by where the middle of its mass falls."""
+    middle = np.cumsum(mass) - mass / 2
+    return np.minimum((n_bins * middle / total).astype(np.int64), n_bins - 1)
 
 
 def log_losses(clicked: Flags, probability: F64) -> F64:

@@ -95,8 +95,7 @@ def covering_error(
     >>> covering_error(truth, chosen, covering=[[0, 1], [2, 3]])
     1.5
     """
-    ranked = RankedTruth.of_sets(y_true, y_pred, sample_weight)
-    return ranked.value(_contribution(ranked, covering, label_names))
+    return RankedTruth.of_sets(y_true, y_pred, sample_weight).value(_contribution, covering, label_names)
 
 
 def covering_report(

@@ -1,6 +1,5 @@
 """Where training streams its predictions to: a folder of Parquet parts, whole or absent, each row once."""
 
-import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -168,6 +167,8 @@ class PredictionLog:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from broadmatch.io.files import replacing_file
+
         n = self._held
         time = pa.array(self._time[:n], mask=self._time[:n] == _NO_TIME).cast(pa.timestamp("us", tz="UTC"))
         columns = [time, pa.array(self._clicked[:n]), pa.array(self._weight[:n])]
@@ -176,19 +177,11 @@ class PredictionLog:
         columns += [pa.array(p[:n]) for p in self._probabilities]
         table = pa.table(columns, self._columns())
         part = self.folder / f"part-{self.n_parts:06d}.parquet"
-        temporary = part.with_name(f".{part.name}.tmp")
-        try:
-            # Probabilities hardly repeat: a dictionary of them costs time and saves nothing.
-            repeated = ["clicked", "weight", *self.slices]
-            pq.write_table(table, temporary, compression="lz4", use_dictionary=repeated, write_page_checksum=True)
-            with temporary.open("rb+") as written:
-                os.fsync(written.fileno())
-            temporary.rename(part)
-            _sync(self.folder)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise CannotWrite(f"Cannot write {part}: {error.strerror or error}; nothing was left there.") from error
+        # Probabilities hardly repeat: a dictionary of them costs time and saves nothing.
+        repeated = ["clicked", "weight", *self.slices]
+        with replacing_file(part) as out:
+            pq.write_table(table, out, compression="lz4", use_dictionary=repeated, write_page_checksum=True)
+        _sync(self.folder)
         self.n_parts += 1
         self._held = 0
         self._slices = {name: [] for name in self.slices}

@@ -14,9 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.evaluate.click_estimates import METRICS, N, W
-from broadmatch.evaluate.click_report import Measured, measure_exactly, measure_streaming
+from broadmatch.evaluate.click_report import (
+    METRICS,
+    GroupEstimates,
+    GroupMetrics,
+    N,
+    W,
+    measure_exactly,
+    measure_streaming,
+)
 from broadmatch.evaluate.predictions import Predictions
+from broadmatch.evaluate.report import aligned
 from broadmatch.evaluate.slices import Grouping, Traffic
 from broadmatch.params import Either, Number, OneOf, Whole
 
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("broadmatch")
 
 _MICROSECONDS = {"hour": 3_600_000_000, "day": 86_400_000_000}
-_NUMBERS = ("value", "low", "high", "relative", "relative_low", "relative_high")
+_NUMBERS = GroupEstimates._fields
 
 
 @dataclass(frozen=True)
@@ -82,15 +90,10 @@ class ProgressiveReport:
             formats = [".5f"] * 3 + ["+.3f"] * 3
             cells = ["–" if r[n] is None else format(r[n], f) for n, f in zip(_NUMBERS, formats, strict=True)]
             rows.append([r["model"], r["metric"], *cells])
-        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-        lines = [
-            "  ".join([*(row[c].ljust(widths[c]) for c in (0, 1)), *(row[c].rjust(widths[c]) for c in range(2, 8))])
-            for row in rows
-        ]
         how = "exact" if self.exact else "AucLoss from binned scores, its error in the intervals"
         return "\n".join(
             [
-                *lines,
+                *aligned(rows, left=2),
                 f"{self.n_impressions:,} impressions, {self.n_left_out:,} left out; change in % against "
                 f"{self.baseline}; {self.level:.0%} intervals; {how}",
             ]
@@ -162,7 +165,7 @@ def _groupings(source: Predictions, slices: Sequence[str] | None, every: str | f
     return [Grouping(name, width) for name in (None, *chosen) for width in widths]
 
 
-def _table(measured: Measured, models: Sequence[str]) -> "pa.Table":
+def _table(measured: GroupMetrics, models: Sequence[str]) -> "pa.Table":
     """The part of the report about one grouping: slices by falling impressions, then buckets, models and metrics."""
     import pyarrow as pa
 

@@ -4,7 +4,7 @@ A metric is the sum of its numerators over the sum of its denominators, each poi
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -135,9 +135,9 @@ class RankedTruth:
             digest.update(np.ascontiguousarray(self.weight).data)
         return digest.hexdigest()
 
-    def value(self, contributions: PerPoint) -> float:
+    def value(self, contribution: Callable[..., PerPoint], *options: Any) -> float:
         """A metric over all points, by their weights."""
-        return float(contributions.weighted(self.weight).values()[0])
+        return float(contribution(self, *options).weighted(self.weight).values()[0])
 
     def weighted(self, contributions: Mapping[str, PerPoint]) -> dict[str, PerPoint]:
         """Contributions by the weights of the points."""
@@ -180,19 +180,19 @@ def ndcg(ranked: RankedTruth, ks: I64) -> PerPoint:
     return PerPoint(ratio(found, ranked.ideal_dcg(ks)))
 
 
-def propensity_scored(ranked: RankedTruth, ks: I64, propensity: Any) -> tuple[PerPoint, PerPoint]:
-    """PSP@k and PSnDCG@k: what the true labels among the first k earn, beside the most that could be earned.
+def psp(ranked: RankedTruth, ks: I64, propensity: Any) -> PerPoint:
+    """What the true labels among the first k earn, 1/p_l each, beside the most that could be earned."""
+    gain = _inverse(propensity, ranked.n_labels)
+    best = kernels.gain_at(ranked.truth.indptr, ranked.best_gains(gain), ks)
+    return PerPoint(kernels.gain_at(ranked.indptr, ranked.gains(gain), ks), best)
 
-    A label earns 1/p_l in the first; 1/(p_l log2(r+1)) in the second, where both sums are over the ideal DCG@k.
-    """
+
+def psndcg(ranked: RankedTruth, ks: I64, propensity: Any) -> PerPoint:
+    """As `psp`, but a label at rank r earns 1/(p_l·log2(r+1)), and both sums are over the ideal DCG@k."""
     gain, ideal = _inverse(propensity, ranked.n_labels), ranked.ideal_dcg(ks)
-    earned, best, best_indptr = ranked.gains(gain), ranked.best_gains(gain), ranked.truth.indptr
-    psp = PerPoint(kernels.gain_at(ranked.indptr, earned, ks), kernels.gain_at(best_indptr, best, ks))
-    psndcg = PerPoint(
-        ratio(kernels.discounted_gain_at(ranked.indptr, earned, ks), ideal),
-        ratio(kernels.discounted_gain_at(best_indptr, best, ks), ideal),
-    )
-    return psp, psndcg
+    best = kernels.discounted_gain_at(ranked.truth.indptr, ranked.best_gains(gain), ks)
+    earned = kernels.discounted_gain_at(ranked.indptr, ranked.gains(gain), ks)
+    return PerPoint(ratio(earned, ideal), ratio(best, ideal))
 
 
 def at_cuts(ranked: RankedTruth, ks: Sequence[int], propensity: Any) -> dict[str, PerPoint]:
@@ -200,7 +200,7 @@ def at_cuts(ranked: RankedTruth, ks: Sequence[int], propensity: Any) -> dict[str
     cuts = np.array(ks, np.int64)
     found = {"P": precision(ranked, cuts), "nDCG": ndcg(ranked, cuts)}
     if propensity is not None:
-        found["PSP"], found["PSnDCG"] = propensity_scored(ranked, cuts, propensity)
+        found |= {"PSP": psp(ranked, cuts, propensity), "PSnDCG": psndcg(ranked, cuts, propensity)}
     found["recall"] = recall(ranked, cuts)
     return {f"{name}@{k}": part.column(c) for name, part in found.items() for c, k in enumerate(ks)}
 
@@ -214,6 +214,11 @@ def coverage_error(ranked: RankedTruth) -> PerPoint:
     """The rank of the last true label, from 1; 0 without true labels."""
     depth = kernels.coverage_depth(ranked.indptr, ranked.hits, ranked.n_true, ranked.n_labels)
     return PerPoint(depth[:, None])
+
+
+def coverage(ranked: RankedTruth) -> PerPoint:
+    """The rank of the last true label, from 0; 0 without true labels."""
+    return PerPoint(np.maximum(coverage_error(ranked).numerator - 1, 0))
 
 
 def average_precision(ranked: RankedTruth) -> PerPoint:

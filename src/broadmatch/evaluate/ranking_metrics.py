@@ -16,7 +16,7 @@ from broadmatch.data import Ranking
 from broadmatch.evaluate import ranking as per_point
 from broadmatch.evaluate.checks import weights
 from broadmatch.evaluate.edit_distance import edit_distance
-from broadmatch.evaluate.ranking import PerPoint, RankedTruth, as_scores
+from broadmatch.evaluate.ranking import RankedTruth, as_scores
 from broadmatch.params import Whole
 
 
@@ -27,8 +27,7 @@ def precision_at_k(y_true: Any, y_score: Any, *, k: int, sample_weight: Any = No
     >>> precision_at_k(CSR.from_rows([[1], [2]], n_cols=3), CSR.from_rows([[0, 1], [2]], n_cols=3), k=2)
     0.5
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(per_point.precision(ranked, _cut(k)))
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.precision, _cut(k))
 
 
 def recall_at_k(y_true: Any, y_score: Any, *, k: int, sample_weight: Any = None) -> float:
@@ -38,8 +37,7 @@ def recall_at_k(y_true: Any, y_score: Any, *, k: int, sample_weight: Any = None)
     >>> recall_at_k(CSR.from_rows([[1, 2, 3, 0]], n_cols=4), CSR.from_rows([[0, 1]], n_cols=4), k=2)
     0.5
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(per_point.recall(ranked, _cut(k)))
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.recall, _cut(k))
 
 
 def ndcg_at_k(y_true: Any, y_score: Any, *, k: int, sample_weight: Any = None) -> float:
@@ -49,8 +47,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, *, k: int, sample_weight: Any = None) -
     >>> round(ndcg_at_k(CSR.from_rows([[1]], n_cols=3), CSR.from_rows([[0, 1]], n_cols=3), k=2), 4)
     0.6309
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(per_point.ndcg(ranked, _cut(k)))
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.ndcg, _cut(k))
 
 
 def psp_at_k(y_true: Any, y_score: Any, *, k: int, propensity: Any, sample_weight: Any = None) -> float:
@@ -63,8 +60,7 @@ def psp_at_k(y_true: Any, y_score: Any, *, k: int, propensity: Any, sample_weigh
     >>> psp_at_k(both, CSR.from_rows([[0]], n_cols=2), k=1, propensity=[0.5, 0.25])
     0.5
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(per_point.propensity_scored(ranked, _cut(k), propensity)[0])
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.psp, _cut(k), propensity)
 
 
 def psndcg_at_k(y_true: Any, y_score: Any, *, k: int, propensity: Any, sample_weight: Any = None) -> float:
@@ -75,8 +71,7 @@ def psndcg_at_k(y_true: Any, y_score: Any, *, k: int, propensity: Any, sample_we
     >>> psndcg_at_k(both, CSR.from_rows([[1]], n_cols=2), k=1, propensity=[0.5, 0.25])
     1.0
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(per_point.propensity_scored(ranked, _cut(k), propensity)[1])
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.psndcg, _cut(k), propensity)
 
 
 def edit_distance_at_k(y_true: Any, y_score: Any, *, k: int, phrases: Any, sample_weight: Any = None) -> float:
@@ -91,8 +86,7 @@ def edit_distance_at_k(y_true: Any, y_score: Any, *, k: int, phrases: Any, sampl
     >>> round(edit_distance_at_k(true, found, k=1, phrases=["car insurance", "cheap car insurance", "pizza"]), 4)
     0.3333
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(edit_distance(ranked, _cut(k), phrases))
+    return RankedTruth.of(y_true, y_score, sample_weight).value(edit_distance, _cut(k), phrases)
 
 
 def one_error(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
@@ -102,8 +96,7 @@ def one_error(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
     >>> one_error(CSR.from_rows([[0], [0]], n_cols=2), CSR.from_rows([[0], [1]], n_cols=2))
     0.5
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(per_point.one_error(ranked))
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.one_error)
 
 
 def coverage_error(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
@@ -115,8 +108,7 @@ def coverage_error(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> f
     >>> coverage_error(CSR.from_rows([[1]], n_cols=9), CSR.from_rows([[0, 1, 2]], n_cols=9))
     2.0
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(per_point.coverage_error(ranked))
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.coverage_error)
 
 
 def coverage(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
@@ -128,8 +120,7 @@ def coverage(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
     >>> coverage(CSR.from_rows([[1]], n_cols=9), CSR.from_rows([[0, 1, 2]], n_cols=9))
     1.0
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(PerPoint(np.maximum(per_point.coverage_error(ranked).numerator - 1, 0)))
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.coverage)
 
 
 def average_precision(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
@@ -139,8 +130,7 @@ def average_precision(y_true: Any, y_score: Any, *, sample_weight: Any = None) -
     >>> average_precision(CSR.from_rows([[0, 2]], n_cols=3), CSR.from_rows([[0, 1, 2]], n_cols=3))
     0.8333333333333333
     """
-    ranked = RankedTruth.of(y_true, y_score, sample_weight)
-    return ranked.value(per_point.average_precision(ranked))
+    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.average_precision)
 
 
 def share_with_at_least(y_score: Any, *, n: int = 100, sample_weight: Any = None) -> float:

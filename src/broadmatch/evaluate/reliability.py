@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from broadmatch.evaluate.click_metrics import checked
+from broadmatch.evaluate.click_metrics import checked, equal_mass_bins
 from broadmatch.evaluate.reliability_plot import plot_reliability
 from broadmatch.params import Whole
 
@@ -77,8 +77,7 @@ def reliability(
     y, p, w = checked(y_true, y_score, sample_weight)
     distinct, code = np.unique(p, return_inverse=True)
     mass_of_each = np.bincount(code, weights=w)
-    middle = np.cumsum(mass_of_each) - mass_of_each / 2
-    bin_of = np.minimum((n_bins * middle / w.sum()).astype(np.int64), n_bins - 1)[code]
+    bin_of = equal_mass_bins(mass_of_each, n_bins, w.sum())[code]
     used = np.bincount(bin_of, weights=w) > 0
     mass = np.bincount(bin_of, weights=w)[used].astype(np.float64)
     rate = np.minimum(np.bincount(bin_of, weights=w * y)[used] / mass, 1)

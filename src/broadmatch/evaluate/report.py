@@ -1,7 +1,7 @@
 """All ranking metrics of a model on one set of points, with bootstrap intervals, and the difference of two models."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,15 +83,8 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the bootstrap samples, ready for JSON."""
         return {
-            "metrics": {n: {"value": e.value, "low": e.low, "high": e.high} for n, e in self.metrics.items()},
-            "n_points": self.n_points,
-            "n_labels": self.n_labels,
-            "n_without_truth": self.n_without_truth,
-            "n_without_predictions": self.n_without_predictions,
-            "level": self.level,
-            "n_bootstrap": self.n_bootstrap,
-            "seed": self.seed,
-        }
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("draws", "points")
+        } | {"metrics": {name: asdict(estimate) for name, estimate in self.metrics.items()}}
 
     def __str__(self) -> str:
         rows = [["metric", "value", "from", "to", ""]]

@@ -140,8 +140,7 @@ def _at_depth(sets: CSR, hierarchy: Hierarchy, depth: int) -> CSR:
 
 
 def _value(y_true: Any, y_pred: Any, sample_weight: Any, name: str) -> float:
-    ranked = RankedTruth.of_sets(y_true, y_pred, sample_weight)
-    return ranked.value(_contributions(ranked)[name])
+    return RankedTruth.of_sets(y_true, y_pred, sample_weight).value(lambda ranked: _contributions(ranked)[name])
 
 
 def _contributions(ranked: RankedTruth) -> dict[str, PerPoint]:

@@ -104,8 +104,8 @@ def microseconds(piece: "pa.Table") -> I64:
 
 
 @dataclass
-class Rows:
-    """What one piece of the predictions holds, only the rows that count."""
+class TrafficRows:
+    """The rows that count of one piece of the predictions."""
 
     clicked: Flags
     weight: NDArray[np.float64]
@@ -142,11 +142,11 @@ class Traffic:
         for grouping in self.groupings:
             grouping.settle()
 
-    def rows(self, models: Sequence[str], groupings: Sequence[Grouping]) -> Iterator[Rows]:
+    def rows(self, models: Sequence[str], groupings: Sequence[Grouping]) -> Iterator[TrafficRows]:
         """The rows that count, piece by piece."""
         for number, piece in enumerate(self.predictions.pieces(self._columns(models, groupings))):
             keep = self.keep.get(number, slice(None))
-            yield Rows(
+            yield TrafficRows(
                 numbers(piece, "clicked", np.float32)[keep] == 1,
                 self._weight(piece)[keep],
                 {m: numbers(piece, MODEL + m, np.float32)[keep] for m in models},

@@ -1,22 +1,22 @@
-"""The warm-start protocol: some labels of each point are shown to the model, the others are what it has to find."""
+"""Warm start: some labels of each test point are revealed to the model, the others are what it has to find."""
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR, reveal
+from broadmatch.data import CSR, as_features, reveal
 from broadmatch.data.reveal import label_matrix
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate.bootstrap import Bootstrap
 from broadmatch.evaluate.checks import weights
 from broadmatch.evaluate.ranking import PerPoint, Points, RankedTruth, at_cuts
 from broadmatch.evaluate.report import Report, aligned, cut_offs
-from broadmatch.params import Number, Whole
+from broadmatch.params import Number, OneOf, Whole, clone
 
 log = logging.getLogger("broadmatch")
 
@@ -26,7 +26,7 @@ class WarmStartReport:
     """A `Report` for each share of revealed labels: `report.by_share[0.2]["PSP@5"].value`; `print(report)` is a table.
 
     `nothing_hidden` says for each share how many points had no hidden label, one number a seed: they do not count.
-    `returned_revealed` is how often the model recommended a label that it had been shown; these are taken out.
+    `returned_revealed` is how often the model recommended a revealed label; these are taken out.
     """
 
     by_share: Mapping[float, Report]
@@ -35,6 +35,7 @@ class WarmStartReport:
     n_points: int
     n_labels: int
     seeds: tuple[int, ...]
+    protocol: str = "inductive"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the bootstrap samples, ready for JSON; the shares are in a list."""
@@ -47,6 +48,7 @@ class WarmStartReport:
             "n_points": self.n_points,
             "n_labels": self.n_labels,
             "seeds": list(self.seeds),
+            "protocol": self.protocol,
         }
 
     def __str__(self) -> str:
@@ -64,6 +66,8 @@ class WarmStartReport:
             "points with nothing hidden do not count; "
             f"{reports[0].level:.0%} intervals from {reports[0].n_bootstrap:,} bootstrap samples of the points"
         )
+        if self.protocol == "transductive":
+            lines.append("transductive: a model was fitted for each share and seed, with the revealed labels added")
         if self.returned_revealed:
             lines.append(f"the model recommended {_number(self.returned_revealed, 'revealed label')}, taken out")
         return "\n".join(lines)
@@ -74,6 +78,9 @@ def warm_start_report(
     X: Any,
     Y: Any,
     *,
+    protocol: str = "inductive",
+    training: tuple[Any, Any] | None = None,
+    fit_params: Mapping[str, Any] | None = None,
     shares: Sequence[float] = (0.2, 0.4, 0.6, 0.8),
     seeds: Sequence[int] = (0, 1, 2),
     ks: Sequence[int] = (1, 3, 5),
@@ -83,13 +90,20 @@ def warm_start_report(
     seed: int = 0,
     level: float = 0.95,
 ) -> WarmStartReport:
-    """How well a model finds the hidden labels of points when a share of their labels is revealed to it.
+    """How well a model finds the hidden labels of test points when a share of their labels is revealed to it.
 
-    The protocol of SwiftXML (Prabhu et al., WSDM 2018, §5). `model` has `predict_topk(X, k, revealed=…)`, or is a
-    function that is called so. For each share and each of `seeds`, `reveal` splits Y, and what the model ranks is
-    compared with the hidden labels alone: a revealed label that comes back is no hit and takes no place. A point
-    counts with each seed that leaves it a hidden label. Points are drawn for the intervals, with all seeds of a point
-    together (`seed` is that of the bootstrap), so seeds make the value steadier but do not pass for more points.
+    For each share and each of `seeds`, `reveal` splits Y, and what `predict_topk(X, k, revealed=…)` ranks is compared
+    with the hidden labels alone: a revealed label that comes back is not a hit and takes no place. There are two
+    protocols:
+
+    - "inductive": `model` is fitted already, or a function that is called as `predict_topk` is. The revealed labels are
+      given at prediction alone, as for points that arrive after training.
+    - "transductive", as in the SwiftXML paper (Prabhu et al., WSDM 2018, §5): the test points are trained on with their
+      revealed labels. For each share and seed a clone of the estimator `model` is fitted on `training`, a pair of X and
+      Y, and the test points that have a revealed label; `fit_params` go to its `fit`.
+
+    A point counts with each seed that leaves it a hidden label. Points are drawn for the intervals (by `seed`), with
+    all seeds of a point together: more seeds make the value steadier, but do not pass for more points.
 
     >>> Y = CSR.from_rows([[0, 1], [1, 2], [0, 2], [3]], n_cols=4)
     >>> cheat = lambda X, k, revealed: Y
@@ -107,20 +121,49 @@ def warm_start_report(
     if not labels.nnz:
         raise BadInput("Y has no label at all; there is nothing to reveal and nothing to find.")
     weight = None if sample_weight is None else weights(sample_weight, n_rows)
-    predict = getattr(model, "predict_topk", model)
+    fitted = _fitting(model, protocol, training, fit_params or {}, X, labels)
     reports, nothing_hidden, returned = {}, {}, 0
     for share in shares:
         pooled = _Pooled(labels.n_rows)
         for s in seeds:
             revealed, hidden = reveal(labels, share, seed=s)
-            ranked, again = _without(RankedTruth.of(hidden, predict(X, cuts[-1], revealed=revealed), weight), revealed)
+            found = fitted(revealed)(X, cuts[-1], revealed=revealed)
+            ranked, again = _without(RankedTruth.of(hidden, found, weight), revealed)
             pooled.add(ranked, cuts, propensity)
             returned += again
         reports[float(share)] = pooled.report(bootstrap, weight)
         nothing_hidden[float(share)] = tuple(pooled.nothing_hidden)
     if returned:
         log.warning("The model recommended revealed labels %d times; they were taken out.", returned)
-    return WarmStartReport(reports, nothing_hidden, returned, labels.n_rows, labels.n_cols, tuple(seeds))
+    return WarmStartReport(reports, nothing_hidden, returned, labels.n_rows, labels.n_cols, tuple(seeds), protocol)
+
+
+def _fitting(
+    model: Any, protocol: str, training: tuple[Any, Any] | None, fit_params: Mapping[str, Any], X: Any, labels: CSR
+) -> Callable[[CSR], Callable[..., Any]]:
+    """A function of the revealed labels that gives `predict_topk`: of the model, or of a clone fitted with them."""
+    OneOf(("inductive", "transductive")).check("protocol", protocol)
+    if protocol == "inductive":
+        if training is not None:
+            raise BadParameter("training is for protocol='transductive'; an inductive model is fitted before.")
+        return lambda revealed: getattr(model, "predict_topk", model)
+    if training is None or not hasattr(model, "fit"):
+        raise BadParameter("protocol='transductive' needs an estimator, and the points to fit it on: training=(X, Y).")
+    X_train, Y_train, X_test = as_features(training[0]), label_matrix(training[1]), as_features(X)
+    for name, ours, theirs in (("X", X_train, X_test), ("Y", Y_train, labels)):
+        if ours.n_cols != theirs.n_cols:
+            raise BadInput(f"{name} has {theirs.n_cols:,} columns, but {ours.n_cols:,} in training; give the same.")
+
+    def fit(revealed: CSR) -> Callable[..., Any]:
+        import scipy.sparse as sp
+
+        some = np.flatnonzero(np.diff(revealed.indptr))
+        pairs = (X_train, X_test.take(some)), (Y_train, revealed.take(some))
+        both = (CSR.from_scipy(sp.vstack([above.to_scipy(), below.to_scipy()])) for above, below in pairs)
+        predict: Callable[..., Any] = clone(model).fit(*both, **fit_params).predict_topk
+        return predict
+
+    return fit
 
 
 class _Pooled:
