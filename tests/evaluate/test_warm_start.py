@@ -151,18 +151,18 @@ def test_a_revealed_label_that_comes_back_is_no_hit_and_takes_no_place(caplog):
     assert "revealed labels 60 times" in caplog.text
 
 
-def test_a_model_is_asked_as_the_label_models_are():
-    asked = []
+def test_a_model_is_called_as_the_label_models_are():
+    calls = []
 
     class Model:
         def predict_topk(self, X, k=5, *, revealed=None):
-            asked.append((X, k, revealed))
+            calls.append((X, k, revealed))
             return sp.csr_matrix((2, 4), dtype=np.float32)
 
     X, Y = np.eye(2), CSR.from_rows([[0, 1], [2, 3]], 4)
     report = evaluate.warm_start_report(Model(), X, Y, shares=(0.5, 0), seeds=(1,), ks=(4, 2), n_bootstrap=5)
-    assert [(k, revealed.nnz) for _, k, revealed in asked] == [(4, 2), (4, 0)]
-    assert all(x is X for x, _, _ in asked)
+    assert [(k, revealed.nnz) for _, k, revealed in calls] == [(4, 2), (4, 0)]
+    assert all(x is X for x, _, _ in calls)
     assert report.by_share[0.5].n_without_predictions == 2
 
 

@@ -1,5 +1,6 @@
 """`broadmatch evaluate`: how good a model is, with intervals, against the log and against a simulated truth."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
     from broadmatch.cli.evaluate_sets import DepthReport, Measured
-    from broadmatch.data import CSR, Dataset, Names
+    from broadmatch.data import CSR, Dataset, Names, Ranking
     from broadmatch.evaluate import Report, WarmStartReport
     from broadmatch.labels.base import LabelModel
 
@@ -145,13 +146,11 @@ def measure(
     forest: "LabelModel", points: "Dataset", truth: Path | None, ks: tuple[int, ...], place: Path
 ) -> "dict[str, Report]":
     """The report against the labels of `points` ("log") and, in a marketplace, against the truth ("truth")."""
-    from broadmatch.data import CSR
     from broadmatch.evaluate import ranking_report
 
     _check_points(forest.feature_names_, points, place)
     names, labels = aligned(forest.label_names_, points.labels, points.Y)
-    best = CSR.from_scipy(forest.predict_topk(points.X, k=max(_DEPTH, *ks)).to_csr())
-    predicted = best._replace(n_cols=len(names))
+    predicted = replace(forest.predict_topk(points.X, k=max(_DEPTH, *ks)), label_names=names)
     given: dict[str, Any] = {"ks": ks, "propensity": _propensity(forest, len(names))}
     if not _only_numbers(names):
         given["phrases"] = names
@@ -178,9 +177,9 @@ def measure_warm(
     names, labels = aligned(forest.label_names_, points.labels, points.Y)
     n_known = len(forest.label_names_)
 
-    def predict(X: "CSR", k: int, revealed: "CSR") -> "CSR":
+    def predict(X: "CSR", k: int, revealed: "CSR") -> "Ranking":
         known = CSR.from_scipy(revealed.to_scipy()[:, :n_known])
-        return CSR.from_scipy(forest.predict_topk(X, k=k, revealed=known).to_csr())._replace(n_cols=len(names))
+        return replace(forest.predict_topk(X, k=k, revealed=known), label_names=names)
 
     given: dict[str, Any] = {"shares": shares, "ks": ks, "propensity": _propensity(forest, len(names))}
     if n_seeds is not None:

@@ -28,7 +28,7 @@ class PredictionLog:
     """Predictions of one or more models, as training made them before it learned from each impression.
 
     A part is written under a temporary name, synced, then renamed. `flush` closes the part at hand and gives the
-    number that a checkpoint keeps; a log opened with `resume_after` that number forgets all that came later, so that
+    number that a checkpoint keeps; a log made with `resume_after` that number removes all that came later, so that
     a run that starts again from the checkpoint has each prediction exactly once.
 
     Columns: `time` (UTC, in microseconds), `clicked` (0, 1, NaN if unknown), `weight`, each slicing as dictionary
@@ -199,7 +199,7 @@ def _strings(slices: "Mapping[str, pa.Array]", name: str, n: int) -> "pa.Array":
     import pyarrow as pa
 
     if name not in slices:
-        raise BadInput(f"slices lack {name!r}, which this log was opened with.")
+        raise BadInput(f"slices lack {name!r}, which this log was made with.")
     column = slices[name]
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()

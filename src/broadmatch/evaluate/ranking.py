@@ -47,7 +47,7 @@ class PerPoint(NamedTuple):
         return np.ones_like(self.numerator) if self.denominator is None else self.denominator
 
 
-class Points(NamedTuple):
+class EvaluatedPoints(NamedTuple):
     """What a report says about its points; `points` identifies their truth and weights."""
 
     n_points: int
@@ -121,10 +121,11 @@ class RankedTruth:
         return self.gains(np.ones(self.n_labels))
 
     @cached_property
-    def points(self) -> Points:
+    def points(self) -> EvaluatedPoints:
         """The points as a report counts and identifies them."""
         without_truth, without_predictions = (int((n == 0).sum()) for n in (self.n_true, self.n_predicted))
-        return Points(self.n_points, self.n_labels, without_truth, without_predictions, self.fingerprint())
+        without = without_truth, without_predictions
+        return EvaluatedPoints(self.n_points, self.n_labels, *without, self.fingerprint())
 
     def fingerprint(self) -> str:
         """A hash of the truth and the weights: reports that share it are about the same points."""
@@ -180,19 +181,15 @@ def ndcg(ranked: RankedTruth, ks: I64) -> PerPoint:
     return PerPoint(ratio(found, ranked.ideal_dcg(ks)))
 
 
-def psp(ranked: RankedTruth, ks: I64, propensity: Any) -> PerPoint:
-    """What the true labels among the first k earn, 1/p_l each, beside the most that could be earned."""
-    gain = _inverse(propensity, ranked.n_labels)
-    best = kernels.gain_at(ranked.truth.indptr, ranked.best_gains(gain), ks)
-    return PerPoint(kernels.gain_at(ranked.indptr, ranked.gains(gain), ks), best)
+def propensity_scored(ranked: RankedTruth, ks: I64, propensity: Any) -> tuple[PerPoint, PerPoint]:
+    """PSP@k and PSnDCG@k: what the true labels among the first k earn, beside the most that could be earned.
 
-
-def psndcg(ranked: RankedTruth, ks: I64, propensity: Any) -> PerPoint:
-    """As `psp`, but a label at rank r earns 1/(p_l·log2(r+1)), and both sums are over the ideal DCG@k."""
+    A label earns 1/p_l in the first; 1/(p_l log2(r+1)) in the second, where both sums are over the ideal DCG@k.
+    """
     gain, ideal = _inverse(propensity, ranked.n_labels), ranked.ideal_dcg(ks)
-    best = kernels.discounted_gain_at(ranked.truth.indptr, ranked.best_gains(gain), ks)
-    earned = kernels.discounted_gain_at(ranked.indptr, ranked.gains(gain), ks)
-    return PerPoint(ratio(earned, ideal), ratio(best, ideal))
+    sides = ((ranked.indptr, ranked.gains(gain)), (ranked.truth.indptr, ranked.best_gains(gain)))
+    psp = PerPoint(*(kernels.gain_at(*side, ks) for side in sides))
+    return psp, PerPoint(*(ratio(kernels.discounted_gain_at(*side, ks), ideal) for side in sides))
 
 
 def at_cuts(ranked: RankedTruth, ks: Sequence[int], propensity: Any) -> dict[str, PerPoint]:
@@ -200,7 +197,7 @@ def at_cuts(ranked: RankedTruth, ks: Sequence[int], propensity: Any) -> dict[str
     cuts = np.array(ks, np.int64)
     found = {"P": precision(ranked, cuts), "nDCG": ndcg(ranked, cuts)}
     if propensity is not None:
-        found |= {"PSP": psp(ranked, cuts, propensity), "PSnDCG": psndcg(ranked, cuts, propensity)}
+        found["PSP"], found["PSnDCG"] = propensity_scored(ranked, cuts, propensity)
     found["recall"] = recall(ranked, cuts)
     return {f"{name}@{k}": part.column(c) for name, part in found.items() for c, k in enumerate(ks)}
 

@@ -60,7 +60,8 @@ def psp_at_k(y_true: Any, y_score: Any, *, k: int, propensity: Any, sample_weigh
     >>> psp_at_k(both, CSR.from_rows([[0]], n_cols=2), k=1, propensity=[0.5, 0.25])
     0.5
     """
-    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.psp, _cut(k), propensity)
+    ranked = RankedTruth.of(y_true, y_score, sample_weight)
+    return ranked.value(lambda _: per_point.propensity_scored(ranked, _cut(k), propensity)[0])
 
 
 def psndcg_at_k(y_true: Any, y_score: Any, *, k: int, propensity: Any, sample_weight: Any = None) -> float:
@@ -71,7 +72,8 @@ def psndcg_at_k(y_true: Any, y_score: Any, *, k: int, propensity: Any, sample_we
     >>> psndcg_at_k(both, CSR.from_rows([[1]], n_cols=2), k=1, propensity=[0.5, 0.25])
     1.0
     """
-    return RankedTruth.of(y_true, y_score, sample_weight).value(per_point.psndcg, _cut(k), propensity)
+    ranked = RankedTruth.of(y_true, y_score, sample_weight)
+    return ranked.value(lambda _: per_point.propensity_scored(ranked, _cut(k), propensity)[1])
 
 
 def edit_distance_at_k(y_true: Any, y_score: Any, *, k: int, phrases: Any, sample_weight: Any = None) -> float:

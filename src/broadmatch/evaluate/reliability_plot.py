@@ -221,11 +221,11 @@ def _curve(name: str, curve: "Reliability", axis: _Axis, i: int) -> str:
     line = " ".join(f"{axis.x(p):.1f},{axis.y(rate):.1f}" for p, rate, *_ in rows)
     parts.append(f'<polyline class="line path" points="{line}"/>')
     for p, rate, low, high, mass in rows:
-        told = (
+        figures = (
             f"{name}: predicted {100 * p:.3g} %, clicked {100 * rate:.3g} % "
             f"({100 * low:.3g} to {100 * high:.3g} %), {mass:,.0f} impressions"
         )
         radius = 1.5 + 3.5 * math.sqrt(mass / most)
         where = f'cx="{axis.x(p):.1f}" cy="{axis.y(rate):.1f}" r="{radius:.1f}"'
-        parts.append(f'<circle class="dot" {where}><title>{escape(told)}</title></circle>')
+        parts.append(f'<circle class="dot" {where}><title>{escape(figures)}</title></circle>')
     return "\n".join([*parts, "</g>"])

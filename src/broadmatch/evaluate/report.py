@@ -11,7 +11,7 @@ from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import ranking as per_point
 from broadmatch.evaluate.bootstrap import Bootstrap, interval
 from broadmatch.evaluate.edit_distance import edit_distance
-from broadmatch.evaluate.ranking import PerPoint, Points, RankedTruth
+from broadmatch.evaluate.ranking import EvaluatedPoints, PerPoint, RankedTruth
 from broadmatch.params import Whole
 
 _ENOUGH = 100  # "at least 100 bid phrases" in MLRF §5.4
@@ -60,7 +60,9 @@ class Report:
     points: str
 
     @classmethod
-    def of(cls, points: Points, contributions: Mapping[str, PerPoint | Drawn], bootstrap: Bootstrap) -> "Report":
+    def of(
+        cls, points: EvaluatedPoints, contributions: Mapping[str, PerPoint | Drawn], bootstrap: Bootstrap
+    ) -> "Report":
         """The report of metrics, in their order, from what each point contributes to them."""
         sums = {name: part for name, part in contributions.items() if isinstance(part, PerPoint)}
         sampled = bootstrap.resample(sums)

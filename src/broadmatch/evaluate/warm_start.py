@@ -14,7 +14,7 @@ from broadmatch.data.reveal import label_matrix
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate.bootstrap import Bootstrap
 from broadmatch.evaluate.checks import weights
-from broadmatch.evaluate.ranking import PerPoint, Points, RankedTruth, at_cuts
+from broadmatch.evaluate.ranking import EvaluatedPoints, PerPoint, RankedTruth, at_cuts
 from broadmatch.evaluate.report import Report, aligned, cut_offs
 from broadmatch.params import Number, OneOf, Whole, clone
 
@@ -203,7 +203,9 @@ class _Pooled:
         of_some = None if weight is None else weight[some]
         kept = {n: PerPoint(part[some], self._most[n][some]).weighted(of_some) for n, part in self._earned.items()}
         without = int(self.without_predictions.sum())
-        return Report.of(Points(int(some.sum()), self._n_labels, 0, without, self._truth.hexdigest()), kept, bootstrap)
+        return Report.of(
+            EvaluatedPoints(int(some.sum()), self._n_labels, 0, without, self._truth.hexdigest()), kept, bootstrap
+        )
 
 
 def _check_several(name: str, given: Sequence[float], rule: Number | Whole) -> None:

@@ -68,11 +68,11 @@ def covering_errors(
     out = np.zeros(len(indptr) - 1)
     wrong = np.zeros(n_labels, np.bool_)
     for i in range(len(out)):
-        said, truth = predicted[indptr[i] : indptr[i + 1]], true[true_indptr[i] : true_indptr[i + 1]]
+        chosen, truth = predicted[indptr[i] : indptr[i + 1]], true[true_indptr[i] : true_indptr[i + 1]]
         for label in truth:
             wrong[label] = True
         missed, extra = len(truth), 0
-        for label in said:
+        for label in chosen:
             if wrong[label]:
                 missed -= 1
             else:
@@ -81,6 +81,6 @@ def covering_errors(
         out[i] = closed_error(missed, extra, closed) if closed.weight > 0 else sets_error(wrong, sets, i)
         for label in truth:
             wrong[label] = False
-        for label in said:
+        for label in chosen:
             wrong[label] = False
     return out
