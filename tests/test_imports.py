@@ -124,6 +124,11 @@ def test_import_broadmatch_is_light():
     assert loaded_by("import scipy.sparse") == ["numpy", "scipy"]  # the check can fail
 
 
+def test_features_need_neither_tables_nor_scikit_learn():
+    loaded = loaded_by("from broadmatch.features import PageVectorizer, RocchioSelector")
+    assert not {"sklearn", "pandas", "pyarrow", "duckdb", "selectolax"} & set(loaded)
+
+
 COMMANDS = ("simulate", "simulate-matrix", "harvest", "train", "evaluate", "recommend", "explain", "demo", "clicks",
             *(f"clicks {word}" for word in ("train", "validate", "calibrate", "predict", "show")))  # fmt: skip
 

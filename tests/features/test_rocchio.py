@@ -49,9 +49,9 @@ def test_bad_input():
     X, Y = np.ones((3, 2)), np.ones((3, 1))
     with pytest.raises(BadInput, match="X has 3 rows and Y has 2"):
         RocchioSelector().fit(X, Y[:2])
-    with pytest.raises(BadInput, match="No feature speaks for any label"):
+    with pytest.raises(BadInput, match="No feature is typical of any label"):
         RocchioSelector().fit(np.zeros((3, 2)), Y)
-    with pytest.raises(BadInput, match="No feature speaks for any label"):
+    with pytest.raises(BadInput, match="No feature is typical of any label"):
         RocchioSelector().fit(X, sp.csr_matrix((3, 1)))
     with pytest.raises(BadParameter, match=r"^terms must be"):
         RocchioSelector(terms=0).fit(X, Y)

@@ -1,4 +1,4 @@
-"""Feature selection by Rocchio's formula: the terms that speak most for each topic."""
+"""Feature selection by Rocchio's formula: the terms most typical of each label."""
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -54,7 +54,7 @@ class RocchioSelector(Transformer):
             raise BadInput(f"X has {features.n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points.")
         columns = self._best(features, labels)
         if not len(columns):
-            raise BadInput("No feature speaks for any label; give points that have both features and labels.")
+            raise BadInput("No feature is typical of any label; give points that have both features and labels.")
         self.columns_, self.n_features_in_ = columns, features.n_cols
         return self
 

@@ -3,6 +3,10 @@
 import numpy as np
 
 from broadmatch.kernels import U64, kernel
+from broadmatch.kernels.hashing import mix
+
+STRIDE = np.uint64(0x9E3779B97F4A7C15)
+"""What a state grows by from one number to the next; an inner loop may keep it in a variable."""
 
 
 @kernel
@@ -16,11 +20,8 @@ def seed_stream(seed: np.uint64) -> U64:
 @kernel
 def next_random(stream: U64) -> np.uint64:
     """The next 64 random bits: splitmix64 (Steele, Lea & Flood, OOPSLA 2014)."""
-    stream[0] += np.uint64(0x9E3779B97F4A7C15)
-    z: np.uint64 = stream[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    stream[0] += STRIDE
+    return mix(stream[0])
 
 
 @kernel
@@ -36,15 +37,7 @@ def uniform(stream: U64) -> float:
     return np.float64(next_random(stream) >> np.uint64(11)) * 2.0**-53
 
 
-STRIDE = np.uint64(0x9E3779B97F4A7C15)
-"""What a state grows by from one number to the next, where an inner loop keeps it in a variable."""
-
-
 @kernel
 def unit(state: np.uint64) -> float:
     """The random number from 0 up to 1 of a state that was just moved by `STRIDE`."""
-    z = state
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.float64(z >> np.uint64(11)) * 2.0**-53
+    return np.float64(mix(state) >> np.uint64(11)) * 2.0**-53

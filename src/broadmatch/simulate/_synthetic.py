@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from broadmatch.kernels import kernel
 from broadmatch.kernels.hashing import mix
+from broadmatch.kernels.random import STRIDE, unit
 
 COMMON, NOISE = 0.35, 0.05
 """Shares of a page's words that are common words, and random words; the rest comes from its topics."""
@@ -22,20 +23,17 @@ GENERAL_LABELS, NOISE_LABELS = 0.2, 0.03
 PATIENCE = 20
 """Draws allowed for each distinct word or label wanted, before neighbours fill the row."""
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_S11 = np.uint64(11)
-
 
 @kernel
 def key_of(parent: np.uint64, number: int) -> np.uint64:
     """Key of the `number`-th stream below a key: mix(parent + (number + 1)·golden), with `mix` of SplitMix64."""
-    return mix(parent + np.uint64(number + 1) * _GOLDEN)
+    return mix(parent + np.uint64(number + 1) * STRIDE)
 
 
 @kernel
 def uniform(key: np.uint64, counter: int) -> float:
     """The `counter`-th number in [0, 1) of a stream: its upper 53 bits."""
-    return float(key_of(key, counter) >> _S11) * 1.1102230246251565e-16
+    return unit(key + np.uint64(counter + 1) * STRIDE)
 
 
 @kernel

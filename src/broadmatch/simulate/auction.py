@@ -44,8 +44,8 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class Impressions:
-    """Shown ads in order of search and position: row of the search, page, position, money, click."""
+class ShownAds:
+    """Ads in order of search and position: row of the search, page, position, money, click."""
 
     search: Ints
     page: Ints
@@ -89,14 +89,14 @@ def find_candidates(world: World, queries: Queries, rng: np.random.Generator) ->
 
 def run_auctions(
     world: World, searches: Searches, query_of: Ints, candidates: Candidates, rng: np.random.Generator
-) -> Impressions:
+) -> ShownAds:
     """Rank the candidates of each search by bid × quality, show the first, and let the user click."""
     parts = []
     with progress.task("Running auctions", total=len(query_of), unit="searches") as task:
         for start, stop in blocks(len(query_of), 50_000):
             parts.append(_auction_block(world, searches, query_of, candidates, start, stop, rng))
             task.advance(stop - start)
-    return Impressions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return ShownAds(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _auction_block(

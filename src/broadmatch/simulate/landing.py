@@ -26,7 +26,7 @@ class Facts:
 
     @property
     def subject(self) -> str:
-        """What the title speaks of."""
+        """What the title names."""
         return " and ".join(self.products[:2]) if self.focus else self.vertical.nouns[0]
 
 

@@ -17,7 +17,7 @@ from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
 from broadmatch.io.artifacts import replacing
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole
-from broadmatch.simulate.auction import Impressions, find_candidates, run_auctions
+from broadmatch.simulate.auction import ShownAds, find_candidates, run_auctions
 from broadmatch.simulate.landing import landing_page
 from broadmatch.simulate.queries import Queries, texts
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
@@ -150,7 +150,7 @@ def _write_log(
     folder: Path,
     world: World,
     searches: Searches,
-    shown: Impressions,
+    shown: ShownAds,
     names: list[str],
     text_of: Ints,
     rng: np.random.Generator,
@@ -193,7 +193,7 @@ def _times(seconds: NDArray[np.float64]) -> NDArray[np.datetime64]:
 
 
 def _write_truth(
-    folder: Path, world: World, queries: Queries, text: list[str], text_of: Ints, query_of: Ints, shown: Impressions
+    folder: Path, world: World, queries: Queries, text: list[str], text_of: Ints, query_of: Ints, shown: ShownAds
 ) -> int:
     """Write what the log does not say; gives the number of clicked pairs that are wrong."""
     import pyarrow as pa

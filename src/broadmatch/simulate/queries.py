@@ -75,7 +75,7 @@ class Queries:
 
 
 def canonical(queries: Queries) -> Queries:
-    """Empty the slots that an intent does not speak, so that equal texts get equal codes."""
+    """Empty the slots that an intent does not use, so that equal texts get equal codes."""
     q, intent = queries, queries.intent
     brand = (intent == Intent.BRAND) | (intent == Intent.VERSUS)
     product = np.where(np.isin(intent, (Intent.GENERIC, Intent.VERSUS)), -1, q.product)

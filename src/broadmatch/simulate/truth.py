@@ -127,7 +127,7 @@ def _positions(known: list[str], wanted: Names, what: str, folder: Path) -> tupl
     if missing.any():
         first = wanted[int(missing.argmax())]
         raise BadInput(
-            f"{int(missing.sum()):,} of {len(wanted):,} names are no {what} of {folder}, the first is {first!r}: "
+            f"{int(missing.sum()):,} of {len(wanted):,} names are not a {what} of {folder}, the first is {first!r}: "
             "use the names of a log from the same folder."
         )
     return rows, found[rows]

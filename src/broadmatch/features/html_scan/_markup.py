@@ -40,9 +40,6 @@ _MAYBE_MEANT = np.zeros(1024, np.bool_)
 _MAYBE_MEANT[[(name ^ (name >> 14)) & 1023 for name in MEANT]] = True
 
 _CDATA = np.frombuffer(b"<![CDATA[", np.uint8).copy()
-_HREF = np.frombuffer(b"href", np.uint8).copy()
-_NAME = np.frombuffer(b"name", np.uint8).copy()
-_CONTENT = np.frombuffer(b"content", np.uint8).copy()
 
 # What a byte means within a tag; any other is part of a name or a value.
 _SPACE, _SLASH, _END, _EQUALS = 1, 2, 3, 4
