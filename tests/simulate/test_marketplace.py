@@ -263,7 +263,7 @@ def test_a_failure_leaves_the_older_marketplace(tmp_path: Path, monkeypatch: pyt
 def test_unknown_names_and_folders_are_refused(market: Marketplace, pages: Names, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"1 of 2 names are not a page of .* first is 'nowhere'"):
         truth_matrix(market.folder, Names.of([pages[0], "nowhere"]), Names.of([]))
-    with pytest.raises(BadInput, match="no query"):
+    with pytest.raises(BadInput, match="not a query"):
         truth_matrix(market.folder, pages, Names.of(["xyzzy"]))
     with pytest.raises(MissingFile, match="simulate_marketplace"):
         truth_matrix(tmp_path, pages, Names.of([]))
