@@ -27,7 +27,7 @@ def learn(learner: Any, impressions: Impressions) -> tuple[NDArray[np.float64], 
 
 def non_zeros(learner: Any) -> int:
     """How many coefficients are not 0."""
-    return int(np.count_nonzero(learner.weights()[1]))
+    return int(np.count_nonzero(learner.coefficients()[1]))
 
 
 def tuned(
@@ -76,4 +76,4 @@ def compared(
 def bytes_by_features(learner: Any) -> int:
     """Bytes of the features that are held, and of the filters: what the table would take if it were just full."""
     record = _RECORD[learner.encoding] + (8 if learner.rates == "counts" else 0)
-    return int(learner.n_features * record + learner.nbytes - learner.table.nbytes)
+    return int(learner.n_features * record + learner.nbytes - learner.table_.nbytes)

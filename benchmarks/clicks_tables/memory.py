@@ -39,7 +39,7 @@ def inclusion(stream: Stream, alpha: float, tell: Callable[..., None]) -> Figure
             "features": learner.n_features,
             "bytes_by_features": bytes_by_features(learner),
             "nbytes": learner.nbytes,
-            "filter_bytes": learner.nbytes - learner.table.nbytes,
+            "filter_bytes": learner.nbytes - learner.table_.nbytes,
         }
         tell(rule=name, seconds=seconds, **sizes[name])
     return {"rows": [row | sizes[row["model"]] for row in compared(stream, predictions)], "span": span}
@@ -52,7 +52,7 @@ def encodings(stream: Stream, alpha: float, tell: Callable[..., None]) -> Figure
     """
     widest = FTRL(alpha=alpha)
     widest.learn_many(stream.usual)
-    keys, weights, _ = widest.weights()
+    keys, weights, _ = widest.coefficients()
     beyond = np.isin(stream.usual.keys, keys[np.abs(weights) > IN_RANGE])
     rows = np.flatnonzero(np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(beyond)])[stream.usual.indptr]) == 0)
     facts: Figures = {

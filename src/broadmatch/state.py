@@ -5,6 +5,7 @@ What is saved is declared, not listed: the parameters of an estimator, and the a
 """
 
 import importlib
+import threading
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, 
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.errors import BadArtifact, NotFitted
+from broadmatch.errors import BadArtifact, BadParameter, NotFitted
 from broadmatch.params import Estimator, learned_fields
 
 KINDS = {
@@ -149,6 +150,37 @@ class Saved(Estimator):
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFitted.of(self)
+
+
+_starting = threading.RLock()
+
+
+class Online(Saved):
+    """An estimator that learns from a stream: it answers from the start, and checks its parameters when first used."""
+
+    def set_params(self, **given: Any) -> Self:
+        """Set parameters by name, before anything is learned."""
+        if self.__sklearn_is_fitted__():
+            name = type(self).__name__
+            raise BadParameter(f"This {name} learns with its parameters already; set them on a clone of it.")
+        return super().set_params(**given)
+
+    def to_state(self) -> State:
+        """Everything that has to be kept: restored, it goes on as if it had never stopped."""
+        self._ready()
+        return super().to_state()
+
+    def _ready(self) -> None:
+        if self.__sklearn_is_fitted__():
+            return
+        with _starting:  # several threads may be the first
+            if not self.__sklearn_is_fitted__():
+                self.check_params()
+                self._start()
+
+    def _start(self) -> None:
+        """Set what is learned to what it is before the first example, and before that what is derived."""
+        raise NotImplementedError
 
 
 def _pack(key: str, value: Any, state: Any) -> None:

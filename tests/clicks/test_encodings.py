@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broadmatch.clicks import FTRL
-from broadmatch.clicks._learners import q213, small_float, to_small_float
+from broadmatch.clicks._record import q213, small_float, to_small_float
 from broadmatch.data import Impressions
 from tests.clicks.streams import BYTES, LEARNERS, RATES, random_impressions
 from tests.reference import click_learners as reference
@@ -62,7 +62,7 @@ def test_float32_is_close(name, rates):
     data = random_impressions(1000, 400)
     exact, short = (LEARNERS[name](alpha=0.3, rates=rates, encoding=e) for e in ("float64", "float32"))
     np.testing.assert_allclose(short.learn_many(data), exact.learn_many(data), rtol=2e-4)
-    np.testing.assert_allclose(short.weights()[1], exact.weights()[1], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(short.coefficients()[1], exact.coefficients()[1], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("rates", RATES)
@@ -72,13 +72,13 @@ def test_q213_is_near_and_right_on_average(name, rates):
     data, runs = random_impressions(400, 25, plain=True), 40
     exact = LEARNERS[name](alpha=0.1, rates=rates)
     exact.learn_many(data)
-    keys, want, _ = exact.weights()
+    keys, want, _ = exact.coefficients()
     found = []
     for seed in range(runs):
         model = LEARNERS[name](alpha=0.1, rates=rates, encoding="q2.13", seed=seed)
         model.learn_many(data)
-        assert np.array_equal(model.weights()[0], keys)
-        found.append(model.weights()[1])
+        assert np.array_equal(model.coefficients()[0], keys)
+        found.append(model.coefficients()[1])
     weights = np.array(found)
     assert np.abs(weights - want).max() < 0.05
     deviation = weights.std(axis=0, ddof=1)
@@ -103,9 +103,9 @@ def test_rounding_down_instead_would_be_found():
 def test_bytes_are_those_of_the_memory(encoding):
     model = FTRL(encoding=encoding)
     model.learn_many(random_impressions(plain=True))
-    assert model.nbytes == model.table.cells.nbytes == BYTES[encoding] * model.table.capacity
-    assert model.table.words.nbytes == model.table.cells.nbytes and np.shares_memory(
-        model.table.words, model.table.cells
+    assert model.nbytes == model.table_.cells.nbytes == BYTES[encoding] * model.table_.capacity
+    assert model.table_.words.nbytes == model.table_.cells.nbytes and np.shares_memory(
+        model.table_.words, model.table_.cells
     )
 
 
@@ -113,10 +113,10 @@ def test_bytes_are_those_of_the_memory(encoding):
 def test_l1_makes_exact_zeros_in_every_encoding(encoding):
     model, data = FTRL(encoding=encoding, l1=1.0, alpha=0.5), random_impressions(plain=True)
     model.learn_many(data)
-    weights = model.weights()[1]
+    weights = model.coefficients()[1]
     exact = FTRL(l1=1.0, alpha=0.5)
     exact.learn_many(data)
-    zeros = (exact.weights()[1] == 0).sum()
+    zeros = (exact.coefficients()[1] == 0).sum()
     assert (weights == 0).sum() == pytest.approx(zeros, rel=0.05) and (weights != 0).sum() > 50
     assert np.mean(exact.predict_many(data) - model.predict_many(data)) == pytest.approx(0, abs=2e-3)
 

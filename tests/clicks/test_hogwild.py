@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from broadmatch.clicks import FTRL, OGD
-from broadmatch.clicks._hogwild import TRADED
+from broadmatch.clicks._hogwild import MERGED_EVERY
 from broadmatch.errors import BadParameter
 from tests.clicks.streams import INCLUSIONS, LEARNERS, cut, random_impressions
 
@@ -21,10 +21,10 @@ def log_loss(p, data):
 @pytest.mark.parametrize(("encoding", "rtol"), [("float64", 1e-9), ("float32", 1e-3)])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_one_thread_gives_what_learn_many_gives_up_to_rounding(name, encoding, rtol, rates):
-    data = random_impressions(64 * TRADED + 300, 3000)  # copies and records are brought together often, then seldom
+    data = random_impressions(64 * MERGED_EVERY + 300, 3000)  # copies are merged often, then seldom
     shared, alone = (LEARNERS[name](rates=rates, encoding=encoding, alpha=0.3) for _ in range(2))
     np.testing.assert_allclose(shared.learn_shared(data), alone.learn_many(data), rtol=rtol)
-    (keys, weights, etas), (same, want, wanted) = shared.weights(), alone.weights()
+    (keys, weights, etas), (same, want, wanted) = shared.coefficients(), alone.coefficients()
     assert np.array_equal(keys, same) and shared.n_learned == alone.n_learned
     np.testing.assert_allclose(weights, want, rtol=rtol, atol=rtol * 0.1)
     np.testing.assert_allclose(etas, wanted, rtol=rtol)
@@ -37,8 +37,8 @@ def test_rare_features_stay_out(inclusion):
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(shared.learn_shared, cut(data, range(500, 3000, 500))))
     keys, times = np.unique(data.keys, return_counts=True)
-    assert set(shared.weights()[0].tolist()) < set(keys.tolist())
-    assert np.isin(keys[times == 1], shared.weights()[0]).mean() < 0.5
+    assert set(shared.coefficients()[0].tolist()) < set(keys.tolist())
+    assert np.isin(keys[times == 1], shared.coefficients()[0]).mean() < 0.5
     assert shared.n_learned == 3000
 
 
@@ -57,8 +57,8 @@ def test_threads_together_learn_as_much_as_one(encoding, threads):
     finally:
         sys.setswitchinterval(switch)
     assert shared.n_learned == alone.n_learned == 24_000
-    assert shared.table.capacity == alone.table.capacity > 1024
-    assert np.array_equal(shared.weights()[0], alone.weights()[0])
+    assert shared.table_.capacity == alone.table_.capacity > 1024
+    assert np.array_equal(shared.coefficients()[0], alone.coefficients()[0])
     assert log_loss(said, data) == pytest.approx(sequential, rel=0.02)
     assert log_loss(shared.predict_many(data), data) == pytest.approx(
         log_loss(alone.predict_many(data), data), rel=0.02
@@ -71,7 +71,7 @@ def test_threads_add_features_all_at_once_without_loss():
     shared = FTRL(alpha=0.2)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(shared.learn_shared, cut(data, range(100, 8000, 100))))
-    keys, _, rates = shared.weights()
+    keys, _, rates = shared.coefficients()
     assert np.array_equal(keys, np.unique(data.keys)) and shared.n_features == len(keys)
     assert (rates < 0.2).all(), "a feature was added and then not learned"
 

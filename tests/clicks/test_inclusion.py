@@ -31,7 +31,7 @@ def sights_before_inclusion(rule, keys, most, seed=0):
     when = dict.fromkeys((int(k) for k in keys), most + 1)
     for sight in range(1, most + 1):
         model.learn_many(row)
-        for key in model.weights()[0].tolist():
+        for key in model.coefficients()[0].tolist():
             when[key] = min(when[key], sight)
     return np.array(list(when.values()))
 
@@ -59,7 +59,7 @@ def test_a_feature_once_in_stays_in():
     before = set()
     for _ in range(30):
         model.learn_many(Impressions.from_rows([list(range(1, 60))], clicked=[1]))
-        now = set(model.weights()[0].tolist())
+        now = set(model.coefficients()[0].tolist())
         assert before <= now
         before = now
     assert len(before) > 50
@@ -73,7 +73,7 @@ def test_what_was_not_taken_does_not_count_for_the_prediction():
         assert (p == 0.5) == (sight <= 2)
         if sight >= 2:
             assert p == plain.learn_one([7], 1)
-    assert model.weights()[1] == plain.weights()[1]
+    assert model.coefficients()[1] == plain.coefficients()[1]
 
 
 @pytest.mark.parametrize("n", [1, 2, 14])
@@ -92,7 +92,7 @@ def test_bloom_has_no_false_negatives_and_few_false_positives():
     model.learn_many(batch)
     assert 0 < model.n_features / span < expected, "taken in the first sight, while the filter filled up"
     model.learn_many(batch)
-    assert {int(k) for k in seen} == set(model.weights()[0].tolist())
+    assert {int(k) for k in seen} == set(model.coefficients()[0].tolist())
     wrong = sum(sighted(model._filters.copy(), model._rolling.copy(), key) > 0 for key in fresh)
     assert abs(wrong / len(fresh) - expected) < 5 * math.sqrt(expected / len(fresh))
 
@@ -130,9 +130,9 @@ def test_a_feature_that_stays_away_for_two_spans_begins_anew():
     others = spread_keys(3000)
     model.learn_many(Impressions.from_rows([[int(k)] for k in others], clicked=[0] * len(others)))
     model.learn_one([7], 0)
-    assert 7 not in model.weights()[0]
+    assert 7 not in model.coefficients()[0]
     model.learn_many(Impressions.from_rows([[7]] * 2, clicked=[0, 0]))
-    assert 7 in model.weights()[0]
+    assert 7 in model.coefficients()[0]
 
 
 def test_bloom_counts_its_bytes():

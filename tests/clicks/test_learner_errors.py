@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from broadmatch.clicks import FOBOS, FTRL, OGD
+from broadmatch.clicks import FOBOS, FTRL, OGD, Bloom
 from broadmatch.data import Impressions
 from broadmatch.errors import BadInput, BadParameter
+from broadmatch.params import clone
 
 GOOD = Impressions.from_rows([[7, 8], [8]], values=[[1.0, 2.0], [1.0]], clicked=[1, 0])
 
@@ -20,6 +21,10 @@ BAD_ROWS = {
     "keys": (
         {"keys": np.array([7, 0, 8], np.uint64)},
         "0 is no key of a feature; make keys with broadmatch.signals.",
+    ),
+    "equal keys": (
+        {"keys": np.array([7, 7, 8], np.uint64)},
+        "Row 0 has the key 7 2 times; give each key once, with the sum of its values.",
     ),
     "key type": (
         {"keys": np.array([7, 8, 8])},
@@ -106,19 +111,20 @@ def test_rows_without_labels_can_be_predicted():
 )
 @pytest.mark.parametrize("cls", [FTRL, FOBOS])
 def test_wrong_parameters_are_named(cls, params, sentence):
+    model = cls(**params)  # checked when it is first used, not here
     with pytest.raises(BadParameter) as caught:
-        cls(**params)
+        model.learn_many(GOOD)
     assert str(caught.value) == sentence
 
 
 def test_what_gradient_descent_cannot_do_is_refused():
     with pytest.raises(BadParameter, match="l1 is not a parameter of OGD"):
-        OGD(l1=0.1)
+        OGD(l1=0.1).learn_many(GOOD)
     with pytest.raises(BadParameter, match="min_count must be a whole number of at least 0"):
-        OGD(min_count=-1)
+        OGD(min_count=-1).learn_many(GOOD)
     for other in ({"rates": "counts"}, {"rates": "global"}, {"encoding": "q2.13"}):
         with pytest.raises(BadParameter, match="min_count needs rates='gradients'"):
-            OGD(min_count=2, **other)
+            OGD(min_count=2, **other).learn_many(GOOD)
 
 
 def test_one_impression_is_checked_too():
@@ -133,3 +139,30 @@ def test_one_impression_is_checked_too():
     with pytest.raises(BadInput, match="not a finite number"):
         model.to_serving().predict_one([7, 8], [1.0, math.nan])
     assert model.n_learned == 0
+
+
+def test_a_key_stands_once_in_a_row():
+    """Twice would be learned as neither x = 1 nor x = 2; what an encoder or a reader gives has each key once."""
+    model = FTRL()
+    for twice in ([7, 7], [8, 7, 9, 7], [*range(1, 300), 1]):
+        rows = Impressions.from_rows([[7], twice], clicked=[1, 0])
+        with pytest.raises(BadInput, match=r"Row 1 has the key \d+ 2 times; give each key once"):
+            model.learn_many(rows)
+        with pytest.raises(BadInput, match="2 times"):
+            model.predict_one(twice)
+        with pytest.raises(BadInput, match="2 times"):
+            model.learn_one(twice, 1)
+    assert model.n_learned == model.n_features == 0
+
+
+def test_parameters_are_those_of_an_estimator():
+    model = FTRL(alpha=0.3, inclusion=Bloom(2))
+    assert model.get_params() == {**FTRL().get_params(), "alpha": 0.3, "inclusion": Bloom(2)}
+    other = clone(model).set_params(l1=0.5)
+    assert (other.alpha, other.l1, model.l1) == (0.3, 0.5, 0.0)
+    model.learn_many(GOOD)
+    assert clone(model).n_learned == 0
+    with pytest.raises(BadParameter, match="learns with its parameters already; set them on a clone"):
+        model.set_params(alpha=0.1)
+    with pytest.raises(BadParameter, match="did you mean alpha"):
+        clone(model).set_params(alhpa=0.1)

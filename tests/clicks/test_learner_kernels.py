@@ -6,6 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broadmatch.clicks import _learners as kernels
+from broadmatch.clicks._record import FTRL, GRADIENTS, Settings
+from broadmatch.clicks._table import Table
+from broadmatch.data import Impressions
 
 N_SLOTS = 12
 numbers = st.floats(-50, 50, width=32)
@@ -40,13 +43,16 @@ def test_ftrl_in_loops_for_the_compiler_gives_the_bits_of_learn_block(dtype, blo
     first = 8 // np.dtype(dtype).itemsize
     cells = np.zeros((N_SLOTS, first + 2), dtype)
     cells[:, first], cells[:, first + 1] = block["pulls"], block["counts"]
-    rows = (block["slots"], 0, block["indptr"], block["values"].astype(np.float32), block["clicked"], block["weight"])
-    n = len(block["clicked"])
+    keys, fields = np.empty(0, np.uint64), np.empty(0, np.int16)
+    values = block["values"].astype(np.float32)
+    rows = Impressions(block["indptr"], keys, values, fields, block["clicked"], block["weight"])
+    n = rows.n_rows
     usual, general, said = cells.copy(), cells.copy(), np.empty((2, n))
     steps = np.zeros((2, 2), np.int64)
-    kernels.learn_ftrl_block(usual, first, *rows, 0, n, said[0], *block["settings"], steps[0])
-    update = (kernels.FTRL, kernels.GRADIENTS, 0.0, *block["settings"])
-    kernels.learn_block(general, first, *rows, 0, n, said[1], *update, steps[1], np.zeros(1, np.uint64))
+    tables = [Table(c.view(np.uint32), c, first, 0, step) for c, step in zip((usual, general), steps, strict=True)]
+    settings = Settings(FTRL, GRADIENTS, 0.0, *block["settings"])
+    kernels.learn_ftrl_block(tables[0], block["slots"], rows, 0, n, said[0], settings)
+    kernels.learn_block(tables[1], block["slots"], rows, 0, n, said[1], settings, np.zeros(1, np.uint64))
     assert said[0].tobytes() == said[1].tobytes()
     assert np.array_equal(usual, general)
     assert np.array_equal(steps[0], steps[1])

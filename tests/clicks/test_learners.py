@@ -48,7 +48,7 @@ def on_the_edge(twin, key):
 
 def assert_same(model, twin, said, wanted, rtol=1e-12):
     np.testing.assert_allclose(said, wanted, rtol=rtol, atol=rtol)
-    keys, weights, rates = model.weights()
+    keys, weights, rates = model.coefficients()
     assert keys.tolist() == sorted(twin.known)
     for key, w, rate in zip(keys.tolist(), weights, rates, strict=True):
         want = twin.w(key)
@@ -79,7 +79,7 @@ def test_ogd_count_is_the_transcription(stream, k, given_params):
 
 def test_ogd_count_moves_a_coefficient_at_sight_k_plus_one():
     model, ones = OGD(min_count=3), Impressions.from_rows([[7]], clicked=[1])
-    weights = [(model.learn_many(ones), model.weights()[1][0])[1] for _ in range(5)]
+    weights = [(model.learn_many(ones), model.coefficients()[1][0])[1] for _ in range(5)]
     assert [w != 0 for w in weights] == [False, False, False, True, True]
 
 
@@ -87,16 +87,16 @@ def test_ogd_count_moves_a_coefficient_at_sight_k_plus_one():
 def test_kernel_is_the_transcription_while_the_table_grows(name):
     data = random_impressions()
     model, twin = make(name, {"alpha": 0.3, "l1": 0.001 if name == "fobos" else 0.4})
-    start = model.table.capacity
+    start = model.table_.capacity
     said = model.learn_many(data)
     wanted = []
     for i in range(data.n_rows):
         row = data.row(i)
         x = dict(zip(row.keys.tolist(), row.values.tolist(), strict=True))
         wanted.append(twin.learn(x, float(row.clicked[0]), float(row.weight[0])))
-    assert model.table.capacity >= 4 * start
+    assert model.table_.capacity >= 4 * start
     assert_same(model, twin, said, wanted, rtol=1e-11)
-    zeros = int((model.weights()[1] == 0).sum())
+    zeros = int((model.coefficients()[1] == 0).sum())
     assert name == "ogd" or 100 < zeros < model.n_features - 100
 
 
@@ -117,7 +117,7 @@ def test_huge_values_keep_every_number_finite(name, rates, stream):
     for encoding in ENCODINGS:
         model = LEARNERS[name](rates=rates, encoding=encoding)
         assert np.isfinite(model.learn_many(impressions(stream))).all()
-        _, weights, etas = model.weights()
+        _, weights, etas = model.coefficients()
         assert np.isfinite(weights).all() and np.isfinite(etas).all()
     if rates == "gradients":  # elsewhere the first step is so large that nothing but its sign is left
         model, twin = make(name, {}, rates=rates)
@@ -132,7 +132,7 @@ def test_without_beta_nothing_is_divided_by_zero(name, rates, encoding):
     """β = 0 (footnote 3): before there is a rate, there is no step."""
     model = LEARNERS[name](beta=0, rates=rates, encoding=encoding)
     model.learn_many(Impressions.from_rows([[7, 8]] * 2, values=[[0.0, 1e-30]] * 2, clicked=[1, 0]))
-    assert model.weights()[1][0] == 0, "a feature whose value was 0 has no gradient"
+    assert model.coefficients()[1][0] == 0, "a feature whose value was 0 has no gradient"
     said = model.learn_many(Impressions.from_rows([[7]] * 50, clicked=[1, 0, 1, 1, 1] * 10))
     assert np.isfinite(said).all() and said[-1] > 0.5
 
@@ -201,7 +201,7 @@ def test_all_weights_k_times_as_large_are_beta_l1_and_l2_divided_by_k(name, stre
     scaled = LEARNERS[name](beta=k, l2=0.2 * k, **scaled_l1)
     said = plain.learn_many(data)
     assert said.tobytes() == scaled.learn_many(data._replace(weight=data.weight * np.float32(k))).tobytes()
-    assert plain.weights()[1].tobytes() == scaled.weights()[1].tobytes()
+    assert plain.coefficients()[1].tobytes() == scaled.coefficients()[1].tobytes()
 
 
 @pytest.mark.parametrize("name", ["ftrl", "rda"])
@@ -242,7 +242,7 @@ def test_a_whole_weight_is_not_repetition_once_coefficients_move():
         once, often = FTRL(rates=rates), FTRL(rates=rates)
         once.learn_one([7], 1, weight=2)
         often.learn_many(Impressions.from_rows([[7], [7]], clicked=[1, 1]))
-        assert once.weights()[1][0] != often.weights()[1][0]
+        assert once.coefficients()[1][0] != often.coefficients()[1][0]
 
 
 @every_rate
@@ -269,7 +269,7 @@ def test_ftrl_without_regularisation_is_gradient_descent(rates, stream):
     ftrl, ogd = FTRL(alpha=0.5, rates=rates), OGD(alpha=0.5, rates=rates)
     data = impressions(stream)
     np.testing.assert_allclose(ftrl.learn_many(data), ogd.learn_many(data), rtol=1e-10)
-    np.testing.assert_allclose(ftrl.weights()[1], ogd.weights()[1], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(ftrl.coefficients()[1], ogd.coefficients()[1], rtol=1e-10, atol=1e-12)
 
 
 def test_fobos_without_regularisation_is_gradient_descent_and_rda_is_not():
@@ -289,7 +289,7 @@ def test_coefficients_return_to_exactly_zero():
         model.learn_one([7], y)
         twin.learn({7: 1.0}, y)
         lagging.learn({7: 1.0}, y)
-        ours.append(model.weights()[1][0])
+        ours.append(model.coefficients()[1][0])
         lags.append(lagging.w(7))
         assert (ours[-1] == 0) == (twin.w(7) == 0)
     first = next(i for i, w in enumerate(ours) if w != 0)
@@ -308,12 +308,12 @@ def test_rda_with_one_rate_for_all_shrinks_between_sights_and_ftrl_does_not():
     )
     for model in (rda, ftrl):
         model.learn_many(first)
-    (_, (w,), _), (_, (still,), _) = rda.weights(), ftrl.weights()
+    (_, (w,), _), (_, (still,), _) = rda.coefficients(), ftrl.coefficients()
     for model in (rda, ftrl):
         model.learn_many(others)
     shrink = ((1 + 5**0.5) / 0.5 + 0.1) / ((1 + 100**0.5) / 0.5 + 0.1)
-    assert w > 0 and rda.weights()[1][0] == pytest.approx(w * shrink, rel=1e-12)
-    assert ftrl.weights()[1][0] == still > 0
+    assert w > 0 and rda.coefficients()[1][0] == pytest.approx(w * shrink, rel=1e-12)
+    assert ftrl.coefficients()[1][0] == still > 0
 
 
 @every_rate

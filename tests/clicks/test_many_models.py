@@ -61,7 +61,7 @@ def test_it_is_what_the_paper_says(rows, variants, plain):
     expected, coefficients = reference.many(reference_rows(rows, plain=plain), list(variants.values()))
     np.testing.assert_allclose(p, np.reshape(expected, p.shape), rtol=1e-9, atol=1e-12)
     for name, weights in zip(variants, coefficients, strict=True):
-        keys, found, _ = models.weights(name)
+        keys, found, _ = models.coefficients(name)
         assert found.tolist() == pytest.approx([weights.get(k, 0.0) for k in keys.tolist()], rel=1e-9, abs=1e-9)
         assert {k for k, w in weights.items() if w} <= set(keys.tolist())
 
@@ -73,7 +73,7 @@ def test_each_variant_learns_as_if_alone(rows, variants, plain):
     for column, (name, variant) in enumerate(variants.items()):
         learner = alone(variant)
         assert np.array_equal(learner.learn_many(impressions_of(rows, variant.fields, plain=plain)), p[:, column])
-        for mine, other in zip(models.weights(name), learner.weights(), strict=True):
+        for mine, other in zip(models.coefficients(name), learner.coefficients(), strict=True):
             assert np.array_equal(mine, other)
 
 
@@ -85,12 +85,12 @@ def test_each_variant_learns_as_if_alone_while_the_table_grows(encoding, n):
     variants = dict(list(variants.items())[:n])
     models = ManyModels(variants, encoding=encoding)
     p = models.learn_many(stream)
-    assert models.table.capacity > 1024
+    assert models.table_.capacity > 1024
     for name, variant in list(variants.items())[-5:]:
         learner = alone(variant, encoding=encoding)
         expected = learner.learn_many(stream if variant.fields is None else only(stream, variant.fields))
         assert np.array_equal(p[:, models.names.index(name)], expected)
-        assert np.array_equal(models.weights(name)[1], learner.weights()[1])
+        assert np.array_equal(models.coefficients(name)[1], learner.coefficients()[1])
 
 
 def test_a_variant_of_16_bits_learns_as_if_alone():
@@ -157,7 +157,7 @@ def test_a_variant_serves():
         assert (
             models.variant(name, uncertainty=False).predict_many(seen) == models.variant(name).predict_many(seen)
         ).all()
-        assert set(models.weights(name)[0].tolist()) == set(seen.keys.tolist())
+        assert set(models.coefficients(name)[0].tolist()) == set(seen.keys.tolist())
     assert all(np.array_equal(models.to_state().arrays[k], v) for k, v in state.arrays.items())
 
 
@@ -196,13 +196,13 @@ def test_wrong_variants_are_refused(kind):
         ({1: one}, "names with a Variant"),
     ]:
         with pytest.raises(BadParameter, match=message):
-            kind(wrong)
+            kind(wrong).learn_many(clicks(3))
     with pytest.raises(BadParameter, match="encoding must be one of"):
-        kind({"a": one}, encoding="int8")
+        kind({"a": one}, encoding="int8").learn_many(clicks(3))
     with pytest.raises(BadParameter, match="inclusion must be None"):
-        kind({"a": one}, inclusion=0.1)
+        kind({"a": one}, inclusion=0.1).learn_many(clicks(3))
     with pytest.raises(BadParameter, match="There is no variant 'b'; there are 'a'"):
-        kind({"a": one}).weights("b")
+        kind({"a": one}).coefficients("b")
 
 
 def test_wrong_parameters_of_a_variant_are_refused():
@@ -236,6 +236,6 @@ def test_a_damaged_folder_is_refused():
     models = ManyModels(SEVERAL)
     models.learn_many(clicks(50))
     state = models.to_state()
-    state.arrays["records"] = state.arrays["records"][:, 1:]
-    with pytest.raises(BadArtifact, match="its keys and records do not fit"):
+    state.arrays["numbers"] = state.arrays["numbers"][:, 1:]
+    with pytest.raises(BadArtifact, match="its keys and numbers do not fit"):
         ManyModels.from_state(state)

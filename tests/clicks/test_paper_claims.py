@@ -56,7 +56,7 @@ def loss_of(learner, stream):
 
 
 def non_zeros(learner):
-    return np.count_nonzero(learner.weights()[1])
+    return np.count_nonzero(learner.coefficients()[1])
 
 
 def test_the_stream_is_neither_trivial_nor_hopeless(plain):
@@ -94,7 +94,7 @@ def test_16_bits_are_as_good_as_64(stream, plain):
     narrow = FTRL(alpha=ALPHA, encoding="q2.13")
     assert loss_of(narrow, stream) == pytest.approx(plain[1], rel=1e-3)
     assert narrow.nbytes == plain[0].nbytes / 2
-    assert narrow.table.cells.itemsize == plain[0].table.cells.itemsize / 4
+    assert narrow.table_.cells.itemsize == plain[0].table_.cells.itemsize / 4
 
 
 def test_rates_from_counts_are_as_good_as_rates_from_gradients(stream, plain):

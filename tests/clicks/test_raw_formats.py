@@ -120,7 +120,7 @@ def test_bad_values_are_counted_and_kept_and_nothing_else_is_lost(tmp_path, colu
     assert f'log.parquet", "line": 78, "reason": "{reason}"' in (tmp_path / "bad.jsonl").read_text()
     good = pa.concat_tables([rows.slice(0, 77), rows.slice(78)])
     alone = learned(written(good, tmp_path / "good.parquet"))
-    a, b = run.learner.weights(), alone.learner.weights()
+    a, b = run.learner.coefficients(), alone.learner.coefficients()
     assert all(np.array_equal(one, other) for one, other in zip(a, b, strict=True))
 
 
@@ -177,7 +177,7 @@ def test_a_corrupt_parquet_page_and_going_on_with_the_file_fetched_again(tmp_pat
     assert again.n_learned == 2000
     again.run()
     assert again.n_learned == 4000
-    assert np.array_equal(again.learner.weights()[1], learned(log).learner.weights()[1])
+    assert np.array_equal(again.learner.coefficients()[1], learned(log).learner.coefficients()[1])
 
 
 def test_lines_without_a_label(tmp_path):

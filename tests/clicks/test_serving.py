@@ -60,7 +60,7 @@ def test_extreme_scores_are_probabilities():
 
 
 def test_only_non_zero_coefficients_without_uncertainty(model, data):
-    keys, weights, _ = model.weights()
+    keys, weights, _ = model.coefficients()
     assert 0 < (weights != 0).sum() < len(keys) / 2
     lean, full = model.to_serving(uncertainty=False), model.to_serving()
     assert lean.n_features == (weights != 0).sum() and full.n_features == len(keys)
@@ -92,7 +92,7 @@ def test_the_bits_depend_on_what_was_learned_only(data):
     """Not on how the table of the learner grew."""
     one, other = FTRL(l1=0.5), FTRL(l1=0.5)
     one.learn_many(data)
-    other.table.reserve(100_000)
+    other.table_.reserve(100_000)
     other.learn_many(data)
     assert one.to_serving().cells.tobytes() == other.to_serving().cells.tobytes()
 

@@ -21,7 +21,7 @@ def test_it_is_what_the_paper_says(rows, fields, learner, plain, data):
     expected, value = reference.single_value(reference_rows(rows, plain=plain), list(variants.values()), intercepts)
     np.testing.assert_allclose(p, np.reshape(expected, p.shape), rtol=1e-9, atol=1e-12)
     for name in variants:
-        keys, weights, _ = models.weights(name)
+        keys, weights, _ = models.coefficients(name)
         assert weights.tolist() == pytest.approx([value.get(k, 0.0) for k in keys.tolist()], rel=1e-9, abs=1e-9)
 
 
@@ -54,11 +54,11 @@ def test_memory_grows_by_a_bit_a_variant():
 
 def test_variants_must_differ_in_their_fields_only():
     with pytest.raises(BadParameter, match="may differ in their fields only"):
-        SingleValue({"a": Variant(), "b": Variant(alpha=0.5)})
+        SingleValue({"a": Variant(), "b": Variant(alpha=0.5)}).learn_many(clicks(3))
     with pytest.raises(BadParameter, match="may differ in their fields only"):
-        SingleValue({"a": Variant(), "b": Variant(learner="ogd")})
+        SingleValue({"a": Variant(), "b": Variant(learner="ogd")}).learn_many(clicks(3))
     with pytest.raises(BadParameter, match="'ftrl' or 'ogd' only"):
-        SingleValue({"a": Variant(learner="fobos")})
+        SingleValue({"a": Variant(learner="fobos")}).learn_many(clicks(3))
 
 
 def test_intercepts_keep_variants_right_on_average():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broadmatch.clicks._table import ALL, USED, add_missing, find, find_all
+from broadmatch.clicks._table import ALL, USED, Admission, Table, add_missing, find, find_all
 from broadmatch.clicks.table import FULL, FeatureTable
 from tests.clicks.streams import BYTES
 
@@ -17,7 +17,7 @@ keys = st.one_of(
     st.integers(0, 200).map(lambda i: (i << 40) + 1023),  # at the end of the table, over which the search wraps
     st.integers(1, HUGE),
 )
-NO_FILTERS = (np.zeros((2, 1), np.uint8), np.zeros(3, np.int64), np.zeros(1, np.uint64))
+EVERYTHING = Admission(ALL, 1.0, np.zeros((2, 1), np.uint8), np.zeros(3, np.int64), np.zeros(1, np.uint64))
 
 
 def add(table, wanted):
@@ -26,7 +26,8 @@ def add(table, wanted):
     table.reserve(len(table) + len(wanted))
     slots = np.empty(len(wanted), np.int64)
     find_all(table.words, wanted, 0, len(wanted), slots)
-    add_missing(table.words, table.state, wanted, 0, len(wanted), slots, ALL, 1.0, *NO_FILTERS)
+    arrays = Table(table.words, table.cells, table.first, table.room, table.state)
+    add_missing(arrays, wanted, 0, len(wanted), slots, EVERYTHING)
     return slots
 
 

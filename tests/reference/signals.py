@@ -1,4 +1,4 @@
-"""Columns to features, one row and one value at a time. Twin of kernels.signals, kernels.words and kernels.key_book."""
+"""Columns to features, one row and one value at a time. Twin of kernels.signals, kernels.words, kernels.hash_table."""
 
 import itertools
 import math

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broadmatch.kernels.hash_table import number_keys, numbers_of
 from broadmatch.kernels.hashing import key_of, seed_of
-from broadmatch.kernels.key_book import enter, find
 from broadmatch.kernels.words import letters
 from broadmatch.signals._encoder import (
     CODES,
@@ -207,11 +207,11 @@ def test_key_book(batches):
     slots, numbers, book = np.zeros(128, np.uint64), np.zeros(128, np.int64), {}
     for batch in batches:
         keys, new = np.array(batch, np.uint64), np.empty(len(batch), np.int64)
-        n = enter(keys, slots, numbers, len(book), new)
+        n = number_keys(keys, slots, numbers, len(book), new)
         first = [i for i, key in enumerate(batch) if key not in book and key not in batch[:i]]
         assert new[:n].tolist() == first
         for i in first:
             book[batch[i]] = len(book)
         found = np.empty(len(batch) + 1, np.int64)
-        find(np.append(keys, np.uint64(10)), slots, numbers, found)
+        numbers_of(np.append(keys, np.uint64(10)), slots, numbers, found)
         assert found.tolist() == [*(book[key] for key in batch), book.get(10, -1)]

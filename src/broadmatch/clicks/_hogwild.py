@@ -7,35 +7,49 @@ at any other record; where they do, one of the two updates may be lost (Recht et
 takes a lock, for the moment in which it gets its slot.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.clicks._learners import BLOCK, FTRL, GRADIENTS, learn_block, learn_ftrl_block
-from broadmatch.clicks._table import STEP, USED, Bytes, Words, add_missing, find_all
-from broadmatch.kernels import F32, F64, I64, U64, kernel
+from broadmatch.clicks._learners import BLOCK, learn_found
+from broadmatch.clicks._record import Cells, Settings
+from broadmatch.clicks._table import STEP, USED, Admission, Table, add_missing, find_all
+from broadmatch.data.impressions import Impressions
+from broadmatch.kernels import F64, I64, U64, kernel
 from broadmatch.kernels.intrinsics import exchange
-
-Cells = NDArray[Any]
 
 COMMON = 1.0 / 500.0
 """A feature is common if its counter is at least this share of the largest."""
 LOOKED_AT = 16
 """Blocks of a batch in which features that are common are looked for."""
-TRADED = 64
+MERGED_EVERY = 64
 """Blocks after which copies and shared records are brought together."""
 
 
-@kernel
-def lend(
-    cells: Cells, first: int, slots: I64, n: int, base: int, owners: I64, owned: I64, before: Cells, largest: F64
-) -> None:
-    """Give copies to the common ones among n features: record base + i is that of the slot owners[i] (−1: free).
+class HotFeatures(NamedTuple):
+    """Copies of common features that one thread learns on: record `base + i` is that of the slot owners[i] (−1: free).
 
-    A feature has one possible place; if another one has it already, the feature stays where it is. `owned[1:]` lists
-    the places that are taken, of which there are `owned[0]`.
+    `taken[1:]` lists the places i that are taken, of which there are `taken[0]`. `before` is what a copy was when
+    it was last merged, `largest` the largest counter seen. `state` and `stream` are those of the thread.
     """
+
+    base: int
+    owners: I64
+    taken: I64
+    before: Cells
+    largest: F64
+    state: I64
+    stream: U64
+
+
+@kernel
+def copy_common(table: Table, slots: I64, n: int, hot: HotFeatures) -> None:
+    """Make copies of the common ones among n features.
+
+    A feature has one possible place; if another one has it already, the feature stays where it is.
+    """
+    cells, first, base = table.cells, table.first, hot.base
+    owners, taken, before, largest = hot.owners, hot.taken, hot.before, hot.largest
     inside = np.int64(len(owners) - 1)
     for j in range(n):
         slot = slots[j]
@@ -47,8 +61,8 @@ def lend(
         i = slot & inside
         if owners[i] < 0 and seen > COMMON * largest[0]:
             owners[i] = slot
-            owned[0] += 1
-            owned[owned[0]] = i
+            taken[0] += 1
+            taken[taken[0]] = i
             for c in range(first, cells.shape[1]):
                 before[i, c] = cells[slot, c]
                 cells[base + i, c] = cells[slot, c]
@@ -64,10 +78,11 @@ def point_to_copies(slots: I64, n: int, base: int, owners: I64) -> None:
 
 
 @kernel
-def trade(cells: Cells, first: int, base: int, owners: I64, owned: I64, before: Cells) -> None:
+def merge_copies(table: Table, hot: HotFeatures) -> None:
     """Add what changed in the copies to the shared records, and go on from what these are then."""
-    for k in range(1, owned[0] + 1):
-        i = owned[k]
+    cells, first, base, owners, taken, before = table.cells, table.first, hot.base, hot.owners, hot.taken, hot.before
+    for k in range(1, taken[0] + 1):
+        i = taken[k]
         slot = owners[i]
         for c in range(first, cells.shape[1]):
             cells[slot, c] += cells[base + i, c] - before[i, c]
@@ -77,40 +92,18 @@ def trade(cells: Cells, first: int, base: int, owners: I64, owned: I64, before: 
 
 @kernel
 def learn_beside(
-    words: Words,
-    cells: Cells,
-    first: int,
-    room: int,
-    indptr: I64,
-    keys: U64,
-    values: F32,
-    clicked: F32,
-    weight: F32,
+    table: Table,
+    rows: Impressions,
     row: int,
     out: F64,
-    learner: int,
-    rates: int,
-    min_count: float,
-    alpha: float,
-    beta: float,
-    l1: float,
-    l2: float,
-    inclusion: int,
-    chance: float,
-    filters: Bytes,
-    rolling: I64,
-    state: I64,
-    including: U64,
+    settings: Settings,
+    admission: Admission,
     lock: I64,
-    own_state: I64,
-    own_stream: U64,
-    base: int,
-    owners: I64,
-    owned: I64,
-    before: Cells,
-    largest: F64,
+    hot: HotFeatures,
 ) -> np.int64:
     """`learn_rows` of one of several threads: learn from `row` on until the end, or until the table has to grow."""
+    indptr, keys = rows.indptr, rows.keys
+    own = Table(table.words, table.cells, table.first, table.room, hot.state)
     n = len(indptr) - 1
     slots = np.empty(0, np.int64)
     blocks = 0
@@ -119,31 +112,23 @@ def learn_beside(
         a, b = indptr[row], indptr[stop]
         if b - a > len(slots):
             slots = np.empty(b - a, np.int64)
-        if find_all(words, keys, a, b, slots) > 0:
+        if find_all(table.words, keys, a, b, slots) > 0:
             while exchange(lock, 0, 1) != 0:
                 pass
-            full = state[USED] + (b - a) > room
+            full = table.state[USED] + (b - a) > table.room
             if not full:
-                add_missing(words, state, keys, a, b, slots, inclusion, chance, filters, rolling, including)
+                add_missing(table, keys, a, b, slots, admission)
             exchange(lock, 0, 0)
             if full:
                 break
-        if blocks < LOOKED_AT:  # who is common is looked at now and then only
-            lend(cells, first, slots, b - a, base, owners, owned, before, largest)
-        point_to_copies(slots, b - a, base, owners)
-        if learner == FTRL and rates == GRADIENTS:  # threads have floats only
-            learn_ftrl_block(
-                cells, first, slots, a, indptr, values, clicked, weight, row, stop, out, alpha, beta, l1, l2, own_state
-            )
-        else:
-            learn_block(
-                cells, first, slots, a, indptr, values, clicked, weight, row, stop, out,
-                learner, rates, min_count, alpha, beta, l1, l2, own_state, own_stream,
-            )  # fmt: skip
+        if blocks < LOOKED_AT:  # which features are common is looked at now and then only
+            copy_common(table, slots, b - a, hot)
+        point_to_copies(slots, b - a, hot.base, hot.owners)
+        learn_found(own, slots, rows, row, stop, out, settings, hot.stream)
         row = stop
         blocks += 1
         # At first every example changes much, and threads that do not know of each other take the same steps twice.
-        if blocks % TRADED == 0 or state[STEP] < BLOCK * TRADED:
-            trade(cells, first, base, owners, owned, before)
-    trade(cells, first, base, owners, owned, before)
+        if blocks % MERGED_EVERY == 0 or table.state[STEP] < BLOCK * MERGED_EVERY:
+            merge_copies(table, hot)
+    merge_copies(table, hot)
     return np.int64(row)

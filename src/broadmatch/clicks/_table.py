@@ -6,6 +6,8 @@ and its counters. A record never spans more than two cache lines, and mostly one
 power of two, and a key is looked for from its `home` onwards.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,26 @@ ALL, POISSON, BLOOM = 0, 1, 2
 _AHEAD = 8
 USED, STEP = 0, 1
 """Places in `state`: how many records are used, how many examples were learned."""
+
+
+class Table(NamedTuple):
+    """A table as kernels take it: `cells[slot, first:]` are the numbers of a feature, of which up to `room` fit."""
+
+    words: Words
+    cells: NDArray[Any]
+    first: int
+    room: int
+    state: I64
+
+
+class Admission(NamedTuple):
+    """Which new features are taken in, and what that needs: p or n, the rolling filters, random numbers."""
+
+    inclusion: int
+    chance: float
+    filters: Bytes
+    rolling: I64
+    stream: U64
 
 
 @kernel
@@ -78,24 +100,14 @@ def find_all(words: Words, keys: U64, start: int, stop: int, slots: I64) -> np.i
 
 
 @kernel
-def add_missing(
-    words: Words,
-    state: I64,
-    keys: U64,
-    start: int,
-    stop: int,
-    slots: I64,
-    inclusion: int,
-    chance: float,
-    filters: Bytes,
-    rolling: I64,
-    stream: U64,
-) -> None:
-    """Take the keys that `find_all` did not find into the table, or not, as `inclusion` says (§4.1).
+def add_missing(table: Table, keys: U64, start: int, stop: int, slots: I64, admission: Admission) -> None:
+    """Take the keys that `find_all` did not find into the table, or not, as `admission` says (§4.1).
 
     POISSON takes a new feature with probability `chance` each time that it is seen. BLOOM takes it once it was seen
     `chance` times before, as counted in the rolling filters. A feature that is not taken keeps the slot −1.
     """
+    words, state = table.words, table.state
+    filters, rolling, stream = admission.filters, admission.rolling, admission.stream
     for j in range(start, stop):
         if slots[j - start] >= 0:
             continue
@@ -103,10 +115,10 @@ def add_missing(
         slot = find(words, key)  # again, for an earlier one of this block may have been the same
         if slot < 0:
             taken = True
-            if inclusion == POISSON:
-                taken = bool(uniform(stream) < chance)
-            elif inclusion == BLOOM:
-                taken = bool(sighted(filters, rolling, key) >= chance)
+            if admission.inclusion == POISSON:
+                taken = bool(uniform(stream) < admission.chance)
+            elif admission.inclusion == BLOOM:
+                taken = bool(sighted(filters, rolling, key) >= admission.chance)
             if not taken:
                 continue
             slot = -1 - slot

@@ -5,70 +5,85 @@ feature (where variants differ in that), the unclicked and the clicked impressio
 either one coefficient for each variant, side by side, or a single one that all of them share. The learning rate comes
 from the counts, η = α / (β + √n), n = P·N / (N + P), so √n is computed once for all variants.
 
-Numbers are held as in `click_learners`, whose formulas these kernels use.
+Numbers are packed, and formulas written, in `_record`.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.clicks._learners import (
-    BLOCK,
+from broadmatch.clicks._learners import BLOCK, longest_row
+from broadmatch.clicks._record import (
     COUNTS,
-    FTRL,
-    RDA,
-    Cells,
+    Settings,
+    codec_of,
     coefficient,
+    counted,
+    counter_cell,
+    counter_of,
+    kept_cell,
+    kept_of,
     learning_rate,
-    q213,
+    root_of,
     sigmoid,
-    small_float,
-    to_small_float,
     updated,
-    variance,
 )
-from broadmatch.clicks._table import STEP, USED, Bytes, Words, add_missing, find_all
-from broadmatch.kernels import F32, F64, I64, U64, kernel
+from broadmatch.clicks._table import STEP, USED, Admission, Table, add_missing, find_all
+from broadmatch.data.impressions import Impressions
+from broadmatch.kernels import F64, I64, U64, kernel
 from broadmatch.kernels.intrinsics import prefetch
-from broadmatch.kernels.random import STRIDE, unit
 
-ALPHA, BETA, L1, L2 = 0, 1, 2, 3
-"""Rows of `settings`, which has a column for each variant."""
 _LINE = 16
 """Words of 32 bits in a line of the cache."""
+EVERYONE = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class Variants(NamedTuple):
+    """Parameters of each variant, sorted by their `learners`: first `ftrls` by FTRL, then by RDA up to `duals`.
+
+    Variant v has the column `places[v]` of predictions. A feature belongs to the variants that use its field:
+    `masks[field]`, of which the last stands for all fields from there on. The bit field takes `halves` words of 32
+    bits behind the key; without any, all variants include all. `levels` are N and P of all rows and the intercept of
+    each variant, which is added to its score.
+    """
+
+    learners: I64
+    ftrls: int
+    duals: int
+    alphas: F64
+    betas: F64
+    l1s: F64
+    l2s: F64
+    places: I64
+    masks: U64
+    halves: int
+    levels: F64
 
 
 @kernel
-def take_block(
-    words: Words,
-    halves: int,
-    keys: U64,
-    fields: NDArray[np.int16],
-    start: int,
-    stop: int,
-    slots: I64,
-    masks: U64,
-    inclusion: int,
-    chance: float,
-    filters: Bytes,
-    rolling: I64,
-    state: I64,
-    stream: U64,
-) -> None:
-    """Find keys[start:stop], take in new ones, and write into their records which variants include them.
+def mask_of(low: np.uint32, high: np.uint32, halves: int) -> np.uint64:
+    """The variants that include a feature, from the two words behind the key of its record."""
+    if halves == 0:
+        return EVERYONE
+    return np.uint64(low) if halves == 1 else np.uint64(low) | np.uint64(high) << np.uint64(32)
 
-    A feature belongs to the variants that use its field: `masks[field]`, of which the last stands for all fields from
-    there on. The bit field takes `halves` words of 32 bits behind the key; without any, all variants include all.
-    """
-    if find_all(words, keys, start, stop, slots) == 0:
+
+@kernel
+def find_block(
+    table: Table, rows: Impressions, start: int, stop: int, slots: I64, variants: Variants, admission: Admission
+) -> None:
+    """Find the keys of rows start to stop − 1, take in new ones, and write into their records who includes them."""
+    words, keys, fields, masks, halves = table.words, rows.keys, rows.fields, variants.masks, variants.halves
+    a, b = rows.indptr[start], rows.indptr[stop]
+    if find_all(words, keys, a, b, slots) == 0:
         return
-    add_missing(words, state, keys, start, stop, slots, inclusion, chance, filters, rolling, stream)
+    add_missing(table, keys, a, b, slots, admission)
     if halves == 0:
         return
     last = len(masks) - 1
-    for j in range(start, stop):
-        slot = slots[j - start]
+    for j in range(a, b):
+        slot = slots[j - a]
         if slot < 0 or words[slot, 2] != 0 or (halves == 2 and words[slot, 3] != 0):
             continue
         mask = masks[min(int(fields[j]), last)]
@@ -79,55 +94,29 @@ def take_block(
 
 @kernel
 def learn_many_block(
-    words: Words,
-    cells: Cells,
-    first: int,
-    halves: int,
-    slots: I64,
-    base: int,
-    indptr: I64,
-    values: F32,
-    clicked: F32,
-    weight: F32,
-    start: int,
-    stop: int,
-    out: F64,
-    learners: I64,
-    settings: F64,
-    places: I64,
-    state: I64,
-    stream: U64,
+    table: Table, slots: I64, rows: Impressions, start: int, stop: int, out: F64, variants: Variants, stream: U64
 ) -> None:
     """Algorithm 1 for every variant at once, over rows whose features have their `slots` (−1: not in the model).
 
-    `cells[slot, first:]` are N, P and the coefficients of the variants, which are sorted by their `learners`. Variant v
-    writes its probabilities to `out[:, places[v]]`. The gradient of a variant that does not include a feature is 0, and
-    so its coefficient stays 0.
+    `cells[slot, first:]` are N, P and the coefficients of the variants. The gradient of a variant that does not include
+    a feature is 0, and so its coefficient stays 0.
     """
-    # Only numbers, never arrays, go to the functions of the inner loops: an array costs two atomic operations a call.
+    words, cells, first, state = table.words, table.cells, table.first, table.state
+    indptr, values, clicked, weight = rows.indptr, rows.values, rows.clicked, rows.weight
+    learners, alphas, betas, l1s, l2s = variants.learners, variants.alphas, variants.betas, variants.l1s, variants.l2s
+    places, halves = variants.places, variants.halves
     if first < 0:  # never: it tells the compiler that no index counts from the end
         return
-    narrow = cells.itemsize == 2
-    most = 3e38 if cells.itemsize == 4 else math.inf  # what float32 still holds
-    at = first + 2
-    n_variants = settings.shape[1]
-    ftrls, duals = 0, 0
-    for v in range(n_variants):
-        ftrls += learners[v] == FTRL
-        duals += learners[v] <= RDA
-    alphas, betas, l1s, l2s = settings[ALPHA], settings[BETA], settings[L1], settings[L2]
+    codec, at, base, random = codec_of(cells.itemsize), first + 2, indptr[start], stream[0]
+    narrow, most = codec.narrow, codec.most
+    n_variants, ftrls, duals = len(alphas), variants.ftrls, variants.duals
     flat, width = words.reshape(-1), words.shape[1]
-    random = stream[0]
-    longest = 0
-    for r in range(start, stop):
-        longest = max(longest, indptr[r + 1] - indptr[r])
+    longest = longest_row(indptr, start, stop)
     kept, weights, roots = np.empty((longest, n_variants)), np.empty((longest, n_variants)), np.empty(longest)
     scores, errors, uses, curvature, inverses = np.empty((5, n_variants))
     uses[:] = 1.0
-    for v in range(n_variants):
-        inverses[v] = 1.0 / alphas[v]
-    everyone = np.uint64(0xFFFFFFFFFFFFFFFF)
-    used_by = everyone
+    inverses[:] = 1.0 / alphas
+    used_by = EVERYONE
     for r in range(start, stop):
         a, b = indptr[r], indptr[r + 1]
         if r + 1 < stop:  # of wide records the search has asked for the first line only
@@ -137,18 +126,15 @@ def learn_many_block(
         state[STEP] += 1
         scores[:] = 0.0
         for j in range(a, b):
-            slot = slots[j - base]
+            slot, i = slots[j - base], j - a
             if slot < 0:
                 continue
-            n, clicks = float(cells[slot, first]), float(cells[slot, first + 1])
-            if narrow:
-                n, clicks = small_float(np.int64(n)), small_float(np.int64(clicks))
-            root = math.sqrt(variance(COUNTS, n, clicks))
-            roots[j - a] = root
-            i = j - a
+            n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
+            root = root_of(n, clicks, COUNTS)
+            roots[i] = root
             for v in range(n_variants):
                 kept[i, v] = float(cells[slot, at + v])
-            if narrow:
+            if narrow:  # `kept_of`
                 for v in range(n_variants):
                     kept[i, v] *= 2.0**-13 * (betas[v] + root) / alphas[v] if v < duals else 2.0**-13
             # `coefficient`, in loops without branches, each over few arrays: such the compiler turns into instructions
@@ -172,131 +158,74 @@ def learn_many_block(
         if importance == 0.0:
             continue
         for j in range(a, b):
-            slot = slots[j - base]
+            slot, i = slots[j - base], j - a
             if slot < 0:
                 continue
             x = float(values[j]) if len(values) else 1.0
-            n, clicks = float(cells[slot, first]), float(cells[slot, first + 1])
-            if narrow:
-                n, clicks = small_float(np.int64(n)), small_float(np.int64(clicks))
-            if y > 0.5:
-                clicks += importance
-            else:
-                n += importance
-            if narrow:
-                random += STRIDE
-                code = to_small_float(n, unit(random))
-                cells[slot, first] = code
-                n = small_float(code)
-                random += STRIDE
-                code = to_small_float(clicks, unit(random))
-                cells[slot, first + 1] = code
-                clicks = small_float(code)
-            else:
-                n, clicks = min(n, most), min(clicks, most)
-                cells[slot, first] = n
-                cells[slot, first + 1] = clicks
-            root, new_root = roots[j - a], math.sqrt(variance(COUNTS, n, clicks))
-            mask = everyone
-            if halves > 0:
-                mask = np.uint64(words[slot, 2])
-                if halves == 2:
-                    mask |= np.uint64(words[slot, 3]) << np.uint64(32)
+            n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
+            n, clicks = counted(n, clicks, COUNTS, 0.0, y, importance, 0.0)
+            random += codec.stride
+            n = counter_cell(n, codec, random)
+            random += codec.stride
+            clicks = counter_cell(clicks, codec, random)
+            cells[slot, first] = n
+            cells[slot, first + 1] = clicks
+            root, new_root = roots[i], root_of(counter_of(n, codec), counter_of(clicks, codec), COUNTS)
+            mask = mask_of(words[slot, 2], words[slot, 3], halves)
             if mask != used_by:  # most features are of the same variants as the one before
                 used_by = mask
                 for v in range(n_variants):
                     uses[v] = float((mask >> np.uint64(v)) & np.uint64(1))
-            i = j - a
             for v in range(ftrls):  # `updated`, likewise
                 g = errors[v] * x * uses[v]
                 kept[i, v] += g - inverses[v] * (new_root - root) * weights[i, v]
             for v in range(ftrls, n_variants):
                 g = errors[v] * x * uses[v]
-                z, w = kept[i, v], weights[i, v]
-                kept[i, v] = updated(learners[v], z, w, g, root, new_root, alphas[v], betas[v], l1s[v], l2s[v])
+                settings = Settings(learners[v], COUNTS, 0.0, alphas[v], betas[v], l1s[v], l2s[v])
+                kept[i, v] = updated(settings, kept[i, v], weights[i, v], g, root, new_root)
             if not narrow:
-                for v in range(n_variants):
+                for v in range(n_variants):  # `kept_cell`, likewise
                     cells[slot, at + v] = min(most, max(-most, kept[i, v]))
                 continue
             for v in range(n_variants):
                 if uses[v] > 0.0:
-                    random += STRIDE
-                    rate = learning_rate(new_root, alphas[v], betas[v]) if v < duals else 1.0
-                    cells[slot, at + v] = q213(kept[i, v] * rate, unit(random))
+                    random += codec.stride
+                    settings = Settings(learners[v], COUNTS, 0.0, alphas[v], betas[v], l1s[v], l2s[v])
+                    cells[slot, at + v] = kept_cell(kept[i, v], codec, settings, new_root, random)
     stream[0] = random
 
 
 @kernel
 def learn_many(
-    words: Words,
-    cells: Cells,
-    first: int,
-    halves: int,
-    room: int,
-    indptr: I64,
-    keys: U64,
-    values: F32,
-    fields: NDArray[np.int16],
-    clicked: F32,
-    weight: F32,
-    row: int,
-    out: F64,
-    masks: U64,
-    learners: I64,
-    settings: F64,
-    places: I64,
-    inclusion: int,
-    chance: float,
-    filters: Bytes,
-    rolling: I64,
-    state: I64,
-    streams: U64,
+    table: Table, rows: Impressions, row: int, out: F64, variants: Variants, admission: Admission, rounding: U64
 ) -> np.int64:
     """Learn every variant from `row` on; ends early, with the row where to go on, when the table has to grow."""
+    indptr = rows.indptr
     n = len(indptr) - 1
     slots = np.empty(0, np.int64)
-    rounding, including = streams[0:1], streams[1:2]
     while row < n:
         stop = min(row + BLOCK, n)
-        a, b = indptr[row], indptr[stop]
-        if state[USED] + (b - a) > room:
+        size = indptr[stop] - indptr[row]
+        if table.state[USED] + size > table.room:
             return np.int64(row)
-        if b - a > len(slots):
-            slots = np.empty(b - a, np.int64)
-        take_block(
-            words, halves, keys, fields, a, b, slots, masks, inclusion, chance, filters, rolling, state, including
-        )
-        learn_many_block(
-            words, cells, first, halves, slots, a, indptr, values, clicked, weight, row, stop, out,
-            learners, settings, places, state, rounding,
-        )  # fmt: skip
+        if size > len(slots):
+            slots = np.empty(size, np.int64)
+        find_block(table, rows, row, stop, slots, variants, admission)
+        learn_many_block(table, slots, rows, row, stop, out, variants, rounding)
         row = stop
     return np.int64(row)
 
 
 @kernel
 def learn_single_block(
-    words: Words,
-    cells: Cells,
-    first: int,
-    halves: int,
+    table: Table,
     slots: I64,
-    base: int,
-    indptr: I64,
-    values: F32,
-    clicked: F32,
-    weight: F32,
+    rows: Impressions,
     start: int,
     stop: int,
     out: F64,
-    learner: int,
-    alpha: float,
-    beta: float,
-    l1: float,
-    l2: float,
+    variants: Variants,
     intercepts: bool,
-    levels: F64,
-    state: I64,
     stream: U64,
 ) -> None:
     """Learn variants that share a single value of each feature (§4.4), over rows whose features have their `slots`.
@@ -305,46 +234,39 @@ def learn_single_block(
     each of the variants of a feature wants to keep (OGD: w − η (g + λ₂ w); FTRL: z + g − σ w) is linear in its gradient
     and otherwise alike, so the mean of what they want is what the mean of their gradients leads to.
 
-    `levels` are N and P of all rows and the intercept of each variant, which is added to its score. With `intercepts`,
-    it learns what the error of the variant has beyond the mean error of all, by OGD: what the single values cannot fit.
+    With `intercepts`, that of a variant learns what its error has beyond the mean error of all, by OGD: what the single
+    values cannot fit.
     """
-    if first < 0:
+    words, cells, first, state = table.words, table.cells, table.first, table.state
+    indptr, values, clicked, weight = rows.indptr, rows.values, rows.clicked, rows.weight
+    levels, halves = variants.levels, variants.halves
+    if first < 0:  # never, as above
         return
-    narrow = cells.itemsize == 2
-    most = 3e38 if cells.itemsize == 4 else math.inf  # what float32 still holds
-    at = first + 2
+    settings = Settings(
+        variants.learners[0], COUNTS, 0.0, variants.alphas[0], variants.betas[0], variants.l1s[0], variants.l2s[0]
+    )
+    codec, at, base, random = codec_of(cells.itemsize), first + 2, indptr[start], stream[0]
     n_variants = out.shape[1]
-    random = stream[0]
-    longest = 0
-    for r in range(start, stop):
-        longest = max(longest, indptr[r + 1] - indptr[r])
+    longest = longest_row(indptr, start, stop)
     kept, weights, roots = np.empty(longest), np.empty(longest), np.empty(longest)
     scores, errors, uses = np.empty(n_variants), np.empty(n_variants), np.ones(n_variants)
-    everyone = np.uint64(0xFFFFFFFFFFFFFFFF)
-    used_by, mean_of, mean = everyone, np.int64(-1), 0.0
+    used_by = EVERYONE
     for r in range(start, stop):
         a, b = indptr[r], indptr[r + 1]
         state[STEP] += 1
         scores[:] = levels[2:]
         for j in range(a, b):
-            slot = slots[j - base]
+            slot, i = slots[j - base], j - a
             if slot < 0:
                 continue
-            z, n, clicks = float(cells[slot, at]), float(cells[slot, first]), float(cells[slot, first + 1])
-            if narrow:
-                n, clicks = small_float(np.int64(n)), small_float(np.int64(clicks))
-            root = math.sqrt(variance(COUNTS, n, clicks))
-            if narrow:
-                z *= 2.0**-13 * (beta + root) / alpha if learner <= RDA else 2.0**-13
-            w = coefficient(learner, z, root, alpha, beta, l1, l2)
-            kept[j - a], weights[j - a], roots[j - a] = z, w, root
+            n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
+            roots[i] = root_of(n, clicks, COUNTS)
+            kept[i] = kept_of(float(cells[slot, at]), codec, settings, roots[i])
+            w = coefficient(settings, kept[i], roots[i])
+            weights[i] = w
             if w == 0.0:
                 continue
-            mask = everyone
-            if halves > 0:
-                mask = np.uint64(words[slot, 2])
-                if halves == 2:
-                    mask |= np.uint64(words[slot, 3]) << np.uint64(32)
+            mask = mask_of(words[slot, 2], words[slot, 3], halves)
             if mask != used_by:
                 used_by = mask
                 for v in range(n_variants):
@@ -362,24 +284,18 @@ def learn_single_block(
             continue
         if intercepts:
             levels[1 if y > 0.5 else 0] += importance
-            rate = learning_rate(math.sqrt(variance(COUNTS, levels[0], levels[1])), alpha, beta)
-            total = 0.0
-            for v in range(n_variants):
-                total += errors[v]
+            rate = learning_rate(root_of(levels[0], levels[1], COUNTS), settings.alpha, settings.beta)
+            total = errors.sum()
             for v in range(n_variants):
                 levels[2 + v] -= rate * (errors[v] - total / n_variants)
-        mean_of = np.int64(-1)
+        fresh, mean = True, 0.0  # the mean error of the variants `used_by`, once it is known
         for j in range(a, b):
-            slot = slots[j - base]
+            slot, i = slots[j - base], j - a
             if slot < 0:
                 continue
-            mask = everyone
-            if halves > 0:
-                mask = np.uint64(words[slot, 2])
-                if halves == 2:
-                    mask |= np.uint64(words[slot, 3]) << np.uint64(32)
-            if mean_of < 0 or mask != used_by:
-                used_by, mean_of = mask, np.int64(0)
+            mask = mask_of(words[slot, 2], words[slot, 3], halves)
+            if fresh or mask != used_by:
+                fresh, used_by = False, mask
                 total, k = 0.0, 0.0
                 for v in range(n_variants):
                     uses[v] = float((mask >> np.uint64(v)) & np.uint64(1))
@@ -387,117 +303,64 @@ def learn_single_block(
                     k += uses[v]
                 mean = total / k
             g = mean * float(values[j]) if len(values) else mean
-            n, clicks = float(cells[slot, first]), float(cells[slot, first + 1])
-            if narrow:
-                n, clicks = small_float(np.int64(n)), small_float(np.int64(clicks))
-            if y > 0.5:
-                clicks += importance
-            else:
-                n += importance
-            if narrow:
-                random += STRIDE
-                code = to_small_float(n, unit(random))
-                cells[slot, first] = code
-                n = small_float(code)
-                random += STRIDE
-                code = to_small_float(clicks, unit(random))
-                cells[slot, first + 1] = code
-                clicks = small_float(code)
-            else:
-                n, clicks = min(n, most), min(clicks, most)
-                cells[slot, first] = n
-                cells[slot, first + 1] = clicks
-            new_root = math.sqrt(variance(COUNTS, n, clicks))
-            z = updated(learner, kept[j - a], weights[j - a], g, roots[j - a], new_root, alpha, beta, l1, l2)
-            if narrow:
-                random += STRIDE
-                if learner <= RDA:
-                    z *= learning_rate(new_root, alpha, beta)
-                cells[slot, at] = q213(z, unit(random))
-            else:
-                cells[slot, at] = min(most, max(-most, z))
+            n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
+            n, clicks = counted(n, clicks, COUNTS, g, y, importance, 0.0)
+            random += codec.stride
+            n = counter_cell(n, codec, random)
+            random += codec.stride
+            clicks = counter_cell(clicks, codec, random)
+            cells[slot, first] = n
+            cells[slot, first + 1] = clicks
+            new_root = root_of(counter_of(n, codec), counter_of(clicks, codec), COUNTS)
+            random += codec.stride
+            z = updated(settings, kept[i], weights[i], g, roots[i], new_root)
+            cells[slot, at] = kept_cell(z, codec, settings, new_root, random)
     stream[0] = random
 
 
 @kernel
 def learn_single(
-    words: Words,
-    cells: Cells,
-    first: int,
-    halves: int,
-    room: int,
-    indptr: I64,
-    keys: U64,
-    values: F32,
-    fields: NDArray[np.int16],
-    clicked: F32,
-    weight: F32,
+    table: Table,
+    rows: Impressions,
     row: int,
     out: F64,
-    masks: U64,
-    learner: int,
-    alpha: float,
-    beta: float,
-    l1: float,
-    l2: float,
+    variants: Variants,
     intercepts: bool,
-    levels: F64,
-    inclusion: int,
-    chance: float,
-    filters: Bytes,
-    rolling: I64,
-    state: I64,
-    streams: U64,
+    admission: Admission,
+    rounding: U64,
 ) -> np.int64:
     """Learn from `row` on with a single value a feature; ends early, with the row where to go on, as `learn_many`."""
+    indptr = rows.indptr
     n = len(indptr) - 1
     slots = np.empty(0, np.int64)
-    rounding, including = streams[0:1], streams[1:2]
     while row < n:
         stop = min(row + BLOCK, n)
-        a, b = indptr[row], indptr[stop]
-        if state[USED] + (b - a) > room:
+        size = indptr[stop] - indptr[row]
+        if table.state[USED] + size > table.room:
             return np.int64(row)
-        if b - a > len(slots):
-            slots = np.empty(b - a, np.int64)
-        take_block(
-            words, halves, keys, fields, a, b, slots, masks, inclusion, chance, filters, rolling, state, including
-        )
-        learn_single_block(
-            words, cells, first, halves, slots, a, indptr, values, clicked, weight, row, stop, out,
-            learner, alpha, beta, l1, l2, intercepts, levels, state, rounding,
-        )  # fmt: skip
+        if size > len(slots):
+            slots = np.empty(size, np.int64)
+        find_block(table, rows, row, stop, slots, variants, admission)
+        learn_single_block(table, slots, rows, row, stop, out, variants, intercepts, rounding)
         row = stop
     return np.int64(row)
 
 
 @kernel
-def score_variants(
-    words: Words,
-    cells: Cells,
-    first: int,
-    halves: int,
-    indptr: I64,
-    keys: U64,
-    values: F32,
-    learners: I64,
-    settings: F64,
-    places: I64,
-    single: bool,
-    levels: F64,
-    scores: F64,
-) -> None:
+def score_variants(table: Table, rows: Impressions, variants: Variants, single: bool, scores: F64) -> None:
     """Of each row the score x·w of every variant, to `scores[:, places[v]]`; the table is not changed.
 
-    With `single`, all variants that include a feature read its one coefficient. `levels[2:]` are the intercepts.
+    With `single`, all variants that include a feature read its one coefficient.
     """
-    narrow = cells.itemsize == 2
-    n_variants = settings.shape[1]
+    words, cells, first = table.words, table.cells, table.first
+    indptr, keys, values = rows.indptr, rows.keys, rows.values
+    learners, alphas, betas, l1s, l2s = variants.learners, variants.alphas, variants.betas, variants.l1s, variants.l2s
+    places, halves, levels = variants.places, variants.halves, variants.levels
+    codec, n_variants = codec_of(cells.itemsize), len(alphas)
     slots = np.empty(0, np.int64)
-    everyone = np.uint64(0xFFFFFFFFFFFFFFFF)
-    n = len(indptr) - 1
-    for row in range(0, n, BLOCK):
-        stop = min(row + BLOCK, n)
+    n_rows = len(indptr) - 1
+    for row in range(0, n_rows, BLOCK):
+        stop = min(row + BLOCK, n_rows)
         base = indptr[row]
         if indptr[stop] - base > len(slots):
             slots = np.empty(indptr[stop] - base, np.int64)
@@ -508,22 +371,13 @@ def score_variants(
                 slot = slots[j - base]
                 if slot < 0:
                     continue
-                n_unclicked, clicks = float(cells[slot, first]), float(cells[slot, first + 1])
-                if narrow:
-                    n_unclicked, clicks = small_float(np.int64(n_unclicked)), small_float(np.int64(clicks))
-                root = math.sqrt(variance(COUNTS, n_unclicked, clicks))
+                n = counter_of(float(cells[slot, first]), codec)
+                root = root_of(n, counter_of(float(cells[slot, first + 1]), codec), COUNTS)
                 x = float(values[j]) if len(values) else 1.0
-                mask = everyone
-                if halves > 0:
-                    mask = np.uint64(words[slot, 2])
-                    if halves == 2:
-                        mask |= np.uint64(words[slot, 3]) << np.uint64(32)
+                mask = mask_of(words[slot, 2], words[slot, 3], halves)
                 for v in range(n_variants):
                     if (mask >> np.uint64(v)) & np.uint64(1) == 0:
                         continue
-                    alpha, beta = settings[ALPHA, v], settings[BETA, v]
-                    z = float(cells[slot, first + 2 if single else first + 2 + v])
-                    if narrow:
-                        z *= 2.0**-13 * (beta + root) / alpha if learners[v] <= RDA else 2.0**-13
-                    w = coefficient(learners[v], z, root, alpha, beta, settings[L1, v], settings[L2, v])
-                    scores[r, places[v]] += w * x
+                    settings = Settings(learners[v], COUNTS, 0.0, alphas[v], betas[v], l1s[v], l2s[v])
+                    cell = float(cells[slot, first + 2 if single else first + 2 + v])
+                    scores[r, places[v]] += coefficient(settings, kept_of(cell, codec, settings, root), root) * x

@@ -1,6 +1,6 @@
 """FOBOS: a gradient step, then a step towards 0 that can end there."""
 
-from broadmatch.clicks import _learners as click_learners
+from broadmatch.clicks import _record
 from broadmatch.clicks.learner import ClickLearner
 
 
@@ -12,4 +12,4 @@ class FOBOS(ClickLearner):
     """
 
     kind = "fobos"
-    number = click_learners.FOBOS
+    number = _record.FOBOS

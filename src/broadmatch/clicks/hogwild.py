@@ -1,4 +1,4 @@
-"""What several threads need to learn one model: records of their own for common features, and a gate to the table."""
+"""What several threads need to learn one model: a cache of common features each, and a lock for the table's size."""
 
 import threading
 from collections.abc import Iterator
@@ -6,84 +6,87 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from broadmatch.clicks._hogwild import HotFeatures
 from broadmatch.clicks.table import FeatureTable
 
-LENT = 4096
+CACHE_SIZE = 4096
 """Records that a thread has for copies of common features."""
 
 
-class Copies:
-    """The copies of one thread: `LENT` records behind the slots of the table."""
+class HotFeatureCache:
+    """The copies of one thread: `CACHE_SIZE` records behind the slots of the table."""
 
     def __init__(self, place: int, table: FeatureTable) -> None:
-        self.place = place
-        self.owners, self.owned = np.empty(LENT, np.int64), np.empty(LENT + 1, np.int64)
-        self.before = np.empty((LENT, table.cells.shape[1]), table.cells.dtype)
-        self.largest = np.zeros(1)
-        self.state, self.stream = np.zeros(2, np.int64), np.zeros(1, np.uint64)
+        self._place = place
+        self._hot = HotFeatures(
+            0,
+            np.empty(CACHE_SIZE, np.int64),
+            np.empty(CACHE_SIZE + 1, np.int64),
+            np.empty((CACHE_SIZE, table.cells.shape[1]), table.cells.dtype),
+            np.zeros(1),
+            np.zeros(2, np.int64),
+            np.zeros(1, np.uint64),
+        )
 
-    def free(self) -> None:
-        """Copy nothing: the table has grown, and slots are others; or features that were common are no longer."""
-        self.owners[:] = -1
-        self.owned[0] = 0
-
-    def base(self, table: FeatureTable) -> int:
-        """The first of the records."""
-        return table.capacity + self.place * LENT
+    def emptied(self, table: FeatureTable) -> HotFeatures:
+        """The cache with no copies: slots are others in a table that has grown, and other features may be common."""
+        self._hot.owners[:] = -1
+        self._hot.taken[0] = 0
+        return self._hot._replace(base=table.capacity + self._place * CACHE_SIZE)
 
 
-class Crew:
-    """The threads that learn at the moment, each with its copies; and the gate that they pass to reach the table."""
+class Threads:
+    """The threads that learn at the moment, each with its cache; many use the table at once, one may make it larger."""
 
     def __init__(self) -> None:
-        self._free = threading.Condition()
-        self._inside = 0
+        self._changed = threading.Condition()
+        self._readers = 0
         self._waiting = 0
-        self._copies: list[Copies] = []
-        self._n_copies = 0
+        self._free: list[HotFeatureCache] = []
+        self._n_caches = 0
         self.counting = threading.Lock()
         self.lock = np.zeros(1, np.int64)
         """1 while a kernel puts new features into the table."""
 
     @contextmanager
-    def joined(self, table: FeatureTable) -> Iterator[Copies]:
-        """Have copies of one's own while the block runs."""
-        with self._free:
-            free = self._copies.pop() if self._copies else None
-        if free is None:
+    def joined(self, table: FeatureTable) -> Iterator[HotFeatureCache]:
+        """Have a cache of one's own while the block runs."""
+        with self._changed:
+            cache = self._free.pop() if self._free else None
+        if cache is None:
             with self.alone():
-                free = Copies(self._n_copies, table)
-                self._n_copies += 1
-                table.lend(self._n_copies * LENT)
+                cache = HotFeatureCache(self._n_caches, table)
+                self._n_caches += 1
+                table.add_spare(self._n_caches * CACHE_SIZE)
         try:
-            yield free
+            yield cache
         finally:
-            with self._free:
-                self._copies.append(free)
+            with self._changed:
+                self._free.append(cache)
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
         """Use the table beside others; it does not grow meanwhile."""
-        with self._free:
+        with self._changed:
             while self._waiting:
-                self._free.wait()
-            self._inside += 1
+                self._changed.wait()
+            self._readers += 1
         try:
             yield
         finally:
-            with self._free:
-                self._inside -= 1
-                self._free.notify_all()
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Have the table for oneself, to make it larger."""
-        with self._free:
+        with self._changed:
             self._waiting += 1
-            while self._inside:
-                self._free.wait()
+            while self._readers:
+                self._changed.wait()
             try:
                 yield
             finally:
                 self._waiting -= 1
-                self._free.notify_all()
+                self._changed.notify_all()

@@ -1,62 +1,61 @@
 """Which new features enter the model while it learns (§4.1): most features are too rare ever to be of use."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.clicks._bloom import FULL
 from broadmatch.clicks._table import ALL, BLOOM, POISSON
-from broadmatch.params import Number, Parameters, Rule, Whole
+from broadmatch.params import Number, Rule, Whole
 
 _COUNTERS_A_KEY = 8
 
 
-class Poisson(Parameters):
+@dataclass(frozen=True)
+class Poisson:
     """Take a new feature with probability p each time that it is seen: after 1 / p sights on average."""
 
-    rules: ClassVar[Mapping[str, Rule]] = {"p": Number(0, 1, above=True)}
+    p: float
 
-    def __init__(self, p: float) -> None:
-        self.p = p
-        self.check_params()
-
-    def __repr__(self) -> str:
-        return f"Poisson({self.p})"
+    def __post_init__(self) -> None:
+        Number(0, 1, above=True).check("p", self.p)
 
 
-class Bloom(Parameters):
+@dataclass(frozen=True)
+class Bloom:
     """Take a feature once it was seen more than n times, as counted in two rolling Bloom filters.
 
     When a filter has counted `span` keys, the older one is cleared and takes over: a feature that is not seen n times
     within the last one or two spans begins anew. The filters take `8 · span` bytes in all, or the next power of two.
     """
 
-    rules: ClassVar[Mapping[str, Rule]] = {"n": Whole(1, FULL - 1), "span": Whole(1024, 1 << 32)}
+    n: int
+    span: int = 1 << 20
 
-    def __init__(self, n: int, *, span: int = 1 << 20) -> None:
-        self.n = n
-        self.span = span
-        self.check_params()
-
-    def __repr__(self) -> str:
-        return f"Bloom({self.n}, span={self.span})"
+    def __post_init__(self) -> None:
+        Whole(1, FULL - 1).check("n", self.n)
+        Whole(1024, 1 << 32).check("span", self.span)
 
 
 Inclusion = Poisson | Bloom | None
 
 
-def inclusion_from(facts: Mapping[str, Any] | None) -> Inclusion:
-    """The rule that `facts_of` described."""
-    if facts is None:
-        return None
-    return Poisson(facts["p"]) if "p" in facts else Bloom(facts["n"], span=facts["span"])
+class InclusionRule(Rule):
+    """Whether and how new features are kept out."""
 
+    def holds(self, value: object) -> bool:
+        return value is None or isinstance(value, Poisson | Bloom)
 
-def facts_of(rule: Inclusion) -> dict[str, Any] | None:
-    """The rule as plain values."""
-    return None if rule is None else {name: getattr(rule, name) for name in rule.rules}
+    def text(self) -> str:
+        return "None, Poisson(p) or Bloom(n)"
+
+    def to_plain(self, value: Any) -> Any:
+        return None if value is None else asdict(value)
+
+    def from_plain(self, plain: Any) -> Any:
+        return None if plain is None else Poisson(**plain) if "p" in plain else Bloom(**plain)
 
 
 def kind_and_chance(rule: Inclusion) -> tuple[int, float]:

@@ -1,12 +1,12 @@
 """Many models in one pass: parameters and feature sets compared at the price of little more than one model."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
-from broadmatch.clicks import _variants as click_variants
+from broadmatch.clicks._variants import learn_many
 from broadmatch.clicks.serving import ServingModel
 from broadmatch.clicks.variants import VariantModels
+from broadmatch.data import Impressions
 
 
 class ManyModels(VariantModels):
@@ -29,16 +29,15 @@ class ManyModels(VariantModels):
 
     kind = "many_models"
     single = False
-    learning = staticmethod(click_variants.learn_many)
 
     def variant(self, name: str, *, uncertainty: bool = True) -> ServingModel:
         """One variant as it serves, with what it needs to tell its uncertainty."""
-        keys, weights, rates = self.weights(name)
+        keys, weights, rates = self.coefficients(name)
         kept = np.ones(len(keys), bool) if uncertainty else weights != 0
-        chosen = self.variants[name]
-        return ServingModel.of(
-            keys[kept], weights[kept], rates[kept], chosen.alpha / chosen.beta if chosen.beta else np.inf
-        )
+        chosen = self.named[name]
+        unseen = chosen.alpha / chosen.beta if chosen.beta else np.inf
+        return ServingModel.of(keys[kept], weights[kept], rates[kept], unseen)
 
-    def _update(self) -> tuple[Any, ...]:
-        return self._learners, self._settings, self._places
+    def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
+        given = self._table(), impressions, row, out, self._variants, self._admission(), self.streams_[:1]
+        return int(learn_many(*given))

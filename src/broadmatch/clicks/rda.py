@@ -1,6 +1,6 @@
 """Regularised dual averaging: all that was learned pulls towards 0 anew in every step."""
 
-from broadmatch.clicks import _learners as click_learners
+from broadmatch.clicks import _record
 from broadmatch.clicks.learner import ClickLearner
 
 
@@ -12,4 +12,4 @@ class RDA(ClickLearner):
     """
 
     kind = "rda"
-    number = click_learners.RDA
+    number = _record.RDA

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.clicks._learners import sigmoid, sigmoid_all
+from broadmatch.clicks._learners import sigmoid_all
+from broadmatch.clicks._record import sigmoid
 from broadmatch.clicks._table import serve_one, serve_rows, used_slots
 from broadmatch.clicks.table import FeatureTable
-from broadmatch.clicks.validation import check_impressions
 from broadmatch.data import Impressions
 from broadmatch.errors import BadArtifact, BadInput
 from broadmatch.io.artifacts import save
@@ -104,7 +104,7 @@ class ServingModel:
         return serve_one(self.words, self.cells, keys, given, 0, len(keys), self.unseen)
 
     def _serve(self, impressions: Impressions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        check_impressions(impressions)
+        impressions.check()
         indptr, keys, values = impressions[:3]
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
         serve_rows(self.words, self.cells, indptr, keys, values, self.unseen, scores, spread)

@@ -1,12 +1,15 @@
 """The single-value structure: large sets of variants for one bit of memory each."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Annotated
 
-from broadmatch.clicks import _variants as click_variants
-from broadmatch.clicks.variants import Variant, VariantModels
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.clicks._variants import learn_single
+from broadmatch.clicks.variants import VariantModels
+from broadmatch.data import Impressions
 from broadmatch.errors import BadParameter
-from broadmatch.params import Flag, Rule
+from broadmatch.params import Flag
 
 
 class SingleValue(VariantModels):
@@ -21,6 +24,7 @@ class SingleValue(VariantModels):
     what its error has beyond the mean error of all variants; `intercepts=False` is the paper's structure without that.
     Losses are a little off, their order hardly is: it is for comparing variants. Train the one to serve by itself.
 
+    >>> from broadmatch.clicks import Variant
     >>> from broadmatch.data import Impressions
     >>> stream = Impressions.from_rows([[7, 8], [8]] * 50, fields=[[0, 1], [1]] * 50, clicked=[1, 0] * 50)
     >>> models = SingleValue({"all": Variant(), "without 0": Variant(fields=[1])})
@@ -30,23 +34,18 @@ class SingleValue(VariantModels):
 
     kind = "single_value"
     single = True
-    learning = staticmethod(click_variants.learn_single)
 
-    rules: ClassVar[Mapping[str, Rule]] = {**VariantModels.rules, "intercepts": Flag()}
+    intercepts: Annotated[bool, Flag(), "an intercept for each variant; the paper has none"] = True
 
-    def __init__(
-        self,
-        variants: Mapping[str, Variant] | Iterable[tuple[str, Variant]],
-        *,
-        intercepts: bool = True,
-        **common: Any,
-    ) -> None:
-        self.intercepts = intercepts
-        super().__init__(variants, **common)
-        if not (self._settings == self._settings[:, :1]).all() or (self._learners != self._learners[0]).any():
+    def check_params(self) -> None:
+        """Check every parameter; variants may differ in their fields only."""
+        super().check_params()
+        several = self.named
+        if len({(v.learner, v.alpha, v.beta, v.l1, v.l2) for v in several.values()}) > 1:
             raise BadParameter("Variants that share a single value may differ in their fields only; use ManyModels.")
-        if next(iter(self.variants.values())).learner not in ("ftrl", "ogd"):
+        if next(iter(several.values())).learner not in ("ftrl", "ogd"):
             raise BadParameter("A single value can be learned by 'ftrl' or 'ogd' only; use ManyModels for the others.")
 
-    def _update(self) -> tuple[Any, ...]:
-        return int(self._learners[0]), *self._settings[:, 0].tolist(), self.intercepts, self._levels
+    def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
+        settings = self._variants, self.intercepts, self._admission(), self.streams_[:1]
+        return int(learn_single(self._table(), impressions, row, out, *settings))

@@ -16,7 +16,7 @@ class FeatureTable:
     """Open addressing over 64-bit keys; `cells[slot, first:]` are the numbers of a feature.
 
     `words` is the same memory as whole numbers of 32 bits, of which the first two of a slot are the key. Behind the
-    slots there may be records that are lent to threads (see `lend`), which have no keys.
+    slots there may be spare records, which have no keys.
 
     >>> table = FeatureTable("float64", 2)
     >>> table.reserve(100_000)
@@ -57,12 +57,12 @@ class FeatureTable:
         while int(FULL * capacity) < n:
             capacity *= 2
         if capacity > self.capacity:
-            lent = len(self.cells) - self.capacity
-            cells = np.zeros((capacity + lent, self.cells.shape[1]), self.cells.dtype)
+            spare = len(self.cells) - self.capacity
+            cells = np.zeros((capacity + spare, self.cells.shape[1]), self.cells.dtype)
             move(self.words, cells.view(np.uint32)[:capacity])
             self.cells, self.words = cells, cells.view(np.uint32)[:capacity]
 
-    def lend(self, n: int) -> None:
+    def add_spare(self, n: int) -> None:
         """Have n records behind the slots, for threads that learn on copies; what is in them is not kept."""
         cells = np.zeros((self.capacity + n, self.cells.shape[1]), self.cells.dtype)
         cells[: self.capacity] = self.cells[: self.capacity]

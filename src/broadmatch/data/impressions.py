@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.errors import BadInput
+from broadmatch.kernels.hash_table import first_wrong_row
 from broadmatch.state import State
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_DTYPES = {"indptr": np.int64, "keys": np.uint64, "values": np.float32, "clicked": np.float32, "weight": np.float32}
 CONSTANT = "constant"
 """The signal that every row has: its coefficient is the intercept."""
 
@@ -22,7 +25,7 @@ class Impressions(NamedTuple):
     `values` are the values of the features; an empty array means that all are 1, which is the usual case and the
     fast one. `fields` says which signal each feature comes from (its number in the description); it may be empty where
     nobody asks. `clicked` is 0 or 1, NaN where it is not known (rows that are only predicted). `weight` is the
-    importance weight, 1 unless told.
+    importance weight, 1 unless given.
 
     >>> from broadmatch.data import Impressions
     >>> two = Impressions.from_rows([[7, 8], [8]], clicked=[1, 0])
@@ -64,6 +67,45 @@ class Impressions(NamedTuple):
             np.full(n, np.nan, np.float32) if clicked is None else np.asarray(clicked, np.float32),
             np.ones(n, np.float32) if weight is None else np.asarray(weight, np.float32),
         )
+
+    def check(self, *, labelled: bool = False, encoded: bool = False) -> None:
+        """Refuse what the kernels cannot take; with `labelled`, also what cannot be learned from.
+
+        With `encoded` the features come from an encoder or a reader of broadmatch and are not looked at again.
+        """
+        if labelled:
+            self._check_labels()
+        if encoded:
+            return
+        for name, dtype in _DTYPES.items():
+            if (found := getattr(self, name).dtype) != dtype:
+                wanted = np.dtype(dtype)
+                raise BadInput(f"The {name} of the impressions must be {wanted}, not {found}; convert the array.")
+        indptr, keys = self.indptr, self.keys
+        if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(keys) or (indptr[1:] < indptr[:-1]).any():
+            raise BadInput("The indptr of the impressions must rise from 0 to the number of keys.")
+        if len(self.values) not in (0, len(keys)):
+            raise BadInput(f"There are {len(keys)} keys but {len(self.values)} values; give one each, or none.")
+        if not np.isfinite(self.values).all():
+            raise BadInput("The value of a feature is not a finite number; leave such features out.")
+        if (row := first_wrong_row(indptr, keys)) >= 0:
+            self._refuse_row(row)
+
+    def _refuse_row(self, row: int) -> NoReturn:
+        keys, times = np.unique(self.row(row).keys, return_counts=True)
+        if not keys.all():
+            raise BadInput("0 is no key of a feature; make keys with broadmatch.signals.")
+        key, n = keys[times.argmax()], times.max()
+        raise BadInput(f"Row {row} has the key {key} {n} times; give each key once, with the sum of its values.")
+
+    def _check_labels(self) -> None:
+        n, clicked, weight = self.n_rows, self.clicked, self.weight
+        if len(clicked) != n or len(weight) != n:
+            raise BadInput(f"{n} impressions need as many labels and weights, not {len(clicked)} and {len(weight)}.")
+        if not ((clicked == 0) | (clicked == 1)).all():
+            raise BadInput("An impression to learn from must be clicked (1) or not (0); others can only be predicted.")
+        if not ((weight >= 0) & np.isfinite(weight)).all():
+            raise BadInput("The weight of an impression must be a finite number of at least 0.")
 
     def row(self, i: int) -> "Impressions":
         """Impression i alone, as a view."""

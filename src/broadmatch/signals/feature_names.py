@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.kernels.key_book import enter, find
+from broadmatch.kernels.hash_table import number_keys, numbers_of
 from broadmatch.state import State
 
 MISSING_VALUE = "(missing)"
@@ -59,7 +59,7 @@ class FeatureNames:
             for start in range(0, len(keys), _CHUNK):
                 piece = keys[start : start + _CHUNK]
                 self._make_room(len(piece))
-                n = enter(piece, self._slots, self._numbers, len(self), new)
+                n = number_keys(piece, self._slots, self._numbers, len(self), new)
                 if n:
                     for key, (signal, value) in zip(piece[new[:n]].tolist(), name(new[:n] + start), strict=True):
                         self._append(key, signal, value)
@@ -95,7 +95,7 @@ class FeatureNames:
 
     def _lookup(self, keys: NDArray[np.uint64]) -> list[tuple[str, str]]:
         numbers = np.empty(len(keys), np.int64)
-        find(keys, self._slots, self._numbers, numbers)
+        numbers_of(keys, self._slots, self._numbers, numbers)
         return [
             self._entry(number) if number >= 0 else ("?", f"{key:016x}")
             for number, key in zip(numbers.tolist(), keys.tolist(), strict=True)
@@ -126,4 +126,4 @@ class FeatureNames:
 
     def _renumber(self) -> None:
         keys = np.array(self._keys, np.uint64)
-        enter(keys, self._slots, self._numbers, 0, np.empty(len(keys), np.int64))
+        number_keys(keys, self._slots, self._numbers, 0, np.empty(len(keys), np.int64))

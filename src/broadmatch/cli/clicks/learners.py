@@ -19,7 +19,7 @@ def inclusion_of(text: str | None) -> "Inclusion":
     """The rule that `poisson:0.1` or `bloom:2` names.
 
     >>> inclusion_of("poisson:0.1")
-    Poisson(0.1)
+    Poisson(p=0.1)
     """
     from broadmatch.clicks import Bloom, Poisson
 

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.kernels import F64, I64, U64, kernel
-from broadmatch.kernels.hashing import Bytes, bits_of_text, cross_key, feature_key, mix
+from broadmatch.kernels.hash_table import slot_of
+from broadmatch.kernels.hashing import Bytes, bits_of_text, cross_key, feature_key
 from broadmatch.kernels.isotonic import CLICKS, FLOOR, PREDICTED, WEIGHT, along, fit_knots, fit_power
 
 I32 = NDArray[np.int32]
@@ -30,20 +31,10 @@ def add_level(keys: U64, level: int, seed: np.uint64, bits: U64) -> None:
 
 
 @kernel
-def place_of(key: np.uint64, table: U64) -> int:
-    """Where `key` is in the open-addressing table, or the empty place where it belongs."""
-    mask = len(table) - 1
-    at = int(np.int64(mix(key) & np.uint64(mask)))
-    while table[at] != 0 and table[at] != key:
-        at = (at + 1) & mask
-    return at
-
-
-@kernel
 def fill_table(keys: U64, table: U64, numbers: I32) -> None:
     """Enter the slices 1 … n − 1 under their keys; slice 0 is all traffic and has no key."""
     for slot in range(1, len(keys)):
-        at = place_of(keys[slot], table)
+        at = slot_of(table, keys[slot])
         table[at], numbers[at] = keys[slot], slot
 
 
@@ -60,7 +51,7 @@ def number_slices(
             return i, n
         parent = 0
         for level in range(rows.shape[1]):
-            at = place_of(rows[i, level], table)
+            at = slot_of(table, rows[i, level])
             if table[at] == 0:
                 table[at], numbers[at] = rows[i, level], n
                 keys[n], parents[n] = rows[i, level], parent
@@ -76,7 +67,7 @@ def deepest_slices(rows: U64, table: U64, numbers: I32, n_fitted: int) -> I32:
     out = np.zeros(len(rows), np.int32)
     for i in range(len(rows)):
         for level in range(rows.shape[1] - 1, -1, -1):
-            at = place_of(rows[i, level], table)
+            at = slot_of(table, rows[i, level])
             if table[at] != 0 and numbers[at] < n_fitted:
                 out[i] = numbers[at]
                 break

@@ -158,7 +158,7 @@ class ClickTraining:
         told = {name: facts[name] for name in ("learner", "parameters", "window", "subsample")}
         if isinstance(self.learner, ManyModels):
             told["parameters"] = {k: v for k, v in told["parameters"].items() if k != "variants"}
-            told["variants"] = {name: asdict(variant) for name, variant in self.learner.variants.items()}
+            told["variants"] = {name: asdict(variant) for name, variant in self.learner.named.items()}
         return {"impressions": self.n_learned, **{name: value for name, value in told.items() if value is not None}}
 
     def _steps(self) -> Iterator[int]:
@@ -220,7 +220,9 @@ class ClickTraining:
             raise BadParameter(_ONE_THREAD)
 
         def learned(piece: Any) -> list[tuple[Batch, NDArray[np.float64], Any]]:
-            return [(batch, learner.learn_shared(batch.impressions), end) for batch, end in piece.batches()]
+            return [
+                (batch, learner.learn_shared(batch.impressions, encoded=True), end) for batch, end in piece.batches()
+            ]
 
         pieces = self._stream.pieces()
         for first in pieces:
@@ -245,7 +247,7 @@ class ClickTraining:
 
     def _learn(self, batch: Batch) -> None:
         if len(batch):
-            self._tell(batch, self.learner.learn_many(batch.impressions))
+            self._tell(batch, self.learner.learn_many(batch.impressions, encoded=True))
 
     def _tell(self, batch: Batch, probabilities: NDArray[np.float64]) -> None:
         """Give the predictions to the calibration and to the log."""
@@ -291,7 +293,7 @@ class ClickTraining:
     def _check_signals(self) -> None:
         if not isinstance(self.learner, ManyModels) or self._stream.signal_names is not None:
             return
-        if any(variant.fields is not None for variant in self.learner.variants.values()):
+        if any(variant.fields is not None for variant in self.learner.named.values()):
             raise BadParameter("Variants by signal need a description: vw and svmlight text does not name its signals.")
 
     def _run_facts(self) -> dict[str, Any]:
@@ -378,9 +380,7 @@ class ClickTraining:
 
 def _parameters(of: ClickLearner | ManyModels | SlicedCalibration) -> dict[str, str]:
     """Every parameter by name, as text."""
-    names = [*of.rules, *(name for name in ("variants", "inclusion") if hasattr(of, name))]
-    values = {name: getattr(of, name) for name in names}
-    return {name: repr(list(value) if isinstance(value, tuple) else value) for name, value in values.items()}
+    return {name: repr(rule.to_plain(getattr(of, name))) for name, rule in of.rules.items()}
 
 
 def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
