@@ -225,7 +225,7 @@ def serving(folder: Path) -> None:
     batch = next(iter(BatchStream(folder / "test.parquet", description)))[0]
     row = {f"f{j}": int(v) for j, v in enumerate(range(20))}
     keys = batch.impressions.row(0).keys.copy()
-    served = model.serving()
+    served = model.variant()
     times: dict[str, float] = {}
     for what, call, n in (
         ("predict_one of a dict, µs", lambda: model.predict_one(row), 5000),

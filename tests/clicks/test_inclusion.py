@@ -88,12 +88,12 @@ def test_bloom_has_no_false_negatives_and_few_false_positives():
     model = FTRL(inclusion=Bloom(1, span=span))
     seen, fresh = spread_keys(span - 1), spread_keys(4000, start=10**9)
     batch = Impressions.from_rows([[int(k)] for k in seen], clicked=[0] * len(seen))
-    expected = (1 - math.exp(-HASHES * span / (2 * model._filters.shape[1]))) ** HASHES
     model.learn_many(batch)
+    expected = (1 - math.exp(-HASHES * span / (2 * model.filters_.shape[1]))) ** HASHES
     assert 0 < model.n_features / span < expected, "taken in the first sight, while the filter filled up"
     model.learn_many(batch)
     assert {int(k) for k in seen} == set(model.coefficients()[0].tolist())
-    wrong = sum(sighted(model._filters.copy(), model._rolling.copy(), key) > 0 for key in fresh)
+    wrong = sum(sighted(model.filters_.copy(), model.rolling_.copy(), key) > 0 for key in fresh)
     assert abs(wrong / len(fresh) - expected) < 5 * math.sqrt(expected / len(fresh))
 
 

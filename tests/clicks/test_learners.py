@@ -87,14 +87,14 @@ def test_ogd_count_moves_a_coefficient_at_sight_k_plus_one():
 def test_kernel_is_the_transcription_while_the_table_grows(name):
     data = random_impressions()
     model, twin = make(name, {"alpha": 0.3, "l1": 0.001 if name == "fobos" else 0.4})
-    start = model.table_.capacity
+    start = model.nbytes
     said = model.learn_many(data)
     wanted = []
     for i in range(data.n_rows):
         row = data.row(i)
         x = dict(zip(row.keys.tolist(), row.values.tolist(), strict=True))
         wanted.append(twin.learn(x, float(row.clicked[0]), float(row.weight[0])))
-    assert model.table_.capacity >= 4 * start
+    assert model.nbytes >= 4 * start
     assert_same(model, twin, said, wanted, rtol=1e-11)
     zeros = int((model.coefficients()[1] == 0).sum())
     assert name == "ogd" or 100 < zeros < model.n_features - 100

@@ -45,10 +45,10 @@ def test_saved_and_opened_it_is_the_same_bits_and_stays_on_disk(model, rows, fol
     model.save(folder / "model")
     opened = broadmatch.load(folder / "model")
     assert same_state(opened.to_state(), model.to_state())
-    assert isinstance(lies_in(opened.serving().cells), mmap.mmap)
+    assert isinstance(lies_in(opened.variant().cells), mmap.mmap)
     assert opened.predict_many(rows).tobytes() == model.predict_many(rows).tobytes()
     assert opened.uncertainty_many(rows).tobytes() == model.uncertainty_many(rows).tobytes()
-    assert opened.show() == model.show()
+    assert opened.top_features() == model.top_features()
     assert opened.training == model.training
     assert model.training["impressions"] == 3000
 
@@ -122,16 +122,16 @@ def test_the_column_of_a_calibration_is_missing(model, rows):
 
 
 def test_the_features_can_be_read(model):
-    shown = model.show(top=3)
+    shown = model.top_features(top=3)
     assert len({feature.signal for feature in shown}) == len(DESCRIPTION.signals) + 1
-    ads = model.show(top=30, signals=["ad"])
+    ads = model.top_features(top=30, signals=["ad"])
     assert {feature.signal for feature in ads} == {"ad"}
     weights = [feature.weight for feature in ads]
     assert weights == sorted(weights, reverse=True)
     assert int(ads[0].value) % 5 == 0, "every fifth ad is clicked more often"
     assert all(feature.rate > 0 and feature.weight != 0 for feature in shown)
     with pytest.raises(BadInput, match="names of the features were not kept; train with names=True"):
-        ClickModel(model.description, model.models).show()
+        ClickModel(model.description, model.models).top_features()
 
 
 def test_names_of_models_and_text_without_columns(model, rows, folder):

@@ -50,7 +50,7 @@ def test_raw_files_with_five_lines_of_description(shared_data, tmp_path, file, t
     share = clicked.mean()
     constant = -(share * math.log(share) + (1 - share) * math.log(1 - share))
     assert log_loss(clicked, p) < 0.98 * constant
-    assert len({feature.signal for feature in run.model().show(top=1)}) == signals + 1
+    assert len({feature.signal for feature in run.model().top_features(top=1)}) == signals + 1
 
 
 def learned(source, rejects=None, description=DESCRIPTION):

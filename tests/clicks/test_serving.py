@@ -92,6 +92,7 @@ def test_the_bits_depend_on_what_was_learned_only(data):
     """Not on how the table of the learner grew."""
     one, other = FTRL(l1=0.5), FTRL(l1=0.5)
     one.learn_many(data)
+    assert other.n_features == 0
     other.table_.reserve(100_000)
     other.learn_many(data)
     assert one.to_serving().cells.tobytes() == other.to_serving().cells.tobytes()

@@ -89,7 +89,7 @@ class TableLearner(Online):
         keys, slots = self.table_.sorted()
         arrays: dict[str, NDArray[Any]] = {
             "keys": keys,
-            "numbers": self.table_.cells[slots, self.table_.first :],
+            "numbers": self._numbers(slots),
             "state": self.table_.state.copy(),
             **{name.rstrip("_"): getattr(self, name).copy() for name in self._beside_the_table()},
         }
@@ -111,11 +111,15 @@ class TableLearner(Online):
         )
         if not fits:
             raise BadArtifact(f"The saved {cls.kind} is damaged: its keys and numbers do not fit; train it again.")
-        learner.table_.fill(keys, numbers)
+        learner.table_.fill(keys, np.ascontiguousarray(numbers).view(learner.table_.cells.dtype))
         learner.table_.state[:] = given["state"]
         for name in cls._beside_the_table():
             getattr(learner, name)[:] = given[name.rstrip("_")]
         return learner
+
+    def _numbers(self, slots: NDArray[np.int64]) -> NDArray[Any]:
+        """What stands behind the keys of these slots."""
+        return self.table_.cells[slots, self.table_.first :]
 
     @classmethod
     def _beside_the_table(cls) -> list[str]:
@@ -208,8 +212,8 @@ class ClickLearner(TableLearner):
     def uncertainty_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """u(x) = Σ |x_i| η_i: how far one more example could move the log-odds of each impression at most (§6).
 
-        η_i = α / (β + √n_i) is the feature's own learning rate. The paper prints α·η·x with β inside the root,
-        η_i = 1 / √(β + Σ g²): the same bound on a step, for its form of the rates and for features without a sign.
+        η_i = α / (β + √n_i) is the feature's learning rate (equation 2). The paper prints α Σ x_i / √(β + n_i), with β
+        inside the root: the same bound on a step, for x of at least 0.
         """
         return self._scores(impressions)[1]
 

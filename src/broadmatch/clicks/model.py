@@ -29,7 +29,7 @@ MODEL = "model"
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature of a model, as `ClickModel.show` lists it."""
+    """One feature of a model, as `ClickModel.top_features` lists it."""
 
     signal: str
     value: str
@@ -57,7 +57,7 @@ class ClickModel:
         self.training = dict(training or {})
         self._encoder = None if isinstance(description, str) else Encoder(description)
 
-    def serving(self, name: str | None = None) -> ServingModel:
+    def variant(self, name: str | None = None) -> ServingModel:
         """The model of that name, or the first."""
         chosen = next(iter(self.models)) if name is None else name
         if chosen not in self.models:
@@ -66,7 +66,7 @@ class ClickModel:
 
     def predict_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
         """The click probability of each row of a record batch or an encoded batch, calibrated if that was learned."""
-        serving, calibration = self.serving(model), self.calibration
+        serving, calibration = self.variant(model), self.calibration
         if model not in (None, next(iter(self.models))):
             calibration = None
         by = calibration.by if isinstance(calibration, SlicedCalibration) else ()
@@ -79,12 +79,12 @@ class ClickModel:
     def uncertainty_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
         """u(x) of each row, in log-odds: how far one more example could move the prediction (§6)."""
         batch = rows if isinstance(rows, Batch) else self._encode(rows)
-        return self.serving(model).uncertainty_many(batch.impressions)
+        return self.variant(model).uncertainty_many(batch.impressions)
 
     def predict_one(self, row: Mapping[str, Any]) -> float:
         """The click probability of one impression, given as column → value."""
         encoder = self._known_encoder()
-        p = self.serving().predict_one(*encoder.encode_one(row))
+        p = self.variant().predict_one(*encoder.encode_one(row))
         if isinstance(self.calibration, SlicedCalibration):
             return float(self.calibration.apply([p], encoder.slices_one(row, self.calibration.by))[0])
         return p if self.calibration is None else self.calibration.apply_one(p)
@@ -92,13 +92,15 @@ class ClickModel:
     def uncertainty_one(self, row: Mapping[str, Any]) -> float:
         """u(x) of one impression, given as column → value."""
         keys, values = self._known_encoder().encode_one(row)
-        return self.serving().uncertainty_one(keys, values)
+        return self.variant().uncertainty_one(keys, values)
 
-    def show(self, *, top: int = 10, signals: Sequence[str] | None = None, model: str | None = None) -> list[Feature]:
+    def top_features(
+        self, *, top: int = 10, signals: Sequence[str] | None = None, model: str | None = None
+    ) -> list[Feature]:
         """The `top` features of each signal with the largest coefficients, up and down; needs the names."""
         if self.names is None:
             raise BadInput("The names of the features were not kept; train with names=True to read the model.")
-        keys, weights, rates = self.serving(model).items()
+        keys, weights, rates = self.variant(model).items()
         order = np.argsort(-np.abs(weights), kind="stable")
         order = order[weights[order] != 0]
         found: list[Feature] = []

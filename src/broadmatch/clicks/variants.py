@@ -186,6 +186,9 @@ class VariantModels(TableLearner):
         weights_and_rates(table._replace(cells=numbers, first=0), np.arange(len(keys)), settings, weights, rates)
         return keys, weights, rates
 
+    def _numbers(self, slots: NDArray[np.int64]) -> NDArray[Any]:
+        return self.table_.words[slots, 2:]  # as whole numbers: bit fields are not floats
+
     def _table(self) -> Table:
         table = self.table_
         return Table(table.words, table.cells, table.first + self._bits, table.room, table.state)

@@ -73,10 +73,12 @@ class Impressions(NamedTuple):
 
         With `encoded` the features come from an encoder or a reader of broadmatch and are not looked at again.
         """
+        if not encoded:
+            self._check_features()
         if labelled:
             self._check_labels()
-        if encoded:
-            return
+
+    def _check_features(self) -> None:
         for name, dtype in _DTYPES.items():
             if (found := getattr(self, name).dtype) != dtype:
                 wanted = np.dtype(dtype)

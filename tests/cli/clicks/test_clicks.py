@@ -244,7 +244,7 @@ def test_other_learners_and_what_to_include(train, tmp_path):
                                ("--include", "poisson:0.5", "--encoding", "q2.13"), ("--include", "bloom:2"),
                                ("--subsample", 0.5))):  # fmt: skip
         worked(*train, tmp_path / str(i), *asked)
-    assert broadmatch.load(tmp_path / "2").training["parameters"]["inclusion"] == "Poisson(0.5)"
+    assert broadmatch.load(tmp_path / "2").training["parameters"]["inclusion"] == "Poisson(p=0.5)"
 
 
 def test_clicks_that_come_by_themselves(place, tmp_path):

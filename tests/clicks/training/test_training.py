@@ -246,12 +246,12 @@ def test_ctrl_c_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     log = written(table(), tmp_path / "log.parquet", row_group_size=300)
     learn, calls = FTRL.learn_many, []
 
-    def interrupted(self, impressions):
+    def interrupted(self, impressions, *, encoded):
         calls.append(0)
         if len(calls) == 4:
-            learn(self, impressions)
+            learn(self, impressions, encoded=encoded)
             raise KeyboardInterrupt
-        return learn(self, impressions)
+        return learn(self, impressions, encoded=encoded)
 
     monkeypatch.setattr(FTRL, "learn_many", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -41,12 +41,12 @@ def command(
     Whole(1).check("--top", top)
     found = open_model(path)
     chosen = options.parse_names(signal)
-    found.serving(model)
+    found.variant(model)
     if chosen is not None and found.names is not None:
-        there = sorted({f.signal for f in found.show(top=1, model=model)})
+        there = sorted({f.signal for f in found.top_features(top=1, model=model)})
         if strange := [one for one in chosen if one not in there]:
             raise BadParameter(f"--signal must be one of {', '.join(there)}, but it is {strange[0]!r}.")
-    features = found.show(top=top, signals=chosen, model=model) if found.names is not None or chosen else []
+    features = found.top_features(top=top, signals=chosen, model=model) if found.names is not None or chosen else []
     facts = _facts(found, path)
     if json:
         talk.emit({**facts, "features": [vars(feature) for feature in features]})

@@ -31,6 +31,10 @@ class ColumnNames(Rule):
         """Name the rule."""
         return 'a tuple of distinct column names, the widest slice first, such as ("country", "city")'
 
+    def to_plain(self, value: Any) -> Any:
+        """The names as a list."""
+        return list(value)
+
 
 class SlicedCalibration(Parameters):
     """τ_d(p) for every slice d of a hierarchy of columns, each fitted on top of its parent's.

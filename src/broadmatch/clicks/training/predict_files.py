@@ -52,7 +52,7 @@ def predict_files(
     `name` is that of one of several models; `format` that of the files, where it is not the one of the description.
     """
     own = NotedRejects() if rejects is None else rejects
-    model.serving(name)
+    model.variant(name)
     description: Description | str = model.description
     if isinstance(description, Description):
         description = Description.from_dict(description.to_dict() | ({} if format is None else {"format": format}))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.clicks.calibration.sliced import SlicedCalibration
+from broadmatch.clicks.inclusion import Bloom, Poisson
 from broadmatch.clicks.learner import ClickLearner
 from broadmatch.clicks.many_models import ManyModels
 from broadmatch.clicks.model import MODEL, ClickModel
@@ -380,7 +381,11 @@ class ClickTraining:
 
 def _parameters(of: ClickLearner | ManyModels | SlicedCalibration) -> dict[str, str]:
     """Every parameter by name, as text."""
-    return {name: repr(rule.to_plain(getattr(of, name))) for name, rule in of.rules.items()}
+    values = {name: (getattr(of, name), rule) for name, rule in of.rules.items()}
+    return {
+        name: repr(value if isinstance(value, Poisson | Bloom) else rule.to_plain(value))
+        for name, (value, rule) in values.items()
+    }
 
 
 def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
