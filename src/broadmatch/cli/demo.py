@@ -151,7 +151,7 @@ def _harvest(run: _Run, market: "Marketplace") -> _Data:
         log = ClickLog(market.clicks)
         with talk.warnings_only():
             found = harvest(log, test_share=_TEST_SHARE, min_test_queries=_MIN_TEST_QUERIES, seed=run.seed)
-        vectorizer = PageVectorizer(n_jobs=None)
+        vectorizer = PageVectorizer()
         train, test = build_datasets(found, lambda: read_pages(market.pages), vectorizer)
         believed, _ = build_datasets(found, lambda: read_pages(market.pages), vectorizer, weights="beliefs")
         kept = summary(found, train, test, "beliefs") | {"bad_pages": 0}
