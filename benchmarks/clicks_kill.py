@@ -62,14 +62,14 @@ def train(logs: Path, out: Path) -> None:
     """The run that is killed: from the last checkpoint, if there is one, to the model."""
     from broadmatch.clicks import FTRL, ClickTraining, SlicedCalibration
     from broadmatch.clicks.training import batches as reading
-    from broadmatch.io import EventStream, Rejects
+    from broadmatch.io import RecordStream, Rejects
     from broadmatch.signals import Categorical, Cross, Description, Number
     from broadmatch.signals.signal import Signal
 
-    def small_batches(*args: Any, **kwargs: Any) -> EventStream:
-        return EventStream(*args, **{**kwargs, "batch_rows": 500})
+    def small_batches(*args: Any, **kwargs: Any) -> RecordStream:
+        return RecordStream(*args, **{**kwargs, "batch_rows": 500})
 
-    reading.__dict__["EventStream"] = small_batches  # many steps in a short run
+    reading.__dict__["RecordStream"] = small_batches  # many steps in a short run
     signals: list[Signal | Cross] = [Categorical(name) for name in ("ad", "user", "country")]
     signals += [Number("price", buckets="log"), Cross("ad", "country")]
     description = Description(id="id", time="time", query="query", slices=["country", "id"], signals=signals)

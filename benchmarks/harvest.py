@@ -21,11 +21,12 @@ LIMIT_GB = 4.0
 
 def generate(folder: Path, rows: int, format: str, threads: int) -> None:
     """Write the log, ten million rows a file; the same rows on every machine."""
-    from broadmatch.io.duck import connect, text
+    from broadmatch.io.duck import connect
 
     n_queries, n_pages = max(rows // 5, 1000), max(rows // 50, 100)
     options = "FORMAT parquet, COMPRESSION zstd" if format == "parquet" else "FORMAT csv, HEADER true"
     for start in range(0, rows, FILE_ROWS):
+        name = "'" + str(folder / f"part{start // FILE_ROWS:03}.{format}").replace("'", "''") + "'"
         with connect("1GB", folder, threads) as db:
             # Each uniform number is a hash; exp(u ln n) of it has the density 1/x of Zipf's law.
             db.execute("CREATE MACRO uniform(i) AS hash(i) / 18446744073709551615.0")
@@ -42,7 +43,7 @@ def generate(folder: Path, rows: int, format: str, threads: int) -> None:
                              ELSE concat('buy ', word(q), ' near me') END AS query,
                         concat('https://shop.example/', zipf(q * 31 + k, {n_pages}), '.html') AS page,
                         make_timestamp(CAST(1704067200000000 + (i % 2592000) * 1000000 AS BIGINT)) AS time
-                ) TO {text(str(folder / f"part{start // FILE_ROWS:03}.{format}"))} ({options})""")
+                ) TO {name} ({options})""")
 
 
 def measure(folder: str, memory_limit: str, threads: int) -> None:

@@ -19,7 +19,7 @@ from broadmatch.data import CSR, Dataset
 from broadmatch.evaluate import Report, paired_difference, ranking_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import build_datasets, harvest, sparse_beliefs
-from broadmatch.io import ClickLog, read_pages
+from broadmatch.io import ClickLog, PageSource
 from broadmatch.labels import MLRF
 from broadmatch.simulate import simulate_marketplace, truth_matrix
 
@@ -76,7 +76,7 @@ def marketplace(n_pages: int, seeds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         market = simulate_marketplace(Path(folder) / "market", n_pages=n_pages, n_sessions=100 * n_pages)
         found = harvest(ClickLog(market.clicks), min_test_queries=10, test_share=0.2)
-        train, test = build_datasets(found, lambda: read_pages(market.pages), PageVectorizer())
+        train, test = build_datasets(found, PageSource(market.pages), PageVectorizer())
         if test.points is None:
             raise ValueError("The harvested pages have no names.")
         truth = truth_matrix(market.folder, test.points, test.labels)

@@ -29,7 +29,7 @@ from broadmatch.data import CSR, Dataset, propensity, reveal
 from broadmatch.evaluate import Estimate, Report, paired_difference, precision_at_k, psp_at_k, ranking_report
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import build_datasets, harvest
-from broadmatch.io import ClickLog, read_pages
+from broadmatch.io import ClickLog, PageSource
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
 from broadmatch.labels.base import LabelModel
 from broadmatch.simulate import simulate_marketplace, synthetic_dataset, truth_matrix
@@ -242,7 +242,7 @@ def market(seed: int, n_pages: int) -> tuple[dict[str, tuple[Dataset, Dataset]],
         made = simulate_marketplace(Path(folder) / "market", n_pages=n_pages, n_sessions=100 * n_pages, seed=seed)
         found = harvest(ClickLog(made.clicks), min_test_queries=10, test_share=0.2)
         sets = {
-            kind: build_datasets(found, lambda: read_pages(made.pages), PageVectorizer(), weights=kind)
+            kind: build_datasets(found, PageSource(made.pages), PageVectorizer(), weights=kind)
             for kind in ("plain", "npmi")
         }
         test = sets["plain"][1]

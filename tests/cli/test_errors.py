@@ -38,9 +38,9 @@ def test_wrong_columns(harvest, market, tmp_path):
     said = failed(*harvest, "--clicks", log)
     assert f"{log} has no column" in said
     assert "'q', 'url'" in said
-    assert "--columns page=YOURS" in said
+    assert "--columns query=YOURS" in said
     said = failed(*harvest, "--clicks", market / "clicks.parquet", "--page-columns", "html=body")
-    assert "has no column body" in said
+    assert "has no column 'body'" in said
     assert "--page-columns html=YOURS" in said
     assert "'site'" in failed(*harvest, "--clicks", log, "--columns", "query=q,page=url,site=url")
 

@@ -136,7 +136,7 @@ def test_label_features_from_texts(planted, tmp_path, suffix):
         file.write_text("".join(f"{n}{mark}{t}\n" for n, t in {"title": "long", **texts}.items()))
     asked = ("train", planted, "--out", tmp_path / "m", "--model", "swiftxml", *FEW, "--label-features", file)
     said = failed(*asked)
-    assert f"{file} has no column label or name or id for the label; its columns are 'title', 'long'" in said
+    assert f"{file} has no column 'label' or 'name' or 'id' for our 'label'; its columns are 'title', 'long'" in said
     assert "--label-columns label=YOURS" in said
     ran = run(*asked, "--label-columns", "label=title,text=long")
     assert ran.code == 0, ran.err
@@ -149,7 +149,7 @@ def test_label_texts_of_other_labels(planted, tmp_path):
     (tmp_path / "t.csv").write_text("label,text\nelsewhere,cats\n")
     asked = ("train", planted, "--out", tmp_path / "m", "--model", "swiftxml", "--label-features", tmp_path / "t.csv")
     assert "has a text for none of the 20 labels; it names 'elsewhere'" in failed(*asked)
-    assert "but it has 'moon'" in refused(*asked, "--label-columns", "moon=text")
+    assert "but it maps 'moon'" in failed(*asked, "--label-columns", "moon=text")
     assert "There is no file" in failed(*asked[:-1], tmp_path / "none.csv")
 
 

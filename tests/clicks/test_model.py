@@ -142,7 +142,7 @@ def test_names_of_models_and_text_without_columns(model, rows, folder):
     run.run()
     run.model().save(folder / "vw")
     opened = broadmatch.load(folder / "vw")
-    with pytest.raises(BadInput, match="trained on vw or svmlight text: it takes batches of keys"):
+    with pytest.raises(BadInput, match="trained on vw text: it takes batches of keys"):
         opened.predict_one({"ad": 7})
     [(batch, _)] = BatchStream(folder / "log.vw", "vw", labelled=False)
     p = opened.predict_many(batch)

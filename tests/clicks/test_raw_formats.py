@@ -186,7 +186,3 @@ def test_lines_without_a_label(tmp_path):
         assert learned(tmp_path / "log.vw", rejects, "vw").n_learned == 2
     assert rejects.reasons == {"the line has no label": 2}
     assert '"line": 2, "reason": "the line has no label", "row": "|ad 8"' in (tmp_path / "bad.jsonl").read_text()
-    (tmp_path / "log.svm").write_text("1 1:1\n2:1\n0 1:2\n")
-    rejects = Rejects()
-    assert learned(tmp_path / "log.svm", rejects, "svmlight").n_learned == 2
-    assert rejects.reasons == {"the line has no label": 1}

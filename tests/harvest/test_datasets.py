@@ -44,7 +44,7 @@ def dense(matrix: CSR) -> list[list[float]]:
 
 
 def test_rows_belong_together(harvested: Harvest) -> None:
-    train, test = build_datasets(harvested, some_pages, TfidfVectorizer(use_idf=False, norm=None))
+    train, test = build_datasets(harvested, list(some_pages()), TfidfVectorizer(use_idf=False, norm=None))
     assert list(train.points or []) == ["d", "a", "b", "c"]
     assert dense(train.Y) == [[0, 0, 1], [1, 1, 0], [0, 1, 0], [1, 1, 1]]
     assert list(train.features or []) == ["common", "word_a", "word_b", "word_c", "word_d"]
@@ -66,7 +66,7 @@ def test_weights_are_for_training_only(harvested: Harvest, weights: str, weigh: 
 
 def test_a_fitted_vectorizer_is_not_fitted_again(harvested: Harvest) -> None:
     vectorizer = TfidfVectorizer().fit(["common other"])
-    train, _ = build_datasets(harvested, some_pages, vectorizer)
+    train, _ = build_datasets(harvested, list(some_pages()), vectorizer)
     assert list(train.features or []) == ["common", "other"]
 
 
@@ -87,15 +87,15 @@ def test_no_test_pages(harvested: Harvest) -> None:
     none = Harvest(
         harvested.train_counts, CSR.from_rows([], 3), harvested.labels, harvested.train_pages, Names.of([]), {}
     )
-    _, test = build_datasets(none, some_pages, TfidfVectorizer())
+    _, test = build_datasets(none, list(some_pages()), TfidfVectorizer())
     assert (test.X.shape, test.Y.shape) == ((0, 5), (0, 3))
 
 
 def test_an_iterator_is_refused(harvested: Harvest) -> None:
-    with pytest.raises(BadParameter, match="pages must be something that can be gone through twice"):
+    with pytest.raises(BadParameter, match="pages must be something to go through twice"):
         build_datasets(harvested, some_pages(), TfidfVectorizer())
     with pytest.raises(BadParameter, match="weights must be one of 'plain', 'npmi', 'beliefs'"):
-        build_datasets(harvested, some_pages, TfidfVectorizer(), weights="idf")
+        build_datasets(harvested, list(some_pages()), TfidfVectorizer(), weights="idf")
 
 
 class _Rows:
@@ -116,7 +116,7 @@ class _Lazy(_Rows):
 
 
 def test_a_vectorizer_that_loses_pages_is_caught(harvested: Harvest) -> None:
-    train, _ = build_datasets(harvested, some_pages, _Rows())
+    train, _ = build_datasets(harvested, list(some_pages()), _Rows())
     assert train.features is None
     with pytest.raises(BadInput, match="made 3 rows of 4 training pages"):
-        build_datasets(harvested, some_pages, _Lazy())
+        build_datasets(harvested, list(some_pages()), _Lazy())

@@ -4,12 +4,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from broadmatch.errors import BadInput, BadParameter, BroadmatchError, CannotWrite
-from broadmatch.io.duck import clear_errors, connect
+from broadmatch.errors import BadParameter, BroadmatchError, CannotWrite, TooManyBadRows
+from broadmatch.io.duck import clear_errors, connect, create_from
 
 
 def test_work_above_the_limit_goes_to_disk_and_is_removed(tmp_path: Path) -> None:
@@ -30,23 +32,30 @@ def test_limits_that_are_none() -> None:
 
 def test_too_little_memory_is_told() -> None:
     told = pytest.raises(BroadmatchError, match="memory limit is too small")
-    with told, connect("2MB", threads=1) as db, clear_errors([]):
+    with told, connect("2MB", threads=1) as db, clear_errors():
         db.execute("CREATE TABLE t AS FROM range(9000000) AS r(i) SELECT hash(i)")
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     with pytest.raises(CannotWrite, match="disk for temporary files is full"), connect("80MB", tmp_path, 1) as db:
         db.execute("SET max_temp_directory_size = '2MB'")
-        with clear_errors([]):
+        with clear_errors():
             db.execute("CREATE TABLE t AS FROM range(12000000) AS r(i) SELECT hash(i) AS h, hash(i + 1) AS g")
 
 
-def test_the_file_that_is_wrong_is_named(tmp_path: Path) -> None:
-    (tmp_path / "b.parquet").write_bytes(b"PAR1 nothing here PAR1")
-    files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    told = pytest.raises(BadInput, match=r"Cannot read .*b\.parquet")
-    with told, connect("100MB", threads=1) as db, clear_errors(files):
-        db.execute("FROM read_parquet(?)", [str(files[1])]).fetchall()
+def test_batches_become_a_table_and_their_errors_come_through() -> None:
+    batch = pa.record_batch({"n": [1, 2, 3]})
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield batch
+        raise TooManyBadRows("enough")
+
+    with connect("100MB", threads=2) as db, clear_errors():
+        create_from(db, [batch] * 3, batch.schema, "CREATE TABLE t AS FROM batches SELECT sum(n) AS n")
+        assert db.execute("FROM t").fetchall() == [(18,)]
+        with pytest.raises(TooManyBadRows, match="enough"):
+            create_from(db, failing(), batch.schema, "CREATE TABLE u AS FROM batches SELECT sum(n) AS n")
+        assert db.execute("FROM t").fetchall() == [(18,)]
 
 
 def test_ctrl_c_ends_a_query_and_leaves_nothing(tmp_path: Path) -> None:
@@ -55,7 +64,7 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from broadmatch.io.duck import clear_errors, connect
 try:
-    with connect("200MB", {str(tmp_path)!r}, 1) as db, clear_errors([]):
+    with connect("200MB", {str(tmp_path)!r}, 1) as db, clear_errors():
         print("ready", flush=True)
         db.execute("FROM range(100000) a, range(100000) b, range(1000) c SELECT sum(hash(a.range, b.range, c.range))")
 except KeyboardInterrupt:

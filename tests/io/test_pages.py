@@ -89,7 +89,9 @@ def test_mapped_columns(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "p.parquet")
     for file in ("p.jsonl", "p.parquet"):
         assert list(read_pages(tmp_path / file, columns=columns)) == [Page("7", b"<p>")]
-        with pytest.raises(BadInput, match=r"no column src for the html.* it has name, address, html, source"):
+        with pytest.raises(
+            BadInput, match=r"no column 'src' for our 'html'; its columns are 'name', 'address', 'html', 'source'"
+        ):
             list(read_pages(tmp_path / file, columns={"name": "address", "html": "src"}))
     with pytest.raises(BadParameter, match="it maps 'title'"):
         read_pages(tmp_path, columns={"title": "name"})
@@ -210,7 +212,7 @@ def test_missing_and_unknown_files(tmp_path: Path) -> None:
         with pytest.raises(MissingFile):
             read_pages(source)
     put(tmp_path / "page.pdf")
-    with pytest.raises(BadInput, match=r"page\.pdf: pages come in \.html"):
+    with pytest.raises(BadInput, match=r"page\.pdf: pages come in .*\.html, \.htm"):
         read_pages(tmp_path / "page.pdf")
     with pytest.raises(BadParameter, match="max_page_bytes must be a whole number of at least 1, but it is 0"):
         read_pages(tmp_path / "page.pdf", max_page_bytes=0)
@@ -218,7 +220,7 @@ def test_missing_and_unknown_files(tmp_path: Path) -> None:
 
 def test_damaged_files(tmp_path: Path) -> None:
     put(tmp_path / "p.parquet", b"PAR1 not really")
-    with pytest.raises(BadInput, match=r"p\.parquet is not Parquet"):
+    with pytest.raises(BadInput, match=r"p\.parquet is not a whole Parquet"):
         list(read_pages(tmp_path / "p.parquet"))
     packed = gzip.compress(b'{"name": 1, "html": "<p>"}\n' * 1000)
     put(tmp_path / "p.jsonl.gz", packed[:-20])
@@ -228,7 +230,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 def test_wrong_columns_list_what_is_there(tmp_path: Path) -> None:
     put_lines(tmp_path / "p.jsonl", *[{"adress": i, "html": "<p>"} for i in range(1000)])
-    with pytest.raises(BadInput, match=r"no column name or url or .* it has adress, html\. Say which"):
+    with pytest.raises(BadInput, match=r"no column 'name' or 'url' or .* its columns are 'adress', 'html': say which"):
         list(read_pages(tmp_path / "p.jsonl"))
     put_lines(tmp_path / "p.jsonl", {"name": 1}, {"html": "<p>"})
     with pytest.raises(BadInput, match="no row has both a name and HTML; there are name, html"):

@@ -1,4 +1,4 @@
-"""Event streams: JSON lines and Parquet in detail, and random CSV texts cut everywhere."""
+"""Streams of records: JSON lines and Parquet in detail, and random CSV texts cut everywhere."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from broadmatch.errors import BadInput
-from broadmatch.io import EventStream, Rejects
+from broadmatch.io import RecordStream, Rejects
 from broadmatch.io import records as event_text
 from broadmatch.io.decode import json_lines
 
@@ -22,7 +22,7 @@ from broadmatch.io.decode import json_lines
 def json_rows(tmp_path, *lines, **options):
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines) + b"\n")
-    stream = EventStream(file, **options)
+    stream = RecordStream(file, **options)
     return stream, [rows.table for rows in stream]
 
 
@@ -80,7 +80,7 @@ def test_a_key_that_no_line_has_is_refused(tmp_path):
 def test_a_key_that_only_another_file_has_is_null(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"query": 1}\n')
     (tmp_path / "b.jsonl").write_text('{"page": 2}\n')
-    stream = EventStream(tmp_path / "*.jsonl")
+    stream = RecordStream(tmp_path / "*.jsonl")
     assert stream.columns == ("query", "page")
     assert [rows.table.to_pydict() for rows in stream] == [
         {"query": [1], "page": [None]},
@@ -118,7 +118,7 @@ def test_arrow_and_line_by_line_agree(rows):
 def test_parquet_gives_its_types_and_only_the_wanted_columns(tmp_path):
     table = pa.table({"n": pa.array([1, 2, 3], pa.int32()), "t": ["x", "x", "y"], "junk": [0.5, 1.5, 2.5]})
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
-    stream = EventStream(tmp_path / "a.parquet", columns=["t", "n"])
+    stream = RecordStream(tmp_path / "a.parquet", columns=["t", "n"])
     first, second = stream
     assert stream.columns == ("n", "t", "junk")
     assert first.table.schema.names == ["t", "n"]
@@ -130,12 +130,12 @@ def test_parquet_gives_its_types_and_only_the_wanted_columns(tmp_path):
 def test_files_may_have_different_types_of_a_column(tmp_path):
     parquet.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     parquet.write_table(pa.table({"n": ["x"]}), tmp_path / "b.parquet")
-    assert [rows.table["n"].to_pylist() for rows in EventStream(tmp_path)] == [[1], ["x"]]
+    assert [rows.table["n"].to_pylist() for rows in RecordStream(tmp_path)] == [[1], ["x"]]
 
 
 def test_texts_that_are_not_stored_as_dictionaries_come_as_they_are(tmp_path):
     parquet.write_table(pa.table({"t": ["x", "y"]}), tmp_path / "a.parquet", use_dictionary=False)
-    (rows,) = EventStream(tmp_path / "a.parquet")
+    (rows,) = RecordStream(tmp_path / "a.parquet")
     assert rows.table.schema.types == [pa.utf8()]
 
 
@@ -149,7 +149,7 @@ def test_a_damaged_page_is_an_error_with_its_place(tmp_path):
     data = bytearray(file.read_bytes())
     data[at] ^= 0xFF
     file.write_bytes(data)
-    given, seen = iter(EventStream(file, batch_rows=400)), 0
+    given, seen = iter(RecordStream(file, batch_rows=400)), 0
     with pytest.raises(BadInput, match=r"a\.parquet, row group 1, is damaged \(.*\); the 1,000 rows before were read"):
         for rows in given:
             seen += len(rows)
@@ -162,16 +162,16 @@ def test_what_is_no_whole_parquet_file_is_refused(tmp_path, damage):
     parquet.write_table(pa.table({"n": list(range(100))}), file)
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(BadInput, match=r"a\.parquet is not a whole Parquet file"):
-        EventStream(file)
+        RecordStream(file)
 
 
 def test_a_parquet_file_that_became_shorter_is_refused(tmp_path):
     file = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"n": list(range(10))}), file)
-    first, *_ = EventStream(file, batch_rows=5)
+    first, *_ = RecordStream(file, batch_rows=5)
     parquet.write_table(pa.table({"n": [1]}), file)
     with pytest.raises(BadInput, match="has become shorter: 5 rows of it are done and it has 1"):
-        list(EventStream(file, start=first.end))
+        list(RecordStream(file, start=first.end))
 
 
 # Random CSV
@@ -190,14 +190,14 @@ def test_random_csv_whatever_the_blocks_and_from_every_position(tmp_path_factory
     file.write_bytes(out.getvalue().encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_text, "_BLOCK", block)
-        stream = EventStream(file, batch_rows=batch_rows)
+        stream = RecordStream(file, batch_rows=batch_rows)
         whole = list(stream)
         found = [list(row) for part in whole for row in zip(*part.table.to_pydict().values(), strict=True)]
         assert found == [[field or None for field in row] for row in rows]
         assert stream.rejects.count == 0
         assert [len(part) for part in whole[:-1]] == [batch_rows] * (len(whole) - 1)
         for i, part in enumerate(whole):
-            rest = list(EventStream(file, batch_rows=batch_rows, start=part.end))
+            rest = list(RecordStream(file, batch_rows=batch_rows, start=part.end))
             assert [(r.table, r.first, r.end) for r in rest] == [(r.table, r.first, r.end) for r in whole[i + 1 :]]
 
 
@@ -210,8 +210,8 @@ def test_any_text_gives_the_same_rows_and_rejects_whatever_the_blocks(tmp_path_f
     def read(block, start=None):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(event_text, "_BLOCK", block)
-            patch.setattr(event_text, "_PIECE_BYTES", size)
-            stream = EventStream(file, names=["x", "y"], batch_rows=batch_rows, start=start)
+            patch.setattr(event_text, "_CHUNK_BYTES", size)
+            stream = RecordStream(file, names=["x", "y"], batch_rows=batch_rows, start=start)
             return [(r.table.to_pydict(), r.first, r.lines.tolist(), r.end.rows) for r in stream], stream
 
     if not text:
@@ -221,7 +221,7 @@ def test_any_text_gives_the_same_rows_and_rejects_whatever_the_blocks(tmp_path_f
     assert again == parts
     assert other.rejects.reasons == stream.rejects.reasons
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_text, "_PIECE_BYTES", size)
+        patch.setattr(event_text, "_CHUNK_BYTES", size)
         ends = [rows.end for rows in stream]
     for i, end in enumerate(ends):
         assert read(block, end)[0] == parts[i + 1 :]

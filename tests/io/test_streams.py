@@ -1,4 +1,4 @@
-"""Event streams: formats, columns, bad lines, positions, folders that grow, threads."""
+"""Streams of records: formats, columns, bad lines, positions, folders that grow, threads."""
 
 import gzip
 import io
@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile, TooManyBadRows
-from broadmatch.io import EventStream, Position, Rejects
+from broadmatch.io import Position, RecordStream, Rejects
 from broadmatch.io import streams as module
 
 LINES = "user,ad,clicked\nann,7,1\nbob,8,0\ncy,,1\n"
@@ -42,14 +42,14 @@ def write(path, text):
     ids=["plain", "no last newline", "returns", "byte order mark", "empty lines", "empty first line"],
 )
 def test_csv_however_its_lines_end(tmp_path, text):
-    stream = EventStream(write(tmp_path / "a.csv", text))
+    stream = RecordStream(write(tmp_path / "a.csv", text))
     assert stream.columns == ("user", "ad", "clicked")
     assert rows_of(stream) == ROWS
     assert stream.rejects.count == 0
 
 
 def test_every_text_column_is_a_dictionary_of_texts(tmp_path):
-    (rows,) = EventStream(write(tmp_path / "a.csv", "n\n1\n2.5\nx\n1\n"))
+    (rows,) = RecordStream(write(tmp_path / "a.csv", "n\n1\n2.5\nx\n1\n"))
     assert rows.table.schema.types == [pa.dictionary(pa.int32(), pa.utf8())]
     assert rows.table["n"].dictionary.to_pylist() == ["1", "2.5", "x"]
 
@@ -65,38 +65,41 @@ def test_formats_are_told_by_the_suffix_packed_or_not(tmp_path):
     )
     parquet.write_table(pa.table({"user": ["dee"], "ad": ["9"], "clicked": ["0"]}), tmp_path / "d.parquet")
     write(tmp_path / "notes.txt", "not a log")
-    assert rows_of(EventStream(tmp_path)) == [*ROWS * 3, ("dee", "9", "0")]
-    assert rows_of(EventStream([tmp_path / "d.parquet", tmp_path / "a.tsv.gz"], columns=["ad"]))[:2] == [("9",), ("7",)]
+    assert rows_of(RecordStream(tmp_path)) == [*ROWS * 3, ("dee", "9", "0")]
+    assert rows_of(RecordStream([tmp_path / "d.parquet", tmp_path / "a.tsv.gz"], columns=["ad"]))[:2] == [
+        ("9",),
+        ("7",),
+    ]
     with pytest.raises(BadInput, match=r"notes\.txt has no suffix of a log"):
-        EventStream(tmp_path / "notes.txt")
+        RecordStream(tmp_path / "notes.txt")
 
 
 def test_columns_of_files_without_a_header(tmp_path):
     file = write(tmp_path / "a.csv", "ann,7\nuser,ad\n")
-    assert rows_of(EventStream(file, names=["user", "ad"])) == [("ann", "7"), ("user", "ad")]
+    assert rows_of(RecordStream(file, names=["user", "ad"])) == [("ann", "7"), ("user", "ad")]
 
 
 def test_criteo_and_avazu_samples_from_the_raw_files(shared_data):
-    criteo = EventStream(shared_data / "criteo-8k" / "criteo.csv.gz", format="criteo", columns=["C26", "label", "I2"])
+    criteo = RecordStream(shared_data / "criteo-8k" / "criteo.csv.gz", format="criteo", columns=["C26", "label", "I2"])
     first, *_ = rows = rows_of(criteo)
     assert (len(rows), first, criteo.rejects.count) == (8000, ("9727dd16", "0", "1"), 0)
     assert len(criteo.columns) == 40
-    avazu = EventStream(shared_data / "avazu-9k" / "avazu.csv.gz", format="avazu", columns=["click", "C21"])
+    avazu = RecordStream(shared_data / "avazu-9k" / "avazu.csv.gz", format="avazu", columns=["click", "C21"])
     assert len(rows_of(avazu)) + avazu.rejects.count == 8999
     assert avazu.columns[:3] == ("id", "click", "hour")
 
 
 def test_criteo_test_files_have_no_label_and_quotes_mean_nothing(tmp_path):
-    stream = EventStream(write(tmp_path / "t.txt", "\t".join(['"1', *["2"] * 38]) + "\n"), format="criteo")
+    stream = RecordStream(write(tmp_path / "t.txt", "\t".join(['"1', *["2"] * 38]) + "\n"), format="criteo")
     assert stream.columns[0] == "I1"
     assert rows_of(stream)[0][:2] == ('"1', "2")
     with pytest.raises(BadInput, match="first line has 2 fields between tabs, not 40"):
-        EventStream(write(tmp_path / "u.txt", "1\t2\n"), format="criteo")
+        RecordStream(write(tmp_path / "u.txt", "1\t2\n"), format="criteo")
 
 
 def test_lines_that_repeat_the_header_are_rejected(tmp_path):
     rejects = Rejects()
-    assert rows_of(EventStream(write(tmp_path / "a.csv", LINES + LINES), rejects=rejects)) == ROWS * 2
+    assert rows_of(RecordStream(write(tmp_path / "a.csv", LINES + LINES), rejects=rejects)) == ROWS * 2
     assert rejects.reasons == {"the line repeats the column names": 1}
 
 
@@ -104,7 +107,7 @@ def test_bad_lines_are_kept_aside_with_their_place_and_the_good_ones_are_kept(tm
     text = b'user,ad\nann,7\nbob\nc,"9\nd,1,2\n"e\ne",5\nf\xe9,6\n"g,7\nh,8\n'
     rejects = Rejects(tmp_path / "rejects.jsonl")
     with rejects:
-        (rows,) = EventStream(write(tmp_path / "a.csv", text), rejects=rejects)
+        (rows,) = RecordStream(write(tmp_path / "a.csv", text), rejects=rejects)
     assert rows.table.to_pydict() == {"user": ["ann", "e\ne", "h"], "ad": ["7", "5", "8"]}
     assert [rows.line(i) for i in range(3)] == [2, 6, 10]
     kept = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
@@ -119,28 +122,28 @@ def test_bad_lines_are_kept_aside_with_their_place_and_the_good_ones_are_kept(tm
 
 
 def test_a_file_of_bad_lines_gives_empty_rows_with_a_position(tmp_path):
-    stream = EventStream(write(tmp_path / "a.csv", "a,b\n1\n2\n"))
+    stream = RecordStream(write(tmp_path / "a.csv", "a,b\n1\n2\n"))
     (rows,) = stream
     assert (len(rows), rows.end.rows, stream.rejects.count) == (0, 2, 2)
     with pytest.raises(TooManyBadRows):
-        list(EventStream(tmp_path / "a.csv", rejects=Rejects(max_bad_rows=1)))
+        list(RecordStream(tmp_path / "a.csv", rejects=Rejects(max_bad_rows=1)))
 
 
 def test_a_line_without_end_is_no_log(tmp_path, monkeypatch):
     monkeypatch.setattr("broadmatch.io.records._LONGEST_LINE", 1000)
     with pytest.raises(BadInput, match=r"a\.csv, line 2, is longer than"):
-        list(EventStream(write(tmp_path / "a.csv", "a\n" + "x" * 2000)))
+        list(RecordStream(write(tmp_path / "a.csv", "a\n" + "x" * 2000)))
 
 
 def test_columns_that_are_not_there_are_named_before_anything_is_read(tmp_path):
     write(tmp_path / "a.csv", LINES)
     write(tmp_path / "b.csv", "user,advert,clicked\nann,7,1\n")
-    message = r"b\.csv has no column 'ad'; its columns are 'user', 'advert', 'clicked'; did you mean 'advert'\?"
+    message = r"b\.csv has no column 'ad'; its columns are 'user', 'advert', 'clicked' \(did you mean 'advert'\?\)"
     with pytest.raises(BadInput, match=message):
-        EventStream(tmp_path, columns=["ad"])
+        RecordStream(tmp_path, columns=["ad"])
     with pytest.raises(BadInput, match="has 2 columns named 'a'"):
-        EventStream(write(tmp_path / "c.csv", "a,b,a\n1,2,3\n"), columns=["a"])
-    assert rows_of(EventStream(tmp_path / "c.csv", columns=["b"])) == [("2",)]
+        RecordStream(write(tmp_path / "c.csv", "a,b,a\n1,2,3\n"), columns=["a"])
+    assert rows_of(RecordStream(tmp_path / "c.csv", columns=["b"])) == [("2",)]
 
 
 @pytest.mark.parametrize(
@@ -148,23 +151,23 @@ def test_columns_that_are_not_there_are_named_before_anything_is_read(tmp_path):
 )
 def test_wrong_parameters(tmp_path, wrong):
     with pytest.raises(BadParameter):
-        EventStream(write(tmp_path / "a.csv", LINES), **wrong)
+        RecordStream(write(tmp_path / "a.csv", LINES), **wrong)
 
 
 def test_empty_files(tmp_path, caplog):
     for name in ("e.csv", "e.parquet", "e.jsonl"):
         with pytest.raises(BadInput, match=f"{name} is empty"):
-            EventStream(write(tmp_path / name, ""))
+            RecordStream(write(tmp_path / name, ""))
     with pytest.raises(BadInput, match="All 3 files"):
-        EventStream(tmp_path)
+        RecordStream(tmp_path)
     write(tmp_path / "f.csv", LINES)
     with caplog.at_level(logging.WARNING, "broadmatch"):
-        assert rows_of(EventStream(tmp_path)) == ROWS
+        assert rows_of(RecordStream(tmp_path)) == ROWS
     assert [r.getMessage() for r in caplog.records] == ["3 of 4 files are empty and were left out."]
 
 
 def test_a_file_of_a_header_only_has_columns_and_no_rows(tmp_path):
-    stream = EventStream(write(tmp_path / "a.csv", "user,ad\n"))
+    stream = RecordStream(write(tmp_path / "a.csv", "user,ad\n"))
     assert (stream.columns, rows_of(stream)) == (("user", "ad"), [])
 
 
@@ -173,7 +176,7 @@ def test_a_file_of_a_header_only_has_columns_and_no_rows(tmp_path):
 
 def from_stdin(monkeypatch, text, **options):
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
-    return EventStream("-", **options)
+    return RecordStream("-", **options)
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
@@ -210,60 +213,60 @@ def test_a_stream_goes_on_from_every_position_with_the_same_batches(tmp_path):
         tmp_path / "d.parquet",
         row_group_size=5,
     )
-    whole = list(EventStream(tmp_path, batch_rows=3))
+    whole = list(RecordStream(tmp_path, batch_rows=3))
     assert [len(rows) for rows in whole] == [3, 3, 1, 3, 2, 3, 2, 3, 2, 3, 2, 1]
     for i, rows in enumerate(whole):
         position = Position.from_json(json.loads(json.dumps(rows.end.to_json())))
-        rest = list(EventStream(tmp_path, batch_rows=3, start=position))
+        rest = list(RecordStream(tmp_path, batch_rows=3, start=position))
         assert [(r.file, r.first, r.table, r.end) for r in rest] == [
             (r.file, r.first, r.table, r.end) for r in whole[i + 1 :]
         ]
         # With batches of another size it is the same rows.
-        assert rows_of(EventStream(tmp_path, batch_rows=4, start=position)) == rows_of(whole[i + 1 :])
+        assert rows_of(RecordStream(tmp_path, batch_rows=4, start=position)) == rows_of(whole[i + 1 :])
 
 
 def test_rows_know_their_file_their_number_and_their_line(tmp_path):
     file = numbered(tmp_path, "a.csv", 5)
-    _, second, third = EventStream(file, batch_rows=2)
+    _, second, third = RecordStream(file, batch_rows=2)
     assert (second.file, second.first, third.first) == (str(file), 2, 4)
     assert [second.line(0), second.line(1), third.line(0)] == [6, 8, 10]
 
 
 def test_files_that_came_later_and_lines_that_were_added_are_read_next(tmp_path):
     numbered(tmp_path, "b.csv", 3)
-    *_, last = EventStream(tmp_path)
+    *_, last = RecordStream(tmp_path)
     numbered(tmp_path, "a.csv", 1, 100)
     with (tmp_path / "b.csv").open("a") as out:
         out.write("3,x\n")
-    assert [r[0] for r in rows_of(EventStream(tmp_path, start=last.end))] == ["100", "3"]
+    assert [r[0] for r in rows_of(RecordStream(tmp_path, start=last.end))] == ["100", "3"]
 
 
 def test_a_file_that_was_read_in_part_must_still_be_there_and_no_shorter(tmp_path):
     numbered(tmp_path, "a.csv", 5)
     numbered(tmp_path, "b.csv", 5)
-    first, _, third, *_ = EventStream(tmp_path, batch_rows=3)
+    first, _, third, *_ = RecordStream(tmp_path, batch_rows=3)
     write(tmp_path / "a.csv", "n,text\n")
     with pytest.raises(BadInput, match=r"a\.csv has become shorter"):
-        list(EventStream(tmp_path, start=first.end))
+        list(RecordStream(tmp_path, start=first.end))
     (tmp_path / "a.csv").unlink()
     with pytest.raises(MissingFile, match=r"a\.csv is gone, and only 3 of its rows were read"):
-        EventStream(tmp_path, start=first.end)
+        RecordStream(tmp_path, start=first.end)
     # What was read as a whole may be cleared away.
-    assert [r[0] for r in rows_of(EventStream(tmp_path, start=third.end))] == ["3", "4"]
+    assert [r[0] for r in rows_of(RecordStream(tmp_path, start=third.end))] == ["3", "4"]
 
 
 def test_a_position_about_other_files_is_refused(tmp_path):
-    *_, last = EventStream(numbered(tmp_path, "a.csv", 2))
+    *_, last = RecordStream(numbered(tmp_path, "a.csv", 2))
     with pytest.raises(BadInput, match=r"about other files, such as .*a\.csv"):
-        EventStream(numbered(tmp_path, "b.csv", 2), start=last.end)
-    with pytest.raises(BadInput, match="no position of an event stream"):
+        RecordStream(numbered(tmp_path, "b.csv", 2), start=last.end)
+    with pytest.raises(BadInput, match="not the position of a stream"):
         Position.from_json({"files": {"a": {}}})
 
 
 def test_a_packed_file_that_is_cut_off_gives_its_rows_and_then_an_error(tmp_path):
     text = "n\n" + "".join(f"{i * 2654435761 % 10**9}\n" for i in range(300_000))
     write(tmp_path / "a.csv.gz", gzip.compress(text.encode())[:-1000])
-    given = iter(EventStream(tmp_path / "a.csv.gz", batch_rows=1000))
+    given = iter(RecordStream(tmp_path / "a.csv.gz", batch_rows=1000))
     assert len(next(given)) == 1000
     with pytest.raises(BadInput, match=r"a\.csv\.gz is truncated or damaged gzip"):
         list(given)
@@ -273,10 +276,10 @@ def test_files_that_are_done_are_not_opened_again(tmp_path, monkeypatch):
     write(tmp_path / "a.csv.gz", gzip.compress(LINES.encode()))
     write(tmp_path / "b.csv", LINES)
     parquet.write_table(pa.table({"user": ["dee"], "ad": ["9"], "clicked": ["0"]}), tmp_path / "c.parquet")
-    *_, last = EventStream(tmp_path)
-    stream = EventStream(tmp_path, start=last.end)
-    monkeypatch.setattr("broadmatch.io.records.TextLog.pieces", None)
-    monkeypatch.setattr("broadmatch.io.parquet.ParquetLog.pieces", None)
+    *_, last = RecordStream(tmp_path)
+    stream = RecordStream(tmp_path, start=last.end)
+    monkeypatch.setattr("broadmatch.io.records.TextFile.chunks", None)
+    monkeypatch.setattr("broadmatch.io.parquet.ParquetTable.chunks", None)
     assert list(stream) == []
 
 
@@ -286,8 +289,8 @@ def test_files_that_are_done_are_not_opened_again(tmp_path, monkeypatch):
 def test_a_folder_that_grows_is_followed(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
     numbered(tmp_path, "a.csv", 2)
-    stream = EventStream(tmp_path, columns=["n"], follow=True)
-    given, seen = stream.pieces(), []
+    stream = RecordStream(tmp_path, columns=["n"], follow=True)
+    given, seen = stream.chunks(), []
 
     def after(step):
         step()
@@ -313,7 +316,7 @@ def test_a_folder_that_grows_is_followed(tmp_path, monkeypatch):
     threading.Timer(0.05, stream.stop).start()
     assert list(given) == []
     add("c.csv", "\n5\n")
-    assert rows_of(EventStream([tmp_path / n for n in ("a.csv", "b.csv", "c.csv")], columns=["n"], start=end)) == [
+    assert rows_of(RecordStream([tmp_path / n for n in ("a.csv", "b.csv", "c.csv")], columns=["n"], start=end)) == [
         ("5",)
     ]
 
@@ -321,7 +324,7 @@ def test_a_folder_that_grows_is_followed(tmp_path, monkeypatch):
 def test_a_folder_that_is_followed_may_be_cleared(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
     file = numbered(tmp_path, "a.csv", 2)
-    given = EventStream(tmp_path, follow=True).pieces()
+    given = RecordStream(tmp_path, follow=True).chunks()
     next(given)
     file.unlink()
     threading.Timer(0.05, numbered, (tmp_path, "b.csv", 1, 5)).start()
@@ -331,10 +334,10 @@ def test_a_folder_that_is_followed_may_be_cleared(tmp_path, monkeypatch):
 # Threads
 
 
-def test_pieces_are_read_by_several_threads(tmp_path):
+def test_chunks_are_read_by_several_threads(tmp_path):
     text = "n,text\n" + "".join(f"{i},t\n" if i % 5 else f"{i}\n" for i in range(2000))
-    stream = EventStream(write(tmp_path / "a.csv", text), batch_rows=50)
+    stream = RecordStream(write(tmp_path / "a.csv", text), batch_rows=50)
     with ThreadPoolExecutor(4) as pool:
-        parts = list(pool.map(lambda piece: list(piece.read()), stream.pieces()))
+        parts = list(pool.map(lambda chunk: list(chunk.read()), stream.chunks()))
     assert [r[0] for part in parts for r in rows_of(part)] == [str(i) for i in range(2000) if i % 5]
     assert stream.rejects.count == 400

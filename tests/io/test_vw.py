@@ -1,4 +1,4 @@
-"""Vowpal Wabbit text and svmlight agree with the obvious parser, bad lines are told, and reading goes on anywhere."""
+"""Vowpal Wabbit text agrees with the obvious parser, bad lines are told, and reading goes on anywhere."""
 
 import gzip
 import io
@@ -15,21 +15,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile, TooManyBadRows
-from broadmatch.io import ExampleText, Rejects
-from broadmatch.io import text_blocks as blocks_module
-from broadmatch.io.rows import Mark, Position
-from broadmatch.io.vw import TextPosition
+from broadmatch.io import Rejects, VWStream
+from broadmatch.io import vw as module
+from broadmatch.io.streams import Mark, Position
+from broadmatch.io.vw import VWPosition
 from broadmatch.kernels.hashing import key_of
 from tests.reference import vw as reference
 
 
-def read_all(text, format="vw", **more):
+def read_all(text, **more):
     """Rows as plain values, (line, reason) of rejected lines, and the last batch."""
     with tempfile.TemporaryDirectory() as folder:
         file, kept = Path(folder) / "log", Path(folder) / "rejects"
         file.write_bytes(text)
         with Rejects(kept) as rejects:
-            batches = list(ExampleText(file, format=format, rejects=rejects, **more))
+            batches = list(VWStream(file, rejects=rejects, **more))
         bad = [json.loads(line) for line in kept.read_text().splitlines()] if rejects.count else []
     return [row for b in batches for row in plain(b.batch)], [(b["line"], b["reason"]) for b in bad], batches
 
@@ -38,7 +38,7 @@ def plain(batch):
     """(clicked, weight, name, [(key, field, value)]) of each row."""
     rows = batch.impressions
     values = rows.values if len(rows.values) else np.ones(len(rows.keys), np.float32)
-    names = batch.id if len(batch.id) else batch.query
+    names = batch.id
     assert rows.fields.dtype == np.int16
     assert rows.keys.dtype == np.uint64
     out = []
@@ -50,8 +50,8 @@ def plain(batch):
     return out
 
 
-def assert_same(found, expected, vw):
-    nothing = int(key_of("id" if vw else "query", None))
+def assert_same(found, expected):
+    nothing = int(key_of("id", None))
     assert len(found) == len(expected)
     for (clicked, weight, name, features), row in zip(found, expected, strict=True):
         np.testing.assert_equal(clicked, row.clicked)
@@ -81,17 +81,6 @@ vw_line = st.one_of(
     st.builds("{} |a {}".format, st.sampled_from(["1", "-1"]), st.lists(name).map(" ".join)),
     st.sampled_from(["", " ", "\r", "1", "no bar", "||", "|", "1 |a b\r"]),
 )
-pair = st.builds(
-    "{}:{}".format, st.sampled_from(["0", "1", "2", "007", "9" * 18, "9" * 19, "-1", "", "a", "1|2"]), any_number
-)
-good_pair = st.builds("{}:{}".format, st.integers(0, 4), good_number)
-svmlight_line = st.builds(
-    "{}{}{}{}".format,
-    st.sampled_from(["1 ", "-1 ", "0 ", "1 ", "+1 ", "", "2 ", "x ", "1:1 ", "|"]),
-    st.sampled_from(["", "", "qid:3 ", "qid:03\t", "qid:x ", "qid: ", "qid:3:4 ", "qid ", "3 "]),
-    st.one_of(st.lists(good_pair).map(" ".join), st.lists(st.one_of(good_pair, pair)).map(" ".join)),
-    st.sampled_from(["", " ", "\r", " # 1:2 |", "#", " 5", " qid:3"]),
-)
 
 
 @settings(max_examples=400)
@@ -102,24 +91,11 @@ def test_vw_agrees_with_the_obvious_parser(lines, end, batch_rows):
     text = ("\n".join(lines) + end).encode()
     if not text:
         return
-    rows, bad, signals = reference.read(text, vw=True)
+    rows, bad, signals = reference.read(text)
     found, found_bad, batches = read_all(text, batch_rows=batch_rows)
     assert found_bad == bad
-    assert_same(found, rows, vw=True)
+    assert_same(found, rows)
     assert list(batches[-1].end.signals) == signals
-
-
-@settings(max_examples=300)
-@given(st.lists(svmlight_line, min_size=1, max_size=6), st.sampled_from(["", "\n"]), st.sampled_from([1, 2, 100]))
-@example(["# header", "1 1:3e38 1:3e38", "1 1:1 1:-1", "1#c", "  # c"], "", 100)
-def test_svmlight_agrees_with_the_obvious_parser(lines, end, batch_rows):
-    text = ("\n".join(lines) + end).encode()
-    if not text:
-        return
-    rows, bad, _ = reference.read(text, vw=False)
-    found, found_bad, _ = read_all(text, "svmlight", batch_rows=batch_rows)
-    assert found_bad == bad
-    assert_same(found, rows, vw=False)
 
 
 LOG = "".join(f"{(-1) ** i} 'row{i} |s{i % 7} a{i} b:{i % 3} |t c\n" for i in range(60)) + "bad\n\n1 |z last"
@@ -134,44 +110,43 @@ def same(ours, theirs):
 @given(st.integers(1, 70), st.integers(0, 80), st.sampled_from([1, 17, 300, 1 << 20]), st.sampled_from([40, 1 << 26]))
 def test_reading_goes_on_at_every_place(batch_rows, some, read, enough):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks_module, "_READ", read)
-        patch.setattr(blocks_module, "_ENOUGH", enough)
+        patch.setattr(module, "_READ", read)
+        patch.setattr(module, "_ENOUGH", enough)
         plain_file, packed = Path(folder) / "a.vw", Path(folder) / "b.vw.gz"
         plain_file.write_text(LOG)
         packed.write_bytes(gzip.compress(LOG.replace("|t", "|u").encode()))
-        whole = list(ExampleText(folder, batch_rows=batch_rows))
+        whole = list(VWStream(folder, batch_rows=batch_rows))
         assert sum(map(len, whole)) == 122
         assert not any(len(b.batch) > batch_rows for b in whole)
         assert whole[-1].end.signals == ("constant", "s0", "t", *(f"s{i}" for i in range(1, 7)), "z", "u")
         for i in {0, len(whole) // 2, some % len(whole), len(whole) - 1}:
             end = whole[i].end
             start = json.loads(json.dumps(end.to_json())) if i % 2 else end
-            rest = list(ExampleText(folder, batch_rows=batch_rows, start=start))
+            rest = list(VWStream(folder, batch_rows=batch_rows, start=start))
             assert same(rest, whole[i + 1 :])
             assert [r.end for r in rest] == [w.end for w in whole[i + 1 :]]
 
 
 def test_blocks_do_not_depend_on_how_much_is_read_at_a_time(monkeypatch):
-    monkeypatch.setattr(blocks_module, "LONGEST_LINE", 20)
-    monkeypatch.setattr(blocks_module, "_ENOUGH", 50)
+    monkeypatch.setattr(module, "LONGEST_LINE", 20)
+    monkeypatch.setattr(module, "_ENOUGH", 50)
     # The lines end at 6, 57, 79, 80, 84 and 184: the first block is full by its bytes, the second by its lines.
     text = b"short\n" + b"x" * 50 + b"\n" + b"y" * 21 + b"\n\nabc\n" + b"z" * 100
     found = set()
     for read in (1, 2, 7, 30, 1000):
-        monkeypatch.setattr(blocks_module, "_READ", read)
-        cut = blocks_module.blocks(io.BytesIO(text), Mark(), 3)
+        monkeypatch.setattr(module, "_READ", read)
+        cut = module.blocks(io.BytesIO(text), Mark(), 3)
         found.add(tuple((b.first, b.n_lines, b.mark.offset) for b in cut))
     assert found == {((0, 2, 57), (2, 3, 84), (5, 1, 184))}
 
 
 def test_a_line_that_never_ends_is_rejected_and_the_next_is_read(monkeypatch, tmp_path):
-    monkeypatch.setattr("broadmatch.io.vw.LONGEST_LINE", 100)
-    monkeypatch.setattr(blocks_module, "LONGEST_LINE", 100)
-    monkeypatch.setattr(blocks_module, "_READ", 64)
+    monkeypatch.setattr(module, "LONGEST_LINE", 100)
+    monkeypatch.setattr(module, "_READ", 64)
     file = tmp_path / "log.vw"
     file.write_text("1 |a b\n1 |a " + "x" * 5000 + "\n-1 |a c\n")
     rejects = Rejects()
-    batches = list(ExampleText(file, rejects=rejects))
+    batches = list(VWStream(file, rejects=rejects))
     assert [b.batch.impressions.clicked.tolist() for b in batches] == [[1.0, 0.0]]
     assert rejects.count == 1
     assert batches[-1].end.files[str(file)] == Mark(3, file.stat().st_size, 3, whole=True)
@@ -184,30 +159,25 @@ def test_keys_are_those_of_the_signals():
     assert examples.batch.id.tolist() == [int(key_of("id", "x")), int(key_of("id", None))]
     assert len(examples.batch.query) == 0
     assert len(examples.batch.impressions.values) == 0
-    svmlight, _, [examples] = read_all(b"1 qid:9 12:1\n", "svmlight")
-    assert svmlight[0][3][1][0] == int(key_of("feature", 12))
-    assert examples.batch.query.tolist() == [int(key_of("query", 9))]
 
 
-def test_vw_and_svmlight_of_the_same_numbers_are_the_same():
+def test_values_are_the_float32_that_were_written():
     rng = np.random.default_rng(0)
     index, value = rng.integers(0, 50, (200, 6)), rng.normal(size=(200, 6)).astype(np.float32)
     pairs = [" ".join(f"{i}:{v}" for i, v in zip(a, b, strict=True)) for a, b in zip(index, value, strict=True)]
     vw, _, _ = read_all("\n".join(f"1 | {p}" for p in pairs).encode())
-    svmlight, _, _ = read_all("\n".join(f"1 {p}" for p in pairs).encode(), "svmlight")
-    assert vw == svmlight
     once = [row for row, line in zip(vw, index, strict=True) if len(set(line)) == 6]
     kept = [v for v, line in zip(value, index, strict=True) if len(set(line)) == 6]
     assert [[v for *_, v in row[3][1:]] for row in once] == [v.tolist() for v in kept]
 
 
-def test_threads_read_pieces_as_one_does(tmp_path):
+def test_threads_read_chunks_as_one_does(tmp_path):
     file = tmp_path / "log.vw"
     file.write_text(LOG)
-    alone, rejects = list(ExampleText(file, batch_rows=5)), Rejects()
+    alone, rejects = list(VWStream(file, batch_rows=5)), Rejects()
     with ThreadPoolExecutor(4) as pool:
         together = list(
-            pool.map(lambda piece: next(piece.read()), ExampleText(file, batch_rows=5, rejects=rejects).pieces())
+            pool.map(lambda chunk: next(chunk.read()), VWStream(file, batch_rows=5, rejects=rejects).chunks())
         )
     assert same(together, alone)
     assert rejects.count == 1
@@ -216,17 +186,16 @@ def test_threads_read_pieces_as_one_does(tmp_path):
 def test_names_that_are_not_utf8_survive_a_restart(tmp_path):
     file = tmp_path / "log.vw"
     file.write_bytes(b"1 |\xff\xfe \xff\n1 |b c\n1 |\xff\xfe \xff |b c\n")
-    one, two, three = ExampleText(file, batch_rows=1)
+    one, two, three = VWStream(file, batch_rows=1)
     start = json.loads(json.dumps(two.end.to_json()))
-    [again] = ExampleText(file, batch_rows=1, start=start)
+    [again] = VWStream(file, batch_rows=1, start=start)
     assert again.batch.impressions.fields.tolist() == three.batch.impressions.fields.tolist() == [0, 1, 2]
     assert one.batch.impressions.keys[1] == again.batch.impressions.keys[1]
 
 
 def test_standard_input():
     code = (
-        "from broadmatch.io import ExampleText\n"
-        "[e] = ExampleText('-')\nprint(e.batch.impressions.clicked.tolist(), e.file)"
+        "from broadmatch.io import VWStream\n[e] = VWStream('-')\nprint(e.batch.impressions.clicked.tolist(), e.file)"
     )
     run = subprocess.run([sys.executable, "-c", code], input="1 |a b\n0 |a c\n", capture_output=True, text=True)
     assert run.stdout == "[1.0, 0.0] -\n", run.stderr
@@ -237,24 +206,22 @@ def test_an_empty_file_is_an_error(tmp_path, name):
     file = tmp_path / name
     file.write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
     with pytest.raises(BadInput, match=f"{name} is empty"):
-        list(ExampleText(file))
+        list(VWStream(file))
 
 
 def test_errors_are_clear(tmp_path):
     file = tmp_path / "log.vw"
     file.write_text("1 |a b\n")
-    with pytest.raises(BadParameter, match="format must be one of 'vw', 'svmlight'"):
-        ExampleText(file, format="csv")
     with pytest.raises(BadParameter, match="batch_rows must be"):
-        ExampleText(file, batch_rows=0)
+        VWStream(file, batch_rows=0)
     with pytest.raises(MissingFile):
-        ExampleText([])
-    with pytest.raises(BadInput, match="no position"):
-        ExampleText(file, start={"files": {str(file): 3}})
+        VWStream([])
+    with pytest.raises(BadInput, match="not the position"):
+        VWStream(file, start={"files": {str(file): 3}})
     with pytest.raises(BadInput, match="about other files, such as x"):
-        ExampleText(file, start=Position({"x": Mark()}))
-    with pytest.raises(BadInput, match="ends 93 bytes before the place"):
-        list(ExampleText(file, start=TextPosition({str(file): Mark(9, 100, 9)})))
+        VWStream(file, start=Position({"x": Mark()}))
+    with pytest.raises(BadInput, match="has become shorter: 100 bytes of it are done and it has 7"):
+        list(VWStream(file, start=VWPosition({str(file): Mark(9, 100, 9)})))
     with pytest.raises(TooManyBadRows, match=r"log.vw, line 1: the label is none of 1, 0 and -1"):
         file.write_text("7 |a b\n")
-        list(ExampleText(file, rejects=Rejects(max_bad_rows=0)))
+        list(VWStream(file, rejects=Rejects(max_bad_rows=0)))

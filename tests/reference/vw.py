@@ -1,4 +1,4 @@
-"""Vowpal Wabbit and svmlight lines, read the obvious way: split lines, split words, a dictionary a row."""
+"""Vowpal Wabbit lines, read the obvious way: split lines, split words, a dictionary a row."""
 
 import re
 from dataclasses import dataclass, field
@@ -50,24 +50,19 @@ def key(signal: bytes, value: bytes) -> int:
     return int(key_of(signal.decode(), value.decode()))
 
 
-def read(text: bytes, vw: bool) -> tuple[list[Row], list[tuple[int, str]], list[str]]:
+def read(text: bytes) -> tuple[list[Row], list[tuple[int, str]], list[str]]:
     """The rows, the number and reason of each line that is rejected, and the names of the signals."""
     rows, bad, signals = [], [], ["constant"]
     for line, content in enumerate(text.split(b"\n"), 1):
-        if vw:
-            for name in re.findall(rb"\|([^\x00-\x20|:]*)", content):
-                if (name.decode() or "feature") not in signals:
-                    signals.append(name.decode() or "feature")
-        content = content if vw else content.partition(b"#")[0]
+        for name in re.findall(rb"\|([^\x00-\x20|:]*)", content):
+            if (name.decode() or "feature") not in signals:
+                signals.append(name.decode() or "feature")
         if not BLANKS.sub(b"", content):
             continue
         row = Row(line)
         add(row, int(key_of("constant", 1)), 0, np.float32(1))
         try:
-            if vw:
-                vw_line(row, content, signals)
-            else:
-                svmlight_line(row, content)
+            vw_line(row, content, signals)
             if not all(np.isfinite(value) for _, value in row.features.values()):
                 raise Bad("a value is too large or too small for a 32-bit number")
         except Bad as reason:
@@ -75,7 +70,7 @@ def read(text: bytes, vw: bool) -> tuple[list[Row], list[tuple[int, str]], list[
             continue
         row.features = {k: (f, value) for k, (f, value) in row.features.items() if value != 0}
         rows.append(row)
-    return rows, bad, signals if vw or not text.strip(b"\n") else ["constant", "feature"]
+    return rows, bad, signals
 
 
 def add(row: Row, k: int, place: int, value: np.float32) -> None:
@@ -122,20 +117,3 @@ def vw_head(row: Row, head: bytes) -> None:
         raise Bad("a base prediction other than 0 is not supported")
     if len(words) > 3:
         raise Bad("more than a label, an importance and a base stand before the tag")
-
-
-def svmlight_line(row: Row, content: bytes) -> None:
-    words = list(filter(None, BLANKS.split(content)))
-    if not re.match(rb"[^|:]*:", words[0]):
-        row.clicked = label(words.pop(0))
-    if words and words[0].startswith(b"qid:"):
-        if not re.fullmatch(rb"\d{1,18}", words[0][4:]):
-            raise Bad("the qid is not a whole number of at most 18 digits")
-        row.name = key(b"query", str(int(words.pop(0)[4:])).encode())
-    for word in words:
-        index, colon, value = word.partition(b":")
-        if not re.fullmatch(rb"\d{1,18}", index):
-            raise Bad("an index is not a whole number of at most 18 digits")
-        if not colon:
-            raise Bad("a feature has no value")
-        add(row, key(b"feature", str(int(index)).encode()), 1, np.float32(number(value)))

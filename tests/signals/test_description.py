@@ -85,53 +85,78 @@ def test_patterns_have_to_be_resolved_first():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "message"),
+    ("old", "new", "key", "message"),
     [
-        ('weight = "w"', 'wieght = "w"', 3, "the key 'wieght' is unknown (is it 'weight'?)"),
-        ('weight = "w"', "weight = 3", 3, "weight must be the name of a column, but it is 3"),
-        ('weight = "w"', "weight = ", 3, "this is no TOML"),
-        ('format = "csv"', 'format = "xls"', 1, "format must be one of parquet"),
-        ("comments >= 100", "comments >= many", 2, "label must compare a column with a number"),
-        ('{ column = "hour", format = "%y%m%d%H" }', "{ format = 3 }", 4, "time must be a column"),
-        ('ad = "categorical"', 'ad = "categoric"', 10, "The kind of 'ad' must be one of"),
-        ('ad = "categorical"', "ad = 3", 10, "'ad' must be a kind"),
-        ('ad = "categorical"', 'ad = { kind = "text", words = 3 }', 10, "unknown setting 'words'"),
-        ('ad = "categorical"', 'constant = "categorical"', 10, "'constant' is the signal that every row has"),
-        ('ad = "categorical"', 'comments = "categorical"', 10, "'comments' is the label"),
-        ('ad = "categorical"', 'ad = { kind = "categorical", column = "adv" }', 10, "no column 'adv' (is it 'ad'?)"),
-        ('"C*" = "categorical"', '"D*" = "categorical"', 11, "no column is left for the pattern 'D*'"),
-        ('"C*" = "categorical"', 'C = { kind = "text", column = "C*" }', 11, "a pattern has no name of its own"),
-        ('buckets = "log"', 'buckets = "exp"', 12, 'buckets must be "log" or a list of rising numbers'),
-        ("[0, 1, 5]", "[0, 5, 1]", 13, "buckets must be"),
-        ("[0, 1, 5]", "[]", 13, "buckets must be"),
-        ('column = "hour" }\nday', 'colum = "hour" }\nday', 16, "unknown setting 'colum'"),
-        ('{ kind = "hour", column = "hour" }', '"hour"', 16, "'hour_of_day' needs the column of the time"),
-        ('["ad", "title"]', '["ad", "titel"]', 18, "the cross of unknown signal 'titel' (is it 'title'?)"),
-        ('["ad", "title"]', '["ad", "raw"]', 18, "the number 'raw' cannot be crossed as it is"),
-        ('["ad", "title"]', '["ad", "ad"]', 18, "A cross needs two or more different signals"),
-        ('["ad", "title"]', '"ad"', 18, "cross must be a list of signals"),
-        ('"country", ', '"county", ', 7, "no column 'county' (is it 'country'?)"),
-        ('query = "q"', 'query = "qq"', 5, "the log has no column 'qq'"),
+        ('weight = "w"', 'wieght = "w"', "wieght", "the key 'wieght' is unknown (is it 'weight'?)"),
+        ('weight = "w"', "weight = 3", "weight", "weight must be the name of a column, but it is 3"),
+        ('weight = "w"', "weight = ", "line 3", "this is not TOML"),
+        ('format = "csv"', 'format = "xls"', "format", "format must be one of parquet"),
+        ("comments >= 100", "comments >= many", "label", "label must compare a column with a number"),
+        ('{ column = "hour", format = "%y%m%d%H" }', "{ format = 3 }", "time", "time must be a column"),
+        ('ad = "categorical"', 'ad = "categoric"', "signals.ad", "The kind of 'ad' must be one of"),
+        ('ad = "categorical"', "ad = 3", "signals.ad", "'ad' must be a kind"),
+        ('ad = "categorical"', 'ad = { kind = "text", words = 3 }', "signals.ad", "unknown setting 'words'"),
+        (
+            'ad = "categorical"',
+            'constant = "categorical"',
+            "signals.constant",
+            "'constant' is the signal that every row has",
+        ),
+        ('ad = "categorical"', 'comments = "categorical"', "signals.comments", "'comments' is the label"),
+        (
+            'ad = "categorical"',
+            'ad = { kind = "categorical", column = "adv" }',
+            "signals.ad",
+            "the log has no column 'adv'",
+        ),
+        ('"C*" = "categorical"', '"D*" = "categorical"', "signals.D*", "no column is left for the pattern 'D*'"),
+        (
+            '"C*" = "categorical"',
+            'C = { kind = "text", column = "C*" }',
+            "signals.C",
+            "a pattern has no name of its own",
+        ),
+        ('buckets = "log"', 'buckets = "exp"', "signals.I*", 'buckets must be "log" or a list of rising numbers'),
+        ("[0, 1, 5]", "[0, 5, 1]", "signals.price", "buckets must be"),
+        ("[0, 1, 5]", "[]", "signals.price", "buckets must be"),
+        ('column = "hour" }\nday', 'colum = "hour" }\nday', "signals.hour_of_day", "unknown setting 'colum'"),
+        (
+            '{ kind = "hour", column = "hour" }',
+            '"hour"',
+            "signals.hour_of_day",
+            "'hour_of_day' needs the column of the time",
+        ),
+        (
+            '["ad", "title"]',
+            '["ad", "titel"]',
+            "signals.ad_title",
+            "the cross of unknown signal 'titel' (is it 'title'?)",
+        ),
+        ('["ad", "title"]', '["ad", "raw"]', "signals.ad_title", "the number 'raw' cannot be crossed as it is"),
+        ('["ad", "title"]', '["ad", "ad"]', "signals.ad_title", "A cross needs two or more different signals"),
+        ('["ad", "title"]', '"ad"', "signals.ad_title", "cross must be a list of signals"),
+        ('"country", ', '"county", ', "slices", "(did you mean 'country'?)"),
+        ('query = "q"', 'query = "qq"', "query", "the log has no column 'qq'"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path, old, new, line, message):
+def test_an_error_names_the_key_that_is_wrong(tmp_path, old, new, key, message):
     assert old in WHOLE
     file = written(tmp_path, WHOLE.replace(old, new))
     with pytest.raises(BadInput) as caught:
         Description.read(file).resolve(COLUMNS)
-    assert str(caught.value).startswith(f"{file}, line {line}: ")
+    assert str(caught.value).startswith(f"{file}, {key}: ")
     assert message in str(caught.value)
 
 
-def test_lines_inside_other_forms_of_tables(tmp_path):
+def test_keys_inside_other_forms_of_tables(tmp_path):
     file = written(tmp_path, 'label = "y"\n[signals.ad]\nkind = "nonsense"\n')
-    with pytest.raises(BadInput, match="line 2: The kind"):
+    with pytest.raises(BadInput, match=r"toml, signals\.ad: The kind"):
         Description.read(file)
     file = written(tmp_path, 'label = "y"\nsignals = { ad = "text", b = "nonsense" }\n')
-    with pytest.raises(BadInput, match="line 2: The kind of 'b'"):
+    with pytest.raises(BadInput, match=r"toml, signals\.b: The kind of 'b'"):
         Description.read(file)
     file = written(tmp_path, 'label = "y"\nsignals.ad = "text"\nsignals."b c" = "nonsense"\n')
-    with pytest.raises(BadInput, match="line 3: The kind of 'b c'"):
+    with pytest.raises(BadInput, match=r"toml, signals\.b c: The kind of 'b c'"):
         Description.read(file)
 
 

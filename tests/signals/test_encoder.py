@@ -417,5 +417,5 @@ def test_threads_may_share_an_encoder():
 
 def test_a_column_that_can_be_no_signal():
     encoder = Encoder(Description(signals=[Categorical("x")]))
-    with pytest.raises(BadInput, match="cannot be a signal"):
+    with pytest.raises(BadInput, match="cannot be read as text"):
         encoder.encode(pa.record_batch({"x": [[1], [2]]}), labelled=False)

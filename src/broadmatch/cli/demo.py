@@ -13,8 +13,6 @@ from broadmatch.cli import demo_report, options
 from broadmatch.cli import output as talk
 from broadmatch.cli.evaluate import measure
 from broadmatch.cli.explain import shown
-from broadmatch.cli.harvest import summary
-from broadmatch.cli.harvested import write_harvested
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,8 +139,9 @@ def _simulate(run: _Run, n_pages: int) -> "Marketplace":
 
 def _harvest(run: _Run, market: "Marketplace") -> _Data:
     from broadmatch.features import PageVectorizer
-    from broadmatch.harvest import build_datasets, harvest
-    from broadmatch.io import ClickLog, read_pages
+    from broadmatch.harvest import build_datasets, harvest, write_harvested
+    from broadmatch.harvest.harvested import summarise
+    from broadmatch.io import ClickLog, PageSource
 
     place = run.out / "data"
     asked = ("harvest", "--clicks", market.clicks, "--pages", market.pages, "--out", place, "--labels", "beliefs",
@@ -152,9 +151,10 @@ def _harvest(run: _Run, market: "Marketplace") -> _Data:
         with talk.warnings_only():
             found = harvest(log, test_share=_TEST_SHARE, min_test_queries=_MIN_TEST_QUERIES, seed=run.seed)
         vectorizer = PageVectorizer()
-        train, test = build_datasets(found, lambda: read_pages(market.pages), vectorizer)
-        believed, _ = build_datasets(found, lambda: read_pages(market.pages), vectorizer, weights="beliefs")
-        kept = summary(found, train, test, "beliefs") | {"bad_pages": 0}
+        pages = PageSource(market.pages)
+        train, test = build_datasets(found, pages, vectorizer)
+        believed, _ = build_datasets(found, pages, vectorizer, weights="beliefs")
+        kept = summarise(found, train, test, "beliefs") | {"bad_pages": 0}
         write_harvested(place, believed, test, vectorizer, kept)
         run.console.print(
             f"{kept['labels']:,} queries with at least five clicks are labels; {len(train):,} pages are for training "

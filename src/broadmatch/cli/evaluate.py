@@ -9,7 +9,6 @@ import typer
 from broadmatch.cli import options
 from broadmatch.cli import output as talk
 from broadmatch.cli.evaluate_sets import measure_sets
-from broadmatch.cli.harvested import is_harvested, open_harvested
 from broadmatch.cli.opened import open_model
 from broadmatch.cli.rows import check_features
 from broadmatch.cli.truths import aligned, truth_of
@@ -189,6 +188,7 @@ def measure_warm(
 
 
 def _points(data: Path, labels_path: Path | None) -> "Dataset":
+    from broadmatch.harvest.harvested import is_harvested, open_harvested
     from broadmatch.io import read_dataset
 
     test: Dataset = open_harvested(data).test if is_harvested(data) else read_dataset(data, labels_path=labels_path)

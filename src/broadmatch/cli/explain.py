@@ -13,7 +13,6 @@ from broadmatch.cli.explain_xml import shown_xml
 from broadmatch.cli.opened import open_model
 from broadmatch.cli.revealed import revealed_phrases, revealed_rows
 from broadmatch.cli.rows import rows_of
-from broadmatch.cli.sources import pages_of
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
@@ -129,7 +128,9 @@ def _known_of_page(
 
 
 def _one_page(page: Path, name: str | None, columns: dict[str, str] | None) -> "Page":
-    found = pages_of([page], columns, None)
+    from broadmatch.io import PageSource
+
+    found = iter(PageSource(page, columns=columns))
     if name is not None:
         for one in found:
             if one.name == name:

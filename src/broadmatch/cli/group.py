@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from broadmatch.cli import output as talk
 from broadmatch.errors import BroadmatchError
 
-_MAPPING = re.compile(r"columns=\{'(\w+)': ?[^}]*\}")
+_MAPPING = re.compile(r"(\w*)columns=\{'(\w+)': ?[^}]*\}")
 _OF_PAGES = ("name", "html")
 _CALLED = "broadmatch.cli.called"
 
@@ -57,7 +57,8 @@ def with_option_names(text: str, option_of: dict[str, str]) -> str:
     """
 
     def mapped(found: re.Match[str]) -> str:
-        return f"--{'page-' if found[1] in _OF_PAGES else ''}columns {found[1]}=YOURS"
+        of = found[1].replace("_", "-") or ("page-" if found[2] in _OF_PAGES else "")
+        return f"--{of}columns {found[2]}=YOURS"
 
     text = _MAPPING.sub(mapped, text)
     for name, option in option_of.items():

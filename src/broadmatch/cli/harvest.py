@@ -1,17 +1,12 @@
 """`broadmatch harvest`: from a click log and pages to labelled rows."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from broadmatch.cli import options
 from broadmatch.cli import output as talk
-from broadmatch.cli.harvested import check_place, write_harvested
-from broadmatch.cli.sources import Reopened
-
-if TYPE_CHECKING:
-    from broadmatch.harvest import Harvest
 
 _LEFT_OUT = {
     "bad_rows": "rows of the log that cannot be read",
@@ -88,18 +83,20 @@ def command(
     """
     mapping = options.parse_columns(columns, "--columns")
     page_mapping = options.parse_columns(page_columns, "--page-columns")
+    from broadmatch.harvest.harvested import check_place, summarise, write_harvested
+
     check_place(out)
     talk.announce_compiling()
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
-    from broadmatch.io import ClickLog, Rejects
+    from broadmatch.io import ClickLog, PageSource, Rejects
 
     of_pages = None if rejects is None else rejects.with_name(f"{rejects.name}.pages.jsonl")
     with (
         Rejects(rejects, max_bad_rows=max_bad_rows) as bad_rows,
         Rejects(of_pages, max_bad_rows=max_bad_rows) as bad_pages,
     ):
-        opened = Reopened(pages, page_mapping, bad_pages)
+        source = PageSource(pages, columns=page_mapping, rejects=bad_pages)
         log = ClickLog(clicks, columns=mapping, names=None if names is None else names.split(","), rejects=bad_rows)
         with talk.warnings_only():
             found = harvest(
@@ -116,27 +113,13 @@ def command(
                 n_jobs=n_jobs,
             )
         vectorizer = PageVectorizer(min_pages=min_pages, n_jobs=n_jobs)
-        train, test = build_datasets(found, opened, vectorizer, weights=labels, n_jobs=n_jobs)
-    kept = summary(found, train, test, labels) | {"bad_pages": bad_pages.count}
+        train, test = build_datasets(found, source, vectorizer, weights=labels, n_jobs=n_jobs)
+    kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
     write_harvested(out, train, test, vectorizer, kept)
     if json:
         talk.emit(kept | {"out": str(out)})
     else:
         _tell(out, kept)
-
-
-def summary(found: "Harvest", train: Any, test: Any, weights: str) -> dict[str, Any]:
-    """What was kept and what was left out, by name."""
-    clicked = len(found.train_pages) + len(found.test_pages)
-    return {
-        "labels": len(found.labels),
-        "train_pages": len(train),
-        "test_pages": len(test),
-        "words": train.X.n_cols,
-        "label_weights": weights,
-        **found.facts,
-        "pages_without_html": clicked - len(train) - len(test),
-    }
 
 
 def _tell(out: Path, kept: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broadmatch.cli import output as talk
-from broadmatch.cli.pairs import LABEL_TEXTS, read_pairs
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ def given_features(file: Path, columns: Mapping[str, str] | None, points: "Datas
     """A .npz of labels × features as it is; otherwise the words of the labels' texts, if any are in common."""
     from broadmatch.data import as_features
     from broadmatch.io.matrices.npz import read_matrix
+    from broadmatch.io.tables import LABEL_TEXTS, read_pairs
 
     if file.suffix == ".npz":
         features = as_features(read_matrix(file))
@@ -26,7 +26,7 @@ def given_features(file: Path, columns: Mapping[str, str] | None, points: "Datas
             )
         return features
     texts: dict[str, str] = {}
-    for label, text in read_pairs(file, LABEL_TEXTS, columns):
+    for label, text in read_pairs(file, LABEL_TEXTS, columns, option="label_columns"):
         texts[label] = f"{texts[label]}\n{text}" if label in texts else text
     without = sum(name not in texts for name in points.labels)
     if without == len(points.labels):

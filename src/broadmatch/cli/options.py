@@ -1,9 +1,11 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
+
+from broadmatch.io.formats import LogFormat
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for machines.")]
 Seed = Annotated[int, typer.Option("--seed", help="Another number gives another draw; the same gives the same.")]
@@ -47,7 +49,7 @@ RejectsFile = Annotated[
     Path | None, typer.Option("--rejects", metavar="FILE", help="Write what was rejected here, with the reason.")
 ]
 Format = Annotated[
-    Literal["parquet", "csv", "tsv", "jsonl", "criteo", "avazu", "vw", "svmlight"] | None,
+    LogFormat | None,
     typer.Option(
         "--format", help="Of DATA; if not given: as described, or told by the suffix. Standard input is JSON lines."
     ),

@@ -16,7 +16,6 @@ from broadmatch.cli import output as talk
 from broadmatch.cli.opened import open_model
 from broadmatch.cli.revealed import revealed_phrases, revealed_rows
 from broadmatch.cli.rows import rows_of
-from broadmatch.cli.sources import pages_of
 
 if TYPE_CHECKING:
     from broadmatch.cli.opened import Opened
@@ -93,7 +92,7 @@ def command(
         raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
     chosen = "jsonl" if json else format or _told_by_name(out)
     talk.announce_compiling()
-    from broadmatch.io import Rejects
+    from broadmatch.io import PageSource, Rejects
     from broadmatch.io.files import replacing_file
 
     own = None if rejects is None and max_bad_rows is None else Rejects(rejects, max_bad_rows=max_bad_rows)
@@ -106,7 +105,7 @@ def command(
             raise typer.BadParameter(f"this model answers with sets, which know of no --revealed; {instead}.")
         wanted = _K if k is None else k
         if opened.vectorizer is not None:
-            words, asked = _OF_PAGES, pages_of(pages or [], columns, own)
+            words, asked = _OF_PAGES, PageSource(pages or "-", columns=columns, rejects=own)
             table = None if revealed is None else revealed_phrases(revealed, names, opened.label_names)
             found = sets_for(opened, asked) if as_sets else recommend_for(opened, asked, wanted, table)
         else:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broadmatch.cli import output as talk
-from broadmatch.cli.pairs import REVEALED, is_table, read_pairs
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
@@ -31,9 +30,11 @@ class Revealed:
         rejects: "Rejects | None" = None,
     ) -> "Revealed":
         """Read a table of pages and phrases; phrases that the model does not know are left out, and told."""
+        from broadmatch.io.tables import REVEALED, read_pairs
+
         by_page: dict[str, list[str]] = {}
         unknown: dict[str, None] = {}
-        for page, phrase in read_pairs(file, REVEALED, columns, rejects):
+        for page, phrase in read_pairs(file, REVEALED, columns, rejects=rejects, option="revealed_columns"):
             name = phrase if phrase in known else spelled(phrase)
             if name in known:
                 by_page.setdefault(page, []).append(name)
@@ -88,6 +89,7 @@ def revealed_rows(file: Path, columns: Mapping[str, str] | None, known: "Names",
     from broadmatch.data import CSR, Names, as_labels
     from broadmatch.io import read_dataset
     from broadmatch.io.matrices.npz import read_matrix
+    from broadmatch.io.tables import is_table
 
     if is_table(file):
         table = Revealed.read(file, columns, known, str)

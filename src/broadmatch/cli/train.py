@@ -11,7 +11,6 @@ import typer
 from broadmatch.cli import options
 from broadmatch.cli import output as talk
 from broadmatch.cli.estimators import number_or_word
-from broadmatch.cli.harvested import is_harvested, open_harvested
 from broadmatch.cli.label_features import given_features, words_of
 from broadmatch.cli.label_models import LABEL_MODELS, SET_MODELS
 from broadmatch.cli.train_hierarchy import check_hierarchy, hierarchical, learned_hierarchy, told_hierarchy
@@ -228,6 +227,8 @@ def command(
         raise typer.BadParameter(f"--label-features are for --model swiftxml; --model {model} does not use any.")
     if columns is not None and label_features is None:
         raise typer.BadParameter("--label-columns are those of a table of texts; give it as --label-features.")
+    from broadmatch.harvest.harvested import is_harvested, open_harvested
+
     harvested = open_harvested(data) if is_harvested(data) else None
     if harvested is not None and howmany == "pcut":
         raise typer.BadParameter(

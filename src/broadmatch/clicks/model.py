@@ -154,5 +154,5 @@ class ClickModel:
 
     def _known_encoder(self) -> Encoder:
         if self._encoder is None:
-            raise BadInput("This model was trained on vw or svmlight text: it takes batches of keys, not columns.")
+            raise BadInput("This model was trained on vw text: it takes batches of keys, not columns.")
         return self._encoder

@@ -6,7 +6,8 @@ it led to a click on it in the time window; rare queries are dropped; test pages
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,7 @@ from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest.queries import register_normalise
 from broadmatch.io import ClickLog
-from broadmatch.io.click_log import FAULTS, microseconds
-from broadmatch.io.duck import clear_errors, connect
+from broadmatch.io.duck import clear_errors, connect, create_from
 from broadmatch.params import Flag, Number, OneOf, Whole
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("broadmatch")
 
 Moment = str | float | date | datetime
-
-# What became of a row that is no bad row; the faults of bad rows are smaller.
-_TAKEN, _OUTSIDE, _NOT_CLICKED, _UNKNOWN = 100, 101, 102, 103
 
 
 @dataclass(frozen=True)
@@ -77,9 +74,8 @@ def harvest(
     """
     _check(min_clicks, min_test_queries, split, test_share, normalise, seed)
     window = _window(clicks, since, until, split, split_time)
-    clicks.check_packed()
-    with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors(clicks.files):
-        facts = _scan(db, clicks, window, pages)
+    with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors():
+        facts = _count_pairs(db, clicks, window, pages, n_jobs)
         facts |= _choose_labels(db, normalise, min_clicks)
         counts = _Counts.fetch(db, split, test_share, seed)
     train, test, more = counts.split(split, min_test_queries)
@@ -111,6 +107,25 @@ class _Window:
     until: int | None
     late: int | None
 
+    def taken(self, batches: Iterable[Any], left_out: Counter[str]) -> Iterator[Any]:
+        """The clicks inside the window, with `late` for their time; what is left out is counted."""
+        import pyarrow as pa
+
+        for batch in batches:
+            clicks = batch.column("clicks").to_numpy()
+            time = batch.column("time").to_numpy(zero_copy_only=False)
+            taken = clicks > 0
+            left_out["rows_not_clicked"] += len(clicks) - (clicked := int(taken.sum()))
+            if self.since is not None:
+                taken &= time >= self.since
+            if self.until is not None:
+                taken &= time < self.until
+            left_out["rows_outside_window"] += clicked - int(taken.sum())
+            late = np.zeros(len(clicks), np.bool_) if self.late is None else time >= self.late
+            columns = [batch.column("query"), batch.column("page"), pa.array(late), batch.column("clicks")]
+            rows = pa.record_batch(columns, schema=_pair_schema())
+            yield rows if taken.all() else rows.filter(pa.array(taken))
+
 
 def _window(
     clicks: ClickLog, since: Moment | None, until: Moment | None, split: str, split_time: Moment | None
@@ -121,41 +136,44 @@ def _window(
     for name, moment in given.items():
         if moment is not None and "time" not in clicks.columns:
             raise BadInput(f"{name} needs times, but {clicks.files[0]} has no column for our 'time'.")
+    from broadmatch.io.values import microseconds  # here, since Arrow takes long to import
+
     window = _Window(*(None if moment is None else microseconds(moment) for moment in given.values()))
     if window.since is not None and window.until is not None and window.since >= window.until:
         raise BadParameter(f"since must be before until, but they are {since!r} and {until!r}.")
     return window
 
 
-def _scan(db: "DuckDBPyConnection", clicks: ClickLog, window: _Window, pages: Iterable[str] | None) -> dict[str, int]:
+def _pair_schema() -> Any:
+    import pyarrow as pa
+
+    return pa.schema([("query", pa.string()), ("page", pa.string()), ("late", pa.bool_()), ("clicks", pa.int64())])
+
+
+def _count_pairs(
+    db: "DuckDBPyConnection", log: ClickLog, window: _Window, pages: Iterable[str] | None, n_jobs: int | None
+) -> dict[str, int]:
     """Read the log once: clicks of every query on every page (table `pairs`), and how many rows were not taken."""
-    left_out = [f"WHEN fault IS NOT NULL THEN fault WHEN clicks = 0 THEN {_NOT_CLICKED}"]
-    if window.since is not None:
-        left_out.append(f"WHEN time < {window.since} THEN {_OUTSIDE}")
-    if window.until is not None:
-        left_out.append(f"WHEN time >= {window.until} THEN {_OUTSIDE}")
+    left_out: Counter[str] = Counter()
+    good = 0
+
+    def counted() -> Iterator[Any]:
+        nonlocal good
+        for batch in log.read(n_jobs):
+            good += len(batch)
+            yield batch
+
+    sql = """CREATE TABLE pairs AS FROM batches
+        SELECT query, page, late, CAST(sum(clicks) AS BIGINT) AS clicks, count(*) AS n_rows GROUP BY ALL"""
+    create_from(db, window.taken(counted(), left_out), _pair_schema(), sql)
     if pages is not None:
         _load_pages(db, pages)
-        left_out.append(f"WHEN page NOT IN (FROM known) THEN {_UNKNOWN}")
-    late = "false" if window.late is None else f"time >= {window.late}"
-    rows = f"(FROM ({clicks.sql(store_rejects=True)}) SELECT *, CASE {' '.join(left_out)} ELSE {_TAKEN} END AS fate)"
-    # Rows that are not taken have no query and no page here, so that each fate is one group.
-    db.execute(f"""
-        CREATE TABLE pairs AS
-        FROM (FROM {rows} SELECT fate, clicks, CASE WHEN fate = {_TAKEN} THEN query END AS query,
-            CASE WHEN fate = {_TAKEN} THEN page END AS page, fate = {_TAKEN} AND {late} AS late)
-        SELECT fate, query, page, late, CAST(sum(clicks) AS BIGINT) AS clicks, count(*) AS n_rows GROUP BY ALL""")
-    fates = dict(db.execute("FROM pairs SELECT fate, CAST(sum(n_rows) AS BIGINT) GROUP BY fate").fetchall())
-    faults = {fate: n for fate, n in fates.items() if fate in FAULTS}
-    good = sum(fates.values()) - sum(faults.values())
-    clicks.settle(db, good, faults)
-    return {
-        "rows": good + clicks.rejects.count,
-        "bad_rows": clicks.rejects.count,
-        "rows_not_clicked": fates.get(_NOT_CLICKED, 0),
-        "rows_outside_window": fates.get(_OUTSIDE, 0),
-        "rows_on_unknown_pages": fates.get(_UNKNOWN, 0),
-    }
+        unknown = "FROM pairs SELECT coalesce(CAST(sum(n_rows) AS BIGINT), 0) WHERE page NOT IN (FROM known)"
+        (left_out["rows_on_unknown_pages"],) = _one(db, unknown)
+        db.execute("DELETE FROM pairs WHERE page NOT IN (FROM known)")
+    bad = log.rejects.count
+    names = ("rows_not_clicked", "rows_outside_window", "rows_on_unknown_pages")
+    return {"rows": good + bad, "bad_rows": bad, **{name: left_out[name] for name in names}}
 
 
 def _load_pages(db: "DuckDBPyConnection", pages: Iterable[str]) -> None:
@@ -171,8 +189,7 @@ def _choose_labels(db: "DuckDBPyConnection", normalise: bool, min_clicks: int) -
     spelled = register_normalise(db).format("query") if normalise else "query"
     db.execute(f"""
         CREATE TABLE spellings AS
-        FROM (FROM pairs SELECT query, CAST(sum(clicks) FILTER (NOT late) AS BIGINT) AS clicks
-            WHERE fate = {_TAKEN} GROUP BY query)
+        FROM (FROM pairs SELECT query, CAST(sum(clicks) FILTER (NOT late) AS BIGINT) AS clicks GROUP BY query)
         SELECT query, {spelled} AS label, coalesce(clicks, 0) AS clicks""")
     db.execute(f"""
         CREATE TABLE labels AS
@@ -208,10 +225,10 @@ class _Counts:
 
     @classmethod
     def fetch(cls, db: "DuckDBPyConnection", split: str, test_share: float, seed: int) -> "_Counts":
-        db.execute(f"""
+        db.execute("""
             CREATE TABLE pages AS
             FROM (FROM pairs SEMI JOIN (spellings JOIN labels USING (label)) USING (query)
-                SELECT DISTINCT page WHERE fate = {_TAKEN} ORDER BY page)
+                SELECT DISTINCT page ORDER BY page)
             SELECT page, CAST(row_number() OVER () - 1 AS INTEGER) AS number""")
         db.execute("""
             CREATE TABLE counts AS

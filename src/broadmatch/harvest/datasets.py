@@ -1,7 +1,7 @@
 """Harvested labels and the pages they belong to, joined into data sets for training and testing."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,54 +35,48 @@ class Vectorizer(Protocol):
     def transform(self, pages: Any, /) -> Any: ...
 
 
-Pages = Iterable[NamedPage] | Callable[[], Iterable[NamedPage]]
-
-
 def build_datasets(
-    harvest: Harvest, pages: Pages, vectorizer: Vectorizer, *, weights: str = "plain", n_jobs: int | None = None
+    harvest: Harvest,
+    pages: Iterable[NamedPage],
+    vectorizer: Vectorizer,
+    *,
+    weights: str = "plain",
+    n_jobs: int | None = None,
 ) -> tuple[Dataset, Dataset]:
     """Join labels with pages: a data set for training and one for testing, rows in the order of the pages.
 
-    `pages` is gone through twice, one page at a time: give a list, or a function that opens the pages anew, such as
-    `lambda: read_pages("pages/")`. The `vectorizer` is fitted on the training pages, unless it is fitted already. The
-    training labels weigh 1 each ("plain"), their nPMI ("npmi"), or are beliefs with missing labels filled in
-    ("beliefs"); both learn from every harvested page, also from those without HTML. The test labels weigh 1 always.
-    Pages that were clicked but whose HTML is not there are left out, and how many is logged.
+    `pages` is gone through twice, one page at a time: give a list, or a `PageSource`. The `vectorizer` is fitted on the
+    training pages, unless it is fitted already. The training labels weigh 1 each ("plain"), their nPMI ("npmi"), or are
+    beliefs with missing labels filled in ("beliefs"); both learn from every harvested page, also from those without
+    HTML. The test labels weigh 1 always. Pages that were clicked but whose HTML is not there are left out, and how many
+    is logged.
     """
     OneOf(("plain", "npmi", "beliefs")).check("weights", weights)
-    opened = _opener(pages)
-    X, rows = _vectorize(opened, harvest.train_pages, vectorizer, "training", fit=not _is_fitted(vectorizer))
+    if isinstance(pages, Iterator):
+        raise BadParameter(
+            "pages must be something to go through twice, but it is an iterator; give a list or a PageSource."
+        )
+    X, rows = _vectorize(pages, harvest.train_pages, vectorizer, "training", fit=not _is_fitted(vectorizer))
     Y = _weigh(harvest.train_counts, weights, n_jobs)
     features = _feature_names(vectorizer, X.n_cols)
     train = Dataset(X, Y.take(rows), harvest.labels, features, harvest.train_pages.take(rows))
-    X, rows = _vectorize(opened, harvest.test_pages, vectorizer, "test", fit=False, n_cols=X.n_cols)
+    X, rows = _vectorize(pages, harvest.test_pages, vectorizer, "test", fit=False, n_cols=X.n_cols)
     Y = _plain(harvest.test_counts)
     return train, Dataset(X, Y.take(rows), harvest.labels, features, harvest.test_pages.take(rows))
-
-
-def _opener(pages: Pages) -> Callable[[], Iterable[NamedPage]]:
-    if callable(pages):
-        return pages
-    if isinstance(pages, Iterator):
-        raise BadParameter(
-            "pages must be something that can be gone through twice, but it is an iterator; "
-            "give a list, or a function that opens the pages anew."
-        )
-    return lambda: pages
 
 
 class _Chosen:
     """The HTML of the pages that are wanted, each once; `rows` are their positions among the wanted names."""
 
-    def __init__(self, opened: Callable[[], Iterable[NamedPage]], wanted: Names, what: str) -> None:
-        self._opened, self._what = opened, what
+    def __init__(self, pages: Iterable[NamedPage], wanted: Names, what: str) -> None:
+        self._pages, self._what = pages, what
         self._wanted = {name: row for row, name in enumerate(wanted)}
         self.rows: list[int] = []
 
     def __iter__(self) -> Iterator[Any]:
         self.rows = []
         left = dict(self._wanted)
-        for page in self._opened():
+        for page in self._pages:
             row = left.pop(page.name, None)
             if row is not None:
                 self.rows.append(row)
@@ -96,7 +90,7 @@ class _Chosen:
 
 
 def _vectorize(
-    opened: Callable[[], Iterable[NamedPage]],
+    pages: Iterable[NamedPage],
     wanted: Names,
     vectorizer: Vectorizer,
     what: str,
@@ -107,7 +101,7 @@ def _vectorize(
     """Features of the wanted pages that are there, and their positions among the wanted names."""
     if not len(wanted) and n_cols is not None:
         return CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n_cols), np.empty(0, np.int64)
-    chosen = _Chosen(opened, wanted, what)
+    chosen = _Chosen(pages, wanted, what)
     X = as_features(vectorizer.fit_transform(chosen) if fit else vectorizer.transform(chosen))
     rows = np.array(chosen.rows, np.int64)
     if X.n_rows != len(rows):

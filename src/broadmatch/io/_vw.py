@@ -1,4 +1,4 @@
-"""Vowpal Wabbit text and svmlight to rows of feature keys: one pass over the bytes of a block of whole lines.
+"""Vowpal Wabbit text to rows of feature keys: one pass over the bytes of a block of whole lines.
 
 A blank is any byte up to the space. Each row begins with the constant feature; its keys are distinct at the end.
 """
@@ -13,13 +13,13 @@ from broadmatch.kernels.hashing import MISSING, bits_of_bytes, bits_of_text, fea
 
 # What is wrong with a line.
 FINE, TOO_LONG, NO_BAR, BAD_LABEL, BAD_WEIGHT, BAD_BASE, TOO_MANY_WORDS = 0, 1, 2, 3, 4, 5, 6
-BAD_VALUE, OUT_OF_RANGE, NO_NAME, BAD_INDEX, NO_VALUE, BAD_QUERY, NO_LABEL = 7, 8, 9, 10, 11, 12, 13
+BAD_VALUE, OUT_OF_RANGE, NO_NAME, NO_LABEL = 7, 8, 9, 10
 
 MOST_FIELDS = 1 << 15
 """Namespaces that get a number of their own, as many as an int16 tells apart; any more share the last number."""
 
-_NEWLINE, _SPACE, _HASH, _QUOTE, _ZERO, _NINE, _COLON, _BAR = 10, 32, 35, 39, 48, 57, 58, 124
-_MOST_DIGITS = 18
+_SMALLEST, _LARGEST = 1.17549435e-38, 3.4028234e38
+_NEWLINE, _SPACE, _QUOTE, _NINE, _COLON, _BAR = 10, 32, 39, 57, 58, 124
 
 
 @kernel
@@ -88,13 +88,13 @@ def find_namespaces(
 
 @kernel
 def parse_block(
-    text: Any, n_lines: int, vw: bool, labelled: bool, longest: int, constant: np.uint64, no_name: np.uint64,
+    text: Any, n_lines: int, labelled: bool, longest: int, constant: np.uint64, no_name: np.uint64,
     name_seed: np.uint64, powers: Any, seeds: Any, numbers: Any, marks: Any, separators: Any, ends: Any, indptr: Any,
     keys: Any, values: Any, fields: Any, clicked: Any, weight: Any, names: Any, bad: Any,
 ) -> tuple[int, int, bool, bool]:  # fmt: skip
     """Read whole lines: (rows, bad lines, whether all values are 1, whether any row has a name).
 
-    The name of a row is the key of its tag (Vowpal Wabbit) or of its qid (svmlight), of MISSING without one. `bad` gets
+    The name of a row is the key of its tag, of MISSING without one. `bad` gets
     line number, code, begin and end of each line that is rejected, also for having no label if `labelled`; empty lines
     are passed over. Scratch: `marks` is zeros, a power of two of at least eight times as many as a row has features;
     the others see `_separators`.
@@ -105,24 +105,20 @@ def parse_block(
     for line in range(1, n_lines + 1):
         begin, end = end + 1, ends[line - 1]
         first = _after_blanks(text, begin, end)
-        if first == end or (not vw and text[first] == _HASH):
+        if first == end:
             continue
         n = indptr[row]
         keys[n], values[n], fields[n] = constant, 1.0, 0
         clicked[row], weight[row], names[row] = np.nan, 1.0, MISSING
         if end - begin > longest:
             code, ones = TOO_LONG, True
-        elif vw:
+        else:
             while separators[next_separator] < first:
                 next_separator += 1
             code, n, ones, next_separator = _vw_line(
                 text, first, end, row, n + 1, no_name, powers, seeds, numbers, separators, next_separator, keys, values,
                 fields, clicked, weight, names,
             )  # fmt: skip
-        else:
-            code, n, ones = _svmlight_line(
-                text, first, end, row, n + 1, no_name, powers, keys, values, fields, clicked, names
-            )
         if code == FINE and labelled and np.isnan(clicked[row]):
             code = NO_LABEL
         if code == FINE:
@@ -223,48 +219,6 @@ def _vw_head(
 
 
 @kernel
-def _svmlight_line(
-    text: Any, at: int, stop: int, row: int, n: int, seed: np.uint64, powers: Any, keys: Any, values: Any,
-    fields: Any, clicked: Any, names: Any,
-) -> tuple[int, int, bool]:  # fmt: skip
-    """Read `[label] [qid:n] index:value … [# comment]`: (code, new n, all values are 1)."""
-    for i in range(at, stop):
-        if text[i] == _HASH:
-            stop = i
-            break
-    end = _end_of_name(text, at, stop)
-    if end == stop or text[end] != _COLON:
-        code, value, at = _number(text, at, stop, powers)
-        if code != FINE or not (value == 1.0 or value == 0.0 or value == -1.0):
-            return BAD_LABEL, n, True
-        clicked[row] = 1.0 if value == 1.0 else 0.0
-        at = _after_blanks(text, at, stop)
-    if at + 3 < stop and text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == _COLON:
-        begin = at + 4
-        number, at = _whole(text, begin, stop)
-        if at == begin or (at < stop and text[at] > _SPACE):
-            return BAD_QUERY, n, True
-        names[row] = number
-        at = _after_blanks(text, at, stop)
-    ones = True
-    while at < stop:
-        begin = at
-        index, at = _whole(text, begin, stop)
-        if at == begin or (at < stop and text[at] > _SPACE and text[at] != _COLON):
-            return BAD_INDEX, n, True
-        if at == stop or text[at] != _COLON:
-            return NO_VALUE, n, True
-        code, value, at = _number(text, at + 1, stop, powers)
-        if code != FINE:
-            return code, n, True
-        keys[n], values[n], fields[n] = feature_key(seed, index), value, 1
-        ones &= value == 1.0
-        n += 1
-        at = _after_blanks(text, at, stop)
-    return FINE, n, ones
-
-
-@kernel
 def _settle(
     keys: Any, values: Any, fields: Any, first: int, n: int, ones: bool, marks: Any, line: int
 ) -> tuple[int, int, bool]:  # fmt: skip
@@ -306,22 +260,10 @@ def _settle(
 @kernel
 def _number(text: Any, at: int, stop: int, powers: Any) -> tuple[int, float, int]:
     """Read the number at `at`, which a blank, a bar or `stop` follows, but no colon: (code, value, its end)."""
-    value, sure, end = parse_number(text, at, stop, powers)
+    value, end = parse_number(text, at, stop, powers)
     if end == at or text[end] == _COLON or (end < stop and text[end] > _SPACE):
         return BAD_VALUE, 0.0, end
-    # Not sure is either a last bit, which does not matter here, or no float32 at all, which is told by 0.
-    return (FINE if sure or value != 0.0 else OUT_OF_RANGE), value, end
-
-
-@kernel
-def _whole(text: Any, at: int, stop: int) -> tuple[np.uint64, int]:
-    """Read the whole number at `at`: (value, its end); with too many digits it ends before the last ones."""
-    number: Any = np.uint64(0)
-    end = min(stop, at + _MOST_DIGITS)
-    while at < end and _ZERO <= text[at] <= _NINE:
-        number = number * np.uint64(10) + np.uint64(text[at] - _ZERO)
-        at += 1
-    return number, at
+    return (FINE if value == 0.0 or _SMALLEST <= abs(value) < _LARGEST else OUT_OF_RANGE), value, end
 
 
 @kernel

@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -103,12 +103,15 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary folder that takes the name `path` if the block ends well, and vanishes if not."""
+def replacing(path: str | os.PathLike[str], ours: Callable[[Path], bool] | None = None) -> Iterator[Path]:
+    """Give a temporary folder that takes the name `path` if the block ends well, and vanishes if not.
+
+    What is there already is replaced if `save` wrote it, or if `ours` says so.
+    """
     target = Path(path)
     if target.is_symlink():  # replace what the link points to, and keep the link
         target = target.resolve()
-    if not _replaceable(target):
+    if not (ours is not None and ours(target)) and not _replaceable(target):
         raise CannotWrite(f"{target} exists and is not a broadmatch folder; choose another name or remove it.")
     folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:

@@ -1,4 +1,4 @@
-"""Records of text -> Arrow columns, whole pieces at a time; what is wrong with a record is noted in its code."""
+"""Records of text to Arrow columns, whole chunks at a time; what is wrong with a record is noted in its code."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.io._records import BROKEN_QUOTES, FINE, NEVER, TOO_FEW, TOO_MANY
+from broadmatch.io._records import BROKEN_QUOTES, FINE, TOO_FEW, TOO_MANY
+from broadmatch.io.formats import Dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,18 +63,16 @@ def fields(
     codes: Codes,
     columns: Sequence[str],
     wanted: Sequence[str],
-    marks: tuple[int, ...],
+    dialect: Dialect,
 ) -> "pa.RecordBatch":
-    """The wanted columns of the fine records, each as a dictionary of texts; an empty field is null."""
+    """The wanted columns of the fine records, all of them texts; an empty field is null."""
     import pyarrow as pa
     from pyarrow import csv
 
-    kind = pa.dictionary(pa.int32(), pa.utf8())
     n = int(np.count_nonzero(codes == FINE))
     if n == 0:
-        return pa.record_batch([pa.array([], kind) for _ in wanted], names=list(wanted))
+        return pa.record_batch([pa.array([], pa.utf8()) for _ in wanted], names=list(wanted))
     good = _good(text, starts, ends, codes)
-    delimiter, quote = marks
     block = max(_BLOCK, 2 * int((ends - starts).max()))  # a record must not be longer than a block
     places = [str(columns.index(name)) for name in wanted]
     table = csv.read_csv(
@@ -83,7 +82,7 @@ def fields(
             use_threads=False, block_size=block, column_names=[str(i) for i in range(len(columns))]
         ),
         parse_options=csv.ParseOptions(
-            delimiter=chr(delimiter), quote_char=False if quote == NEVER else chr(quote), newlines_in_values=True
+            delimiter=dialect.delimiter, quote_char=dialect.quote or False, newlines_in_values=True
         ),
         convert_options=csv.ConvertOptions(
             include_columns=places,
@@ -95,11 +94,11 @@ def fields(
     )
     if table.num_rows != n:
         raise ValueError(f"{n:,} records were read as {table.num_rows:,} rows")
-    return pa.record_batch([_whole(column.dictionary_encode()) for column in table.columns], names=list(wanted))
+    return pa.record_batch([_whole(column) for column in table.columns], names=list(wanted))
 
 
 def json_lines(text: bytes, starts: I64, ends: I64, codes: Codes, wanted: Sequence[str]) -> "pa.RecordBatch":
-    """The wanted keys of the fine lines: numbers and flags as they are, texts as dictionaries, what is mixed as text.
+    """The wanted keys of the fine lines: numbers, flags and texts as they are, what is mixed as text.
 
     A key that is absent is null. An object or a list within a line is given as its JSON text.
     """
@@ -131,7 +130,7 @@ def _quick_json(good: bytes, n: int, wanted: Sequence[str]) -> "pa.RecordBatch |
             largest = compute.max(compute.abs(array)).as_py()
             if largest is not None and not largest < _EXACT:  # perhaps a whole number that was rounded
                 return None
-        arrays.append(array.dictionary_encode() if pa.types.is_string(array.type) else array)
+        arrays.append(array)
     return pa.record_batch(arrays, names=list(wanted))
 
 
@@ -188,7 +187,15 @@ def _column(values: list[Any]) -> Any:
     if kinds <= {int, float} and all(abs(v) < _EXACT for v in values if type(v) is int):
         return pa.array([None if v is None else float(v) for v in values], pa.float64())
     texts = [v if v is None or type(v) is str else json.dumps(v, separators=(",", ":")) for v in values]
-    return pa.array(texts, pa.utf8()).dictionary_encode()
+    return pa.array(texts, pa.utf8())
+
+
+def with_dictionaries(table: "pa.RecordBatch") -> "pa.RecordBatch":
+    """The table with its texts as dictionaries."""
+    import pyarrow as pa
+
+    columns = [c.dictionary_encode() if pa.types.is_string(c.type) else c for c in table.columns]
+    return pa.record_batch(columns, names=table.schema.names)
 
 
 def _good(text: bytes, starts: I64, ends: I64, codes: Codes) -> bytes:

@@ -1,17 +1,17 @@
-"""DuckDB, embedded: a connection whose memory is bounded, safe quoting, and errors that say what to do."""
+"""DuckDB, embedded: a connection whose memory is bounded, tables from Arrow batches, and errors that say what to do."""
 
 import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from broadmatch.errors import BadInput, BadParameter, BroadmatchError, CannotWrite
+from broadmatch.errors import BadParameter, BroadmatchError, CannotWrite
 from broadmatch.parallel import n_workers
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 _LIMIT = re.compile(r"[1-9][0-9]*(\.[0-9]+)? ?[KMGT]i?B")
@@ -55,8 +55,8 @@ def connect(
 
 
 @contextlib.contextmanager
-def clear_errors(files: list[Path]) -> Iterator[None]:
-    """Turn DuckDB's errors inside the block into ours, with the name of the file that is wrong."""
+def clear_errors() -> Iterator[None]:
+    """Turn DuckDB's errors inside the block into ours."""
     import duckdb
 
     try:
@@ -66,36 +66,42 @@ def clear_errors(files: list[Path]) -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     except duckdb.Error as error:
-        said = _said(error)
-        if "No space left" in said or "offload" in said:
-            raise CannotWrite(f"The disk for temporary files is full: {said}; name another temp_directory.") from error
+        first = str(error).strip().split("\n", 1)[0]
+        message = first.split(": ", 1)[-1].rstrip(".")
+        if "No space left" in message or "offload" in message:
+            raise CannotWrite(
+                f"The disk for temporary files is full: {message}; name another temp_directory."
+            ) from error
         if isinstance(error, duckdb.OutOfMemoryException):
-            raise BroadmatchError(f"The memory limit is too small for this log: {said}; raise it.") from error
-        named = [str(file) for file in files if str(file) in str(error)]
-        place = named[0] if named else (str(files[0]) if len(files) == 1 else f"one of {len(files)} files")
-        if "invalid state" in said:
-            said = r"its line ends are mixed (\n and \r\n) or its quotes are broken"
-        raise BadInput(f"Cannot read {place}: {said}; repair or leave out that file.") from error
+            raise BroadmatchError(f"The memory limit is too small for this log: {message}; raise it.") from error
+        raise
 
 
-def text(value: str) -> str:
-    """`value` as an SQL string.
+def create_from(db: "DuckDBPyConnection", batches: Iterable[Any], schema: "pa.Schema", sql: str) -> None:
+    """Run a statement that reads Arrow batches, once, as the table `batches`; errors of their iterator are raised.
 
-    >>> text("it's")
-    "'it''s'"
+    >>> import pyarrow as pa
+    >>> batch = pa.record_batch({"n": [1, 2]})
+    >>> with connect("100MB", threads=1) as db:
+    ...     create_from(db, [batch, batch], batch.schema, "CREATE TABLE t AS FROM batches SELECT sum(n)")
+    ...     db.sql("FROM t").fetchall()
+    [(6,)]
     """
-    return "'" + value.replace("'", "''") + "'"
+    import pyarrow as pa
 
+    failed: list[BaseException] = []
 
-def file_name(path: Path) -> str:
-    """`path` as an SQL string that stands for this one file, even if its name looks like a pattern.
+    def guarded() -> Iterator[Any]:
+        # DuckDB would make a text of the exception: it is kept, the table ends here, and the statement is void.
+        try:
+            yield from batches
+        except (Exception, KeyboardInterrupt) as error:
+            failed.append(error)
 
-    >>> file_name(Path("log[1].csv"))
-    "'log[[]1].csv'"
-    """
-    return text(re.sub(r"([*?\[])", r"[\1]", str(path)))
-
-
-def _said(error: Exception) -> str:
-    first = str(error).strip().split("\n", 1)[0]
-    return first.split(": ", 1)[-1].rstrip(".")
+    db.register("batches", pa.RecordBatchReader.from_batches(schema, guarded()))
+    try:
+        db.execute(sql)
+    finally:
+        db.unregister("batches")
+    if failed:
+        raise failed[0]

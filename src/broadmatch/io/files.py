@@ -8,9 +8,10 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
 from broadmatch.errors import BadInput, CannotWrite, MissingFile
+from broadmatch.io.formats import PACKINGS, packing_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = PathLike | Iterable[PathLike]
 
-PACKED = (".gz", ".zst")
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes; none at the end."""
+        ...
+
+
 _BUFFER = 1 << 20
 _WILD = frozenset("*?[")
 
@@ -38,25 +46,13 @@ def expand(source: Source, suffixes: Iterable[str] | None = None) -> list[Path]:
     return list(dict.fromkeys(file for one in named for file in _expand_one(Path(one), wanted)))
 
 
-def base_name(path: Path) -> str:
-    """The name in lower case without `.gz` or `.zst`.
-
-    >>> base_name(Path("logs/Monday.CSV.gz"))
-    'monday.csv'
-    """
-    name = path.name.lower()
-    for suffix in PACKED:
-        name = name.removesuffix(suffix)
-    return name
-
-
 def open_binary(path: PathLike) -> io.BufferedReader:
     """Open a file for reading, unpacked on the way if its first bytes are those of gzip or zstd.
 
     A packed stream that is cut off or damaged raises `BadInput` with the name of the file when reading gets there.
     """
     file = Path(path)
-    packing = _packing(file)
+    packing = packing_of_file(file)
     if packing is None:
         return io.BufferedReader(_Unpacked(file, file.open("rb"), ""), _BUFFER)
     if packing == "gzip":
@@ -64,6 +60,59 @@ def open_binary(path: PathLike) -> io.BufferedReader:
     import pyarrow as pa
 
     return io.BufferedReader(_Unpacked(file, cast(BinaryIO, pa.input_stream(str(file), "zstd")), packing), _BUFFER)
+
+
+def packing_of_file(file: Path) -> str | None:
+    """How a file is packed, by its first bytes, which must be those that its suffix says."""
+    try:
+        with file.open("rb") as stream:
+            packing = packing_of(stream.read(4))
+    except FileNotFoundError as error:
+        raise MissingFile(f"There is no file {file}.") from error
+    except OSError as error:
+        raise BadInput(f"Cannot read {file}: {error.strerror}.") from error
+    claimed = PACKINGS.get(file.suffix.lower())
+    if claimed is not None and packing != claimed.name:
+        raise BadInput(f"{file} is not {claimed.name}, though its name says so; pack it again or take the suffix away.")
+    return packing
+
+
+def open_at(path: PathLike, offset: int) -> io.BufferedReader:
+    """Open a file for reading as `open_binary` does, `offset` bytes of the unpacked content on.
+
+    What is packed has to be read up to there. `BadInput` if the file is shorter than that.
+    """
+    file = Path(path)
+    packed = packing_of_file(file) is not None
+    if not packed and (size := file.stat().st_size) < offset:
+        raise _shorter(file, offset, size)
+    stream = open_binary(file)
+    try:
+        if packed:
+            skip(stream, offset, file)
+        elif offset:
+            stream.seek(offset)
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+def skip(stream: Readable, offset: int, file: Path) -> None:
+    """Read `offset` bytes and let them go."""
+    left = offset
+    while left:
+        got = len(stream.read(min(left, _BUFFER)))
+        if not got:
+            raise _shorter(file, offset, offset - left)
+        left -= got
+
+
+def _shorter(file: Path, done: int, size: int) -> BadInput:
+    return BadInput(
+        f"{file} has become shorter: {done:,} bytes of it are done and it has {size:,}; "
+        "bring the old file back, or start anew."
+    )
 
 
 @contextlib.contextmanager
@@ -126,21 +175,6 @@ def _listed(relative: Path, suffixes: tuple[str, ...] | None) -> bool:
     return not hidden and (suffixes is None or relative.name.lower().endswith(suffixes))
 
 
-def _packing(file: Path) -> str | None:
-    try:
-        with file.open("rb") as stream:
-            head = stream.read(4)
-    except FileNotFoundError as error:
-        raise MissingFile(f"There is no file {file}.") from error
-    except OSError as error:
-        raise BadInput(f"Cannot read {file}: {error.strerror}.") from error
-    packing = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-    claimed = {".gz": "gzip", ".zst": "zstd"}.get(file.suffix.lower())
-    if claimed is not None and packing != claimed:
-        raise BadInput(f"{file} is not {claimed}, though its name says so; pack it again or take the suffix away.")
-    return packing
-
-
 @contextlib.contextmanager
 def _create(file: Path, suffix: str) -> Iterator[IO[bytes]]:
     if suffix == ".zst":
@@ -166,6 +200,15 @@ class _Unpacked(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return not self._packing
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
         view = memoryview(buffer).cast("B")

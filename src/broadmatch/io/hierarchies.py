@@ -8,7 +8,8 @@ from typing import Any
 
 from broadmatch.data.hierarchy import Hierarchy
 from broadmatch.errors import BadInput
-from broadmatch.io.files import PathLike, base_name, open_binary
+from broadmatch.io.files import PathLike, open_binary
+from broadmatch.io.formats import base_name
 
 _HEADER = ("child", "parent")
 

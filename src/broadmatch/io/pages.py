@@ -1,23 +1,29 @@
-"""Landing pages from folders of `.html`, JSON lines and Parquet, one at a time; what is no page is rejected."""
+"""Landing pages from folders of `.html`, tables and JSON lines, one at a time; what is not a page is rejected."""
 
 import json
+import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.io.files import Source, base_name, expand, open_binary, replacing_file
-from broadmatch.io.page_columns import KEPT_OF_ROW, Fields, check_columns, choose
+from broadmatch.io.columns import ColumnNames
+from broadmatch.io.files import PathLike, Source, expand, open_binary, replacing_file
+from broadmatch.io.formats import PAGES, STANDARD_INPUT, format_of, suffixes
 from broadmatch.io.rejects import Rejects
+from broadmatch.io.streams import RecordStream
 from broadmatch.params import Whole
 
-HTML = (".html", ".htm")
-LINES = (".jsonl", ".ndjson")
-PARQUET = (".parquet",)
+log = logging.getLogger("broadmatch")
 
-_PACKINGS = ("", ".gz", ".zst")
-_ROWS_READ, _BYTES_WRITTEN = 32, 1 << 24
+USUAL = {"name": ("name", "url", "id", "path", "page"), "html": ("html", "text", "content", "body")}
+"""The columns of a table of pages, with their usual names."""
+LARGEST = 10_000_000
+"""Bytes of a page, unless another limit is given."""
+
+_ROWS_READ, _BYTES_WRITTEN, _KEPT_OF_ROW = 32, 1 << 24, 1000
 # Control bytes that no text holds; 27 stays, as it opens the shifts of ISO-2022 encodings.
 _CONTROL = bytes(b for b in range(32) if b not in (9, 10, 11, 12, 13, 27))
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
@@ -30,70 +36,121 @@ class Page(NamedTuple):
     html: bytes
 
 
+class PageSource:
+    """Pages from files, folders, patterns, or standard input ("-", one page), which can be gone through several times.
+
+    A page of a folder is named by its path in the folder, another `.html` file by its path as given. CSV, TSV, JSON
+    lines and Parquet have a column for the name and one for the HTML: `columns`, such as `{"name": "url", "html":
+    "body"}`, says which; otherwise the first that is there of name, url, id, path, page and of html, text, content,
+    body is taken. A folder without `.html` may hold files of these formats. Only the names are kept in memory, to find
+    those that come twice. Files are looked for now, not when the first page is taken.
+
+    A page that is empty, larger than `max_page_bytes`, binary, unnamed or named as an earlier one goes to `rejects`,
+    the first time that the pages are gone through; if none is given, they are counted. A source that is mostly rubbish
+    raises `TooManyBadRows` at its end. With `strict`, the first bad page is an error; so it is by default where there
+    are no `rejects` and every page is named by itself.
+
+    >>> _ = Path("pizza.html").write_text("<h1>Pizza</h1>")
+    >>> list(PageSource("pizza.html"))
+    [Page(name='pizza.html', html=b'<h1>Pizza</h1>')]
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        columns: Mapping[str, str] | None = None,
+        rejects: Rejects | None = None,
+        max_page_bytes: int = LARGEST,
+        strict: bool | None = None,
+    ) -> None:
+        self._columns = ColumnNames(USUAL, columns or {})
+        Whole(1).check("max_page_bytes", max_page_bytes)
+        self.max_page_bytes, self._known = max_page_bytes, False
+        named = [Path(one) for one in ([source] if isinstance(source, str | os.PathLike) else source)]
+        self._files: list[tuple[Path, str]] = []
+        self._standard_input = named == [Path(STANDARD_INPUT)]
+        if strict is None:
+            strict = self._standard_input or (rejects is None and all(map(_is_single, named)))
+        self.rejects = _Strict(max_page_bytes) if strict else Rejects() if rejects is None else rejects
+        if self._standard_input:
+            return
+        if Path(STANDARD_INPUT) in named:
+            raise BadParameter("- is standard input, and stands alone.")
+        self._files = [found for one in named for found in _named_files(one)]
+        if not self._files:
+            raise MissingFile("No file of pages was named; name at least one file, folder or pattern.")
+
+    def __iter__(self) -> Iterator[Page]:
+        rejects = Rejects(max_bad_rows=sys.maxsize) if self._known else self.rejects
+        reader, good = _Reader(rejects, self._columns, self.max_page_bytes), 0
+        pages = reader.standard_input() if self._standard_input else reader.read(self._files)
+        for page in pages:
+            good += 1
+            yield page
+        if not self._known:
+            rejects.finish(good)
+        self._known = True
+
+
 def read_pages(
     source: Source,
     *,
     columns: Mapping[str, str] | None = None,
     rejects: Rejects | None = None,
-    max_page_bytes: int = 10_000_000,
+    max_page_bytes: int = LARGEST,
 ) -> Iterator[Page]:
-    """Read pages one at a time from a file, a folder, a pattern, or a list of these.
-
-    A page of a folder is named by its path in the folder, another `.html` file by its path as given. JSON lines and
-    Parquet have a column for the name and one for the HTML: `columns`, such as `{"name": "url", "html": "body"}`, says
-    which; otherwise the first that is there of name, url, id, path, page and of html, text, content, body is taken. A
-    folder without `.html` may hold pieces in JSON lines or Parquet. Only the names are kept in memory, to find those
-    that come twice.
-
-    A page that is empty, larger than `max_page_bytes`, binary, unnamed or named as an earlier one goes to `rejects`;
-    if none is given, they are counted, and a source that is mostly rubbish raises `TooManyBadRows` at its end.
-    """
-    wanted = check_columns(columns)
-    Whole(1).check("max_page_bytes", max_page_bytes)
-    named = [source] if isinstance(source, str | os.PathLike) else list(source)
-    # Files are looked for now, not when the first page is taken.
-    files = [found for one in named for found in _named_files(Path(one))]
-    if not files:
-        raise MissingFile("No file of pages was named; name at least one file, folder or pattern.")
-    own = Rejects() if rejects is None else rejects
-    return _Reader(own, wanted, max_page_bytes).read(files, finish=rejects is None)
+    """Read pages one at a time: those of a `PageSource`, once."""
+    return iter(PageSource(source, columns=columns, rejects=rejects, max_page_bytes=max_page_bytes, strict=False))
 
 
-def write_pages(pages: Iterable[Page], path: str | os.PathLike[str]) -> int:
+def write_pages(pages: Iterable[Page], path: PathLike) -> int:
     """Write pages as `.parquet` or `.jsonl` (also `.jsonl.gz`, `.jsonl.zst`) and say how many.
 
     Parquet keeps the bytes of every page; JSON lines is text, so pages that are not UTF-8 are refused there.
     """
     file = Path(path)
-    if base_name(file).endswith(LINES):
-        return _write_lines(pages, file)
-    if file.name.lower().endswith(PARQUET):
-        return _write_parquet(pages, file)
-    raise BadParameter(f"The name of a pages file must end in {', '.join(LINES + PARQUET)}, but it is {str(path)!r}.")
+    writers = {"jsonl": _write_lines, "parquet": _write_parquet}
+    format = format_of(file, writers)
+    if format is None:
+        wanted = ", ".join(suffixes(writers))
+        raise BadParameter(f"The name of a pages file must end in {wanted}, but it is {str(path)!r}.")
+    return writers[format](pages, file)
+
+
+class _Strict(Rejects):
+    """Rejects that take nothing: pages named one by one are all wanted."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def add(self, source: str, line: int | None, reason: str, row: str = "", count: int = 1) -> None:
+        raise BadInput(f"{source}: {reason}; give a page of HTML or text with at most {self._limit:,} bytes.")
 
 
 class _Reader:
-    """Reads files one after another, and sends what is no page to the rejects."""
+    """Reads files one after another, and sends what is not a page to the rejects."""
 
-    def __init__(self, rejects: Rejects, columns: Mapping[str, str], max_page_bytes: int) -> None:
-        self.rejects, self.columns, self.limit = rejects, columns, max_page_bytes
+    def __init__(self, rejects: Rejects, columns: ColumnNames, limit: int) -> None:
+        self.rejects, self.columns, self.limit = rejects, columns, limit
         self.seen: set[str] = set()
 
-    def read(self, files: list[tuple[Path, str]], *, finish: bool) -> Iterator[Page]:
-        good = 0
+    def read(self, files: list[tuple[Path, str]]) -> Iterator[Page]:
         for file, name in files:
-            kind = base_name(file)
-            if kind.endswith(HTML):
-                pages = self._html(file, name)
-            elif kind.endswith(LINES):
-                pages = self._lines(file)
+            format = format_of(file, PAGES)
+            if format == "html":
+                yield from self._html(file, name)
+            elif format == "jsonl":
+                yield from self._lines(file)
             else:
-                pages = self._parquet(file)
-            for page in pages:
-                good += 1
-                yield page
-        if finish:
-            self.rejects.finish(good)
+                yield from self._table(file)
+
+    def standard_input(self) -> Iterator[Page]:
+        if sys.stdin.isatty():
+            log.info("Reading a page from standard input; end it with Ctrl-D.")
+        html = sys.stdin.buffer.read(self.limit + 1)
+        yield from self._accept("Standard input", None, STANDARD_INPUT, html)
 
     def _html(self, file: Path, name: str) -> Iterator[Page]:
         if file.stat().st_size > self.limit:
@@ -108,9 +165,11 @@ class _Reader:
         yield from self._accept(file, None, name, html)
 
     def _lines(self, file: Path) -> Iterator[Page]:
+        """Pages of JSON lines; which keys hold them is settled by the first line that has both."""
         # A byte of a page takes at most six in JSON (\u0000); the rest is for the other fields.
         longest = 6 * self.limit + (1 << 20)
-        fields = Fields(file, self.columns, self._reject)
+        chosen: dict[str, str] = {}
+        present: dict[str, None] = {}
         with open_binary(file) as stream:
             number = 0
             while line := stream.readline(longest):
@@ -130,37 +189,44 @@ class _Reader:
                 if not isinstance(row, dict):
                     self._reject(file, number, "the line is not a JSON object", line)
                     continue
-                found = fields.of(row, number, line)
-                if found is not None:
-                    yield from self._accept(file, number, *found)
-        fields.finish()
+                if not chosen:
+                    chosen = self.columns.match(row)
+                    present |= dict.fromkeys(row)
+                values = [row.get(chosen.get(ours, "")) for ours in USUAL]
+                if None in values:
+                    self._reject(file, number, "the name or the HTML is missing", line)
+                else:
+                    yield from self._accept(file, number, *values)
+        if present and not chosen:
+            self.columns.find(file, present)
+            raise BadInput(f"{file}: no row has both a name and HTML; there are {', '.join(present)}.")
 
-    def _parquet(self, file: Path) -> Iterator[Page]:
-        import pyarrow as pa
+    def _table(self, file: Path) -> Iterator[Page]:
+        """Pages of CSV, TSV and Parquet; in small batches, so that no whole row group is ever in memory."""
         import pyarrow.compute as pc
-        import pyarrow.parquet as pq
 
-        try:
-            # Without pre-buffering and in small batches, no whole row group is ever in memory.
-            with pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as table:
-                name, html = choose(file, self.columns, table.schema_arrow.names)
-                number = 0
-                for batch in table.iter_batches(batch_size=_ROWS_READ, columns=[name, html]):
-                    names, pages = batch.column(name).to_pylist(), _as_binary(batch.column(html), file, html)
-                    sizes = pc.binary_length(pages).to_pylist()
-                    for i, size in enumerate(sizes):
-                        number += 1
-                        if size is None or names[i] is None:
-                            missing = html if size is None else name
-                            self._reject(file, number, f"the field {missing} is missing", str(names[i]))
-                        elif size > self.limit:
-                            self._reject(file, number, self._too_large(), str(names[i]))
-                        else:
-                            yield from self._accept(file, number, names[i], pages[i].as_py())
-        except pa.ArrowException as error:
-            raise BadInput(f"{file} is not Parquet, or is damaged ({error}); fetch or write it again.") from error
+        chosen: dict[str, str] = {}
 
-    def _accept(self, file: Path, line: int | None, name: object, html: object) -> Iterator[Page]:
+        def choose(there: Mapping[str, Sequence[str]]) -> list[str]:
+            chosen.update(self.columns.find(file, there[str(file)]))
+            return list(dict.fromkeys(chosen.values()))
+
+        for records in RecordStream(
+            file, columns=choose, rejects=self.rejects, batch_rows=_ROWS_READ, dictionaries=False
+        ):
+            names = records.table.column(chosen["name"]).to_pylist()
+            pages = _as_binary(records.table.column(chosen["html"]), file, chosen["html"])
+            for i, size in enumerate(pc.binary_length(pages).to_pylist()):
+                line = records.line(i)
+                if size is None or names[i] is None:
+                    missing = chosen["html" if size is None else "name"]
+                    self._reject(file, line, f"the field {missing} is missing", str(names[i]))
+                elif size > self.limit:
+                    self._reject(file, line, self._too_large(), str(names[i]))
+                else:
+                    yield from self._accept(file, line, names[i], pages[i].as_py())
+
+    def _accept(self, file: object, line: int | None, name: object, html: object) -> Iterator[Page]:
         """Give the page if it is one."""
         text = str(name) if isinstance(name, str | int) and not isinstance(name, bool) else ""
         text = text.encode("utf-8", "replace").decode()
@@ -184,8 +250,8 @@ class _Reader:
     def _too_large(self) -> str:
         return f"the page is larger than {self.limit:,} bytes"
 
-    def _reject(self, file: Path, line: int | None, reason: str, row: str | bytes) -> None:
-        shown = row[:KEPT_OF_ROW]
+    def _reject(self, file: object, line: int | None, reason: str, row: str | bytes) -> None:
+        shown = row[:_KEPT_OF_ROW]
         self.rejects.add(str(file), line, reason, shown if isinstance(shown, str) else shown.decode("utf-8", "replace"))
 
 
@@ -203,18 +269,23 @@ def is_binary(content: bytes) -> bool:
     return 100 * (len(head) - len(head.translate(None, _CONTROL))) > len(head)
 
 
+def _is_single(path: Path) -> bool:
+    """Whether a name is that of one page of HTML."""
+    return format_of(path, PAGES) == "html" and not path.is_dir()
+
+
 def _named_files(path: Path) -> list[tuple[Path, str]]:
     """The files that `path` stands for, each with the name its page would have."""
     if path.is_dir():
         try:
-            files = expand(path, [s + p for s in HTML for p in _PACKINGS])
+            files = expand(path, suffixes(["html"], packed=True))
         except MissingFile:
-            files = expand(path, [*(s + p for s in HTML + LINES for p in _PACKINGS), *PARQUET])
+            files = expand(path, suffixes(PAGES, packed=True))
         return [(file, file.relative_to(path).as_posix()) for file in files]
     files = expand(path)
     for file in files:
-        if not base_name(file).endswith(HTML + LINES + PARQUET):
-            raise BadInput(f"{file}: pages come in {', '.join(HTML + LINES + PARQUET)}, so its name should end in one.")
+        if format_of(file, PAGES) is None:
+            raise BadInput(f"{file}: pages come in {', '.join(suffixes(PAGES))}, so its name should end in one.")
     return [(file, file.as_posix()) for file in files]
 
 
@@ -226,16 +297,9 @@ def _as_binary(column: Any, file: Path, name: str) -> Any:
         column, kind = column.dictionary_decode(), kind.value_type
     if pa.types.is_null(kind):
         return column.cast(pa.binary())
-    if not any(is_kind(kind) for is_kind in _text_kinds()):
+    if kind not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         raise BadInput(f"{file}: the column {name} must hold text or bytes, but it holds {kind}.")
     return column.cast(pa.large_binary() if "large" in str(kind) else pa.binary())
-
-
-def _text_kinds() -> tuple[Any, ...]:
-    import pyarrow as pa
-
-    kinds = pa.types
-    return kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary
 
 
 def _write_lines(pages: Iterable[Page], file: Path) -> int:

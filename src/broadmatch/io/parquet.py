@@ -1,4 +1,4 @@
-"""Event logs in Parquet: a row group is a piece; only the wanted columns are decoded."""
+"""Parquet files: a row group is a chunk; only the wanted columns are decoded."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from broadmatch.errors import BadInput
-from broadmatch.io.rows import Mark, Rows
+from broadmatch.io.streams import Mark, Records
 
 
-class ParquetLog:
+class ParquetTable:
     """One Parquet file of a stream."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, dictionaries: bool = True) -> None:
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -23,15 +23,15 @@ class ParquetLog:
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{path} is not a whole Parquet file ({_short(error)}); fetch it again.") from error
         self.columns: tuple[str, ...] = tuple(schema.names)
-        self._texts = [f.name for f in schema if _is_text(f.type)]
+        self._texts = [f.name for f in schema if dictionaries and _is_text(f.type)]
 
     def done(self, mark: Mark) -> bool:
         """Whether there is nothing after `mark`."""
         return bool(mark.rows == self.metadata.num_rows)
 
-    def pieces(
+    def chunks(
         self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
-    ) -> Iterator["ParquetPiece"]:
+    ) -> Iterator["ParquetChunk"]:
         """The row groups that are not done yet."""
         total = self.metadata.num_rows
         if total < mark.rows:
@@ -43,7 +43,7 @@ class ParquetLog:
         for group in range(self.metadata.num_row_groups):
             n = self.metadata.row_group(group).num_rows
             if first + n > mark.rows:
-                yield ParquetPiece(self, group, first, max(0, mark.rows - first), n, before, tuple(wanted), batch_rows)
+                yield ParquetChunk(self, group, first, max(0, mark.rows - first), n, before, tuple(wanted), batch_rows)
             first += n
 
     def dictionaries(self, group: int, wanted: Sequence[str]) -> list[str]:
@@ -59,10 +59,10 @@ class ParquetLog:
 
 
 @dataclass(frozen=True)
-class ParquetPiece:
+class ParquetChunk:
     """One row group, of which the first `skip` rows are done."""
 
-    log: ParquetLog
+    log: ParquetTable
     group: int
     first: int
     skip: int
@@ -78,13 +78,13 @@ class ParquetPiece:
 
     @property
     def mark(self) -> Mark:
-        """How much of the file is done after this piece."""
+        """How much of the file is done after this chunk."""
         return self._mark(self.first + self.n_rows)
 
     def _mark(self, rows: int) -> Mark:
         return Mark(rows, whole=rows == self.log.metadata.num_rows)
 
-    def read(self) -> Iterator[Rows]:
+    def read(self) -> Iterator[Records]:
         """Decode the rows, in order."""
         at = self.first
         start = self.first + self.skip
@@ -94,7 +94,7 @@ class ParquetPiece:
                 continue
             if here < start:
                 batch, here = batch.slice(start - here), start
-            yield Rows(batch, self.file, here, self.before, self._mark(at))
+            yield Records(batch, self.file, here, self.before, self._mark(at))
 
     def _batches(self) -> Iterator[Any]:
         import pyarrow as pa
@@ -102,7 +102,7 @@ class ParquetPiece:
 
         done = 0
         try:
-            # A handle of its own for each piece, since one must not be read by two threads; the footer is shared.
+            # A handle of its own for each chunk, since one must not be read by two threads; the footer is shared.
             with parquet.ParquetFile(
                 self.file,
                 metadata=self.log.metadata,

@@ -1,7 +1,7 @@
-"""Event logs in text: CSV, TSV, Criteo's and Avazu's raw files and JSON lines, cut into pieces of whole records.
+"""Files of text (CSV, TSV, Criteo's and Avazu's raw files, JSON lines) cut into chunks of whole records.
 
-Reading in order only finds where records begin; what costs, splitting fields and making columns, is done by the piece,
-which any thread can read. Pieces end after every `batch_rows` records counted from the beginning of the file (or after
+Reading in order only finds where records begin; what costs, splitting fields and making columns, is done by the chunk,
+which any thread can read. Chunks end after every `batch_rows` records counted from the beginning of the file (or after
 so many bytes), so that they are the same from wherever a reading starts.
 """
 
@@ -12,56 +12,31 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.io import _records as kernels
-from broadmatch.io import decode as decode
-from broadmatch.io.files import open_binary
+from broadmatch.io import decode
+from broadmatch.io.files import Readable, open_at, open_binary, packing_of_file, skip
+from broadmatch.io.formats import DIALECTS
 from broadmatch.io.rejects import Rejects
-from broadmatch.io.rows import Mark, Rows
+from broadmatch.io.streams import Mark, Records
 
 CRITEO = ("label", *(f"I{i}" for i in range(1, 14)), *(f"C{i}" for i in range(1, 27)))
 """The columns of Criteo's logs: whether it was clicked, 13 counts and 26 categories. Test files have no label."""
 
 _BOM = b"\xef\xbb\xbf"
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _LOOKED_AT = 1000
 _BLOCK = 1 << 20
 _LONGEST_QUOTED = 1 << 20
 _LONGEST_LINE = 1 << 26
-_PIECE_BYTES = 1 << 24
+_CHUNK_BYTES = 1 << 24
 
 
-class Readable(Protocol):
-    """What bytes are read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes; none at the end."""
-        ...
-
-
-class Dialect(NamedTuple):
-    """How the fields of a text stand: `kernels.NEVER` for what it does not have."""
-
-    delimiter: int
-    quote: int
-    header: bool
-
-
-DIALECTS = {
-    "csv": Dialect(ord(","), ord('"'), header=True),
-    "tsv": Dialect(ord("\t"), ord('"'), header=True),
-    "avazu": Dialect(ord(","), ord('"'), header=True),
-    "criteo": Dialect(ord("\t"), kernels.NEVER, header=False),
-    "jsonl": Dialect(kernels.NEVER, kernels.NEVER, header=False),
-}
-
-
-class TextLog:
+class TextFile:
     """One text file of a stream, or standard input if `stream` is given; with `follow` it may grow."""
 
     def __init__(
@@ -71,10 +46,12 @@ class TextLog:
         names: Sequence[str] | None,
         rejects: Rejects,
         *,
+        dictionaries: bool = True,
         follow: bool = False,
         stream: IO[bytes] | None = None,
     ) -> None:
         self.path, self.format, self.rejects, self.follow = path, format, rejects, follow
+        self.dictionaries = dictionaries
         self.open_columns = format == "jsonl"
         self.dialect = DIALECTS[format]
         self._stream = stream
@@ -84,8 +61,7 @@ class TextLog:
             source: IO[bytes]
             if stream is None:
                 source = stack.enter_context(open_binary(path))
-                with path.open("rb") as raw:
-                    self._packed = raw.read(4).startswith(_PACKED)
+                self._packed = packing_of_file(path) is not None
             else:
                 source = stream
             self._head = source.readline(_LONGEST_LINE)
@@ -121,7 +97,7 @@ class TextLog:
         self.header = self._head[self._skipped :]
         try:
             lines = io.StringIO(self.header.strip(b"\r\n").decode(), newline="")
-            names = next(csv.reader(lines, delimiter=chr(self.dialect.delimiter)), [])
+            names = next(csv.reader(lines, delimiter=self.dialect.delimiter), [])
         except (UnicodeDecodeError, csv.Error) as error:
             raise BadInput(f"{self.path} does not begin with a line of column names in UTF-8 ({error}).") from error
         if not names:
@@ -156,15 +132,15 @@ class TextLog:
             raise MissingFile(f"{self.path} is gone; bring it back.")
         return mark.whole and (self._packed or self.path.stat().st_size == mark.offset)
 
-    def pieces(
+    def chunks(
         self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
-    ) -> Iterator["TextPiece"]:
-        """The pieces that are not done yet; of a file that is followed, only whole lines."""
+    ) -> Iterator["TextChunk"]:
+        """The chunks that are not done yet; of a file that is followed, only whole lines."""
         mark = mark if mark.offset else Mark(0, self.data_offset, self.data_line)
         with self._open(mark) as source:
-            records = _Records(source, self, mark, final=not self.follow)
+            records = _RecordReader(source, self, mark, final=not self.follow)
             while (found := records.take(batch_rows)) is not None:
-                yield TextPiece(self, found, before, tuple(wanted))
+                yield TextChunk(self, found, before, tuple(wanted))
 
     @contextlib.contextmanager
     def _open(self, mark: Mark) -> Iterator[Readable]:
@@ -174,32 +150,11 @@ class TextLog:
                 raise BadInput("Standard input can be read once only; keep it in a file to read it again.")
             self._taken = True
             resumed = _Resumed(self._head, self._stream)
-            self._skip(resumed, mark.offset)
+            skip(resumed, mark.offset, self.path)
             yield resumed
-        elif self._packed:
-            with open_binary(self.path) as packed:
-                self._skip(packed, mark.offset)
-                yield packed
         else:
-            with self.path.open("rb") as plain:
-                if (size := plain.seek(0, io.SEEK_END)) < mark.offset:
-                    raise self._shorter(mark.offset, size)
-                plain.seek(mark.offset)
-                yield plain
-
-    def _skip(self, source: Readable, offset: int) -> None:
-        left = offset
-        while left:
-            got = len(source.read(min(left, _BLOCK)))
-            if not got:
-                raise self._shorter(offset, offset - left)
-            left -= got
-
-    def _shorter(self, done: int, size: int) -> BadInput:
-        return BadInput(
-            f"{self.path} has become shorter: {done:,} bytes of it are done and it has {size:,}; "
-            "bring the old file back, or start anew."
-        )
+            with open_at(self.path, mark.offset) as source:
+                yield source
 
 
 class _Resumed:
@@ -213,7 +168,7 @@ class _Resumed:
         return head or self._rest.read(size)
 
 
-class Found(NamedTuple):
+class TextRecords(NamedTuple):
     """Records: where each begins in `text`, how many lines of the file are before it, and what is wrong with it."""
 
     text: bytes
@@ -224,10 +179,10 @@ class Found(NamedTuple):
     mark: Mark
 
 
-class _Records:
+class _RecordReader:
     """The records of a text, taken a few at a time. Offsets, lines and rows count from the beginning of the file."""
 
-    def __init__(self, source: Readable, log: TextLog, mark: Mark, final: bool) -> None:
+    def __init__(self, source: Readable, log: TextFile, mark: Mark, final: bool) -> None:
         self._source, self._log, self._final, self._ended = source, log, final, False
         self._n_fields = 1 if log.format == "jsonl" else len(log.columns)
         self._rows, self._offset, self._line = mark.rows, mark.offset, mark.line
@@ -237,7 +192,7 @@ class _Records:
         self._codes = np.empty(0, np.uint8)
         self._at = 0
 
-    def take(self, batch_rows: int) -> Found | None:
+    def take(self, batch_rows: int) -> TextRecords | None:
         """The next records up to a multiple of `batch_rows`; None at the end."""
         first, wanted, begin = self._rows, batch_rows - self._rows % batch_rows, -1
         texts: list[bytes] = []
@@ -247,7 +202,7 @@ class _Records:
         while wanted > 0 and self._more():
             at = self._at
             if begin < 0:
-                begin, limit = self._offset, int(self._starts[at]) + _PIECE_BYTES
+                begin, limit = self._offset, int(self._starts[at]) + _CHUNK_BYTES
             stop = min(at + wanted, int(np.searchsorted(self._starts[:-1], limit)))
             if stop <= at:
                 break
@@ -264,7 +219,7 @@ class _Records:
         whole = not self._more() and not self._tail
         mark = Mark(self._rows, self._offset, self._line, whole)
         text = texts[0] if len(texts) == 1 else b"".join(texts)
-        return Found(text, np.concatenate(starts), np.concatenate(lines), np.concatenate(codes), first, mark)
+        return TextRecords(text, np.concatenate(starts), np.concatenate(lines), np.concatenate(codes), first, mark)
 
     def _more(self) -> bool:
         """Whether there is a record to take; reads on if there is none at hand."""
@@ -284,7 +239,7 @@ class _Records:
         starts, lines = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
         codes = np.empty(capacity, np.uint8)
         final = self._ended and self._final
-        delimiter, quote, _ = self._log.dialect
+        delimiter, quote = (ord(mark) if mark else kernels.NEVER for mark in self._log.dialect[:2])
         n, stop, line = kernels.split_records(
             np.frombuffer(text, np.uint8),
             self._n_fields,
@@ -305,11 +260,11 @@ class _Records:
 
 
 @dataclass(frozen=True)
-class TextPiece:
+class TextChunk:
     """Records of a text file, not yet split into fields."""
 
-    log: TextLog
-    found: Found
+    log: TextFile
+    found: TextRecords
     before: Mapping[str, Mark]
     wanted: tuple[str, ...]
 
@@ -320,10 +275,10 @@ class TextPiece:
 
     @property
     def mark(self) -> Mark:
-        """How much of the file is done after this piece."""
+        """How much of the file is done after this chunk."""
         return self.found.mark
 
-    def read(self) -> Iterator[Rows]:
+    def read(self) -> Iterator[Records]:
         """Decode the rows; bad ones go to the rejects."""
         text, starts, lines, codes, first, mark = self.found
         ends = np.append(starts[1:], len(text))
@@ -334,7 +289,7 @@ class TextPiece:
         else:
             decode.mark_repeated(text, starts, ends, codes, self.log.header)
             try:
-                table = decode.fields(text, starts, ends, codes, self.log.columns, self.wanted, self.log.dialect[:2])
+                table = decode.fields(text, starts, ends, codes, self.log.columns, self.wanted, self.log.dialect)
             except ValueError as error:
                 place = f"{self.file}, lines {int(lines[0]) + 1:,} to {mark.line:,}"
                 raise BadInput(f"{place}: these cannot be split into fields ({error}); check their quotes.") from error
@@ -342,4 +297,6 @@ class TextPiece:
             if codes[i] != decode.BLANK:
                 row = text[starts[i] : ends[i]].decode("utf-8", "replace").rstrip("\r\n")
                 self.log.rejects.add(self.file, int(lines[i]) + 1, decode.REASONS[int(codes[i])], row)
-        yield Rows(table, self.file, first, self.before, mark, lines[codes == kernels.FINE] + 1)
+        if self.log.dictionaries:
+            table = decode.with_dictionaries(table)
+        yield Records(table, self.file, first, self.before, mark, lines[codes == kernels.FINE] + 1)

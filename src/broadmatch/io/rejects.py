@@ -5,12 +5,15 @@ import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from broadmatch.errors import CannotWrite, MissingFile, TooManyBadRows
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.errors import BadInput, CannotWrite, MissingFile, TooManyBadRows
 
 log = logging.getLogger("broadmatch")
 _SHOWN = 200
@@ -126,3 +129,34 @@ class Rejects:
                 out.close()
             except OSError as problem:  # what was still in the buffer did not fit
                 raise self._unwritable(problem) from problem
+
+
+class Faults:
+    """The first thing that is wrong with each row of a table."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.number = np.zeros(n_rows, np.int16)
+        self.reasons: list[str] = []
+
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Which rows have anything wrong with them."""
+        return self.number > 0
+
+    def add(self, bad: NDArray[np.bool_], reason: str) -> None:
+        """Note the reason for rows that have none yet."""
+        if bad.any():
+            self.reasons.append(reason)
+            self.number[bad & (self.number == 0)] = len(self.reasons)
+
+    def file(self, table: Any, source: str, line: Callable[[int], int], rejects: Rejects | None) -> None:
+        """Send the bad rows of an Arrow table to `rejects`; without any, the first of them is an error."""
+        for row in np.flatnonzero(self.number).tolist():
+            reason = self.reasons[self.number[row] - 1]
+            text = json.dumps(table.slice(row, 1).to_pylist()[0], ensure_ascii=False, default=str)
+            if rejects is None:
+                raise BadInput(
+                    f"{source or 'The batch'}, line {line(row)}: {reason} ({text[:_SHOWN]}); "
+                    "correct the row, or pass rejects to have such rows put aside."
+                )
+            rejects.add(source, line(row), reason, text)

@@ -1,48 +1,157 @@
-"""Event logs of any format as Arrow record batches: many files, standard input, a folder that grows; can be resumed."""
+"""Records of files of any format as Arrow columns: many files, standard input, a folder that grows; can be resumed."""
 
-import difflib
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.io.files import PACKED, Source, base_name, expand
+from broadmatch.io.columns import no_column
+from broadmatch.io.files import Source, expand
+from broadmatch.io.formats import COLUMNS, STANDARD_INPUT, TABLES, TEXTS, known_format, suffixes
 from broadmatch.io.rejects import Rejects
-from broadmatch.io.rows import Log, Mark, Piece, Position, Rows
 from broadmatch.params import Flag, OneOf, Whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger("broadmatch")
 
-TEXTS = ("csv", "tsv", "jsonl", "criteo", "avazu")
-FORMATS = ("parquet", *TEXTS)
-SUFFIXES = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-}
-STANDARD_INPUT = "-"
+Choose: TypeAlias = Callable[[Mapping[str, tuple[str, ...]]], Sequence[str]]
+"""Chooses the columns to read, from those that each file has."""
+
 POLL_SECONDS = 0.5
 _UNFINISHED = (".tmp", ".part", ".partial", "~")
 
 
-class EventStream:
-    """The rows of event logs, in order, with only the columns that are wanted.
+@dataclass(frozen=True)
+class Mark:
+    """How much of one file is done.
+
+    `rows` counts the rejected ones too. `offset` (bytes of the unpacked text) and `line` are for text only. `whole`
+    says that there was no more at the time.
+    """
+
+    rows: int = 0
+    offset: int = 0
+    line: int = 0
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Position:
+    """Which rows of which files are done, so that a stream can go on after them: `RecordStream(..., start=position)`.
+
+    >>> position = Position({"monday.csv": Mark(rows=3, offset=71, line=4)})
+    >>> Position.from_json(position.to_json()) == position
+    True
+    """
+
+    files: Mapping[str, Mark] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are done in all, rejected ones included."""
+        return sum(mark.rows for mark in self.files.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The position as plain dictionaries and numbers."""
+        return {"files": {name: asdict(mark) for name, mark in self.files.items()}}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Position":
+        """The position that `to_json` wrote."""
+        try:
+            marks = {
+                str(name): Mark(int(m["rows"]), int(m["offset"]), int(m["line"]), bool(m["whole"]))
+                for name, m in plain["files"].items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput(f"This is not the position of a stream ({error!r}); take one that to_json made.") from error
+        return cls(marks)
+
+
+@dataclass(frozen=True)
+class Records:
+    """A few records of one file as columns.
+
+    `table` has the wanted columns. `file` is the name of the file and `first` the number, from 0, of the first of these
+    rows in it, rejected ones counted. `end` is the position after these rows; it presumes that all rows before them, in
+    the order of the stream, are done too. A table may be empty, if all rows were rejected.
+    """
+
+    table: "pa.RecordBatch"
+    file: str
+    first: int
+    before: Mapping[str, Mark]
+    mark: Mark
+    lines: NDArray[np.int64] | None = None
+
+    @property
+    def end(self) -> Position:
+        """The position after these rows."""
+        return Position({**self.before, self.file: self.mark})
+
+    def line(self, i: int) -> int:
+        """The line, from 1, of row i of the table in a text file; in a Parquet file its number, from 1."""
+        return self.first + i + 1 if self.lines is None else int(self.lines[i])
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+class Chunk(Protocol):
+    """Rows that can be decoded by themselves, in any thread."""
+
+    @property
+    def file(self) -> str:
+        """The file that the rows are in."""
+        ...
+
+    @property
+    def mark(self) -> Mark:
+        """How much of the file is done after this chunk."""
+        ...
+
+    def read(self) -> Iterator[Records]:
+        """Decode the rows, in order; once for each chunk, or bad rows are counted twice."""
+        ...
+
+
+class Log(Protocol):
+    """One file of a stream. `open_columns` says that a row may leave out columns, as JSON lines do."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def empty(self) -> bool: ...
+    @property
+    def open_columns(self) -> bool: ...
+    def done(self, mark: Mark) -> bool: ...
+    def chunks(
+        self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
+    ) -> Iterator[Chunk]: ...
+
+
+class RecordStream:
+    """The records of files, in order, with only the columns that are wanted.
 
     `source` is a file, a folder, a pattern, a list of these, or "-" for standard input (text). `format` is "parquet",
     "csv", "tsv", "jsonl", "criteo" or "avazu", told from the suffixes if not given; `names` are the columns of CSV or
     TSV files without a header line. `columns` are the ones to read, all if not given; a function may choose among those
-    that are there. Bad rows go to `rejects`. `start` is the position to go on from, as some `rows.end` gave it; with
-    `follow`, the stream does not end but waits for more.
+    that each file has. Bad rows go to `rejects`. `start` is the position to go on from, as some `records.end` gave it;
+    with `follow`, the stream does not end but waits for more. Texts come as dictionaries, where that costs little or
+    saves much later; without `dictionaries`, as they are.
 
     >>> from pathlib import Path
     >>> _ = Path("clicks.csv").write_text("user,ad,clicked\\nann,7,1\\nbob,7,0\\n")
-    >>> stream = EventStream("clicks.csv", columns=["ad", "clicked"])
+    >>> stream = RecordStream("clicks.csv", columns=["ad", "clicked"])
     >>> [rows.table.to_pydict() for rows in stream]
     [{'ad': ['7', '7'], 'clicked': ['1', '0']}]
     """
@@ -52,26 +161,27 @@ class EventStream:
         source: Source,
         *,
         format: str | None = None,
-        columns: Sequence[str] | Callable[[tuple[str, ...]], Sequence[str]] | None = None,
+        columns: Sequence[str] | Choose | None = None,
         names: Sequence[str] | None = None,
         rejects: Rejects | None = None,
         batch_rows: int = 65_536,
         start: Position | None = None,
         follow: bool = False,
+        dictionaries: bool = True,
     ) -> None:
-        OneOf((None, *FORMATS)).check("format", format)
+        OneOf((None, *COLUMNS)).check("format", format)
         Whole(1).check("batch_rows", batch_rows)
         Flag().check("follow", follow)
         self.source, self.format, self.names = source, format, names
-        self.batch_rows, self.follow = batch_rows, follow
+        self.batch_rows, self.follow, self._dictionaries = batch_rows, follow, dictionaries
         self.rejects = Rejects() if rejects is None else rejects
         self._start = Position() if start is None else start
         self._stopped = threading.Event()
         self._logs: dict[str, Log] = {}
         self._look(columns)
 
-    def pieces(self) -> Iterator[Piece]:
-        """The pieces of all files in order, found while one asks; to be asked for by one thread at a time."""
+    def chunks(self) -> Iterator[Chunk]:
+        """The chunks of all files in order, found while one asks; to be asked for by one thread at a time."""
         marks = dict(self._start.files)
         while True:
             for name, one in list(self._logs.items()):
@@ -79,9 +189,9 @@ class EventStream:
                 if one.done(start):
                     continue
                 before = {other: mark for other, mark in marks.items() if other != name}
-                for piece in one.pieces(start, before, self.wanted, self.batch_rows):
-                    yield piece
-                    marks[name] = piece.mark
+                for chunk in one.chunks(start, before, self.wanted, self.batch_rows):
+                    yield chunk
+                    marks[name] = chunk.mark
                     if self._stopped.is_set():
                         return
             # Standard input ends when it ends.
@@ -89,26 +199,31 @@ class EventStream:
                 return
             self._look_again()
 
-    def __iter__(self) -> Iterator[Rows]:
-        for piece in self.pieces():
-            yield from piece.read()
+    def __iter__(self) -> Iterator[Records]:
+        for chunk in self.chunks():
+            yield from chunk.read()
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files that are not empty."""
+        return list(self._logs)
 
     def stop(self) -> None:
         """End a stream that follows, from any thread: after the rows at hand there are no more."""
         self._stopped.set()
 
-    def _look(self, wanted: Sequence[str] | Callable[[tuple[str, ...]], Sequence[str]] | None) -> None:
+    def _look(self, wanted: Sequence[str] | Choose | None) -> None:
         """Open all files, and check that they have the wanted columns."""
         found = self._files()
         logs = self._open_new(found)
         self._check_empty(found, len(found) - len(logs))
         self._check_start(found)
-        (name, first), *_ = logs.items()
-        self.columns = first.columns
-        if first.open_columns:
-            keys = (key for one in logs.values() if one.open_columns for key in one.columns)
-            self.columns = tuple(dict.fromkeys((*first.columns, *keys)))
-        chosen = wanted(self.columns) if callable(wanted) else self.columns if wanted is None else wanted
+        # A key of JSON lines may be absent from any of them: each file has the keys of all.
+        keys = tuple(dict.fromkeys(key for one in logs.values() if one.open_columns for key in one.columns))
+        there = {name: keys if one.open_columns else one.columns for name, one in logs.items()}
+        name = next(iter(there))
+        self.columns = there[name]
+        chosen = wanted(there) if callable(wanted) else self.columns if wanted is None else wanted
         if isinstance(chosen, str) or not chosen or len(set(chosen)) < len(chosen):
             raise BadParameter(f"columns must be a list of distinct names, at least one, but it is {chosen!r}.")
         self.wanted = tuple(chosen)
@@ -135,30 +250,29 @@ class EventStream:
     def _files(self) -> list[Path]:
         if self.source == STANDARD_INPUT:
             return [Path(STANDARD_INPUT)]
-        suffixes = [suffix + packed for suffix in SUFFIXES for packed in ("", *PACKED)]
-        files = expand(self.source, None if self.format else suffixes)
+        files = expand(self.source, None if self.format else suffixes(TABLES, packed=True))
         if not self.follow:
             return files
         return [f for f in files if not f.name.lower().endswith(_UNFINISHED) and not f.name.startswith("_")]
 
     def _open(self, path: Path) -> Log | None:
         """The file, or None if there is nothing in it."""
-        from broadmatch.io.parquet import ParquetLog
-        from broadmatch.io.records import TextLog  # here, since numba takes long to import
+        from broadmatch.io.parquet import ParquetTable
+        from broadmatch.io.records import TextFile  # here, since numba takes long to import
 
         if self.source == STANDARD_INPUT:
             if self.format not in TEXTS:
                 texts = ", ".join(map(repr, TEXTS))
                 raise BadParameter(f"format must be one of {texts} for standard input, but it is {self.format!r}.")
-            return TextLog(path, self.format, self.names, self.rejects, stream=sys.stdin.buffer)
-        format = self.format or SUFFIXES.get(Path(base_name(path)).suffix)
-        if format is None:
-            raise BadInput(f"{path} has no suffix of a log ({', '.join(SUFFIXES)}); rename it or give the format.")
+            return TextFile(
+                path, self.format, self.names, self.rejects, dictionaries=self._dictionaries, stream=sys.stdin.buffer
+            )
+        format = self.format or known_format(path, TABLES, "a log")
         if path.stat().st_size == 0:
             return None
         if format != "parquet":
-            return TextLog(path, format, self.names, self.rejects, follow=self.follow)
-        return ParquetLog(path)
+            return TextFile(path, format, self.names, self.rejects, dictionaries=self._dictionaries, follow=self.follow)
+        return ParquetTable(path, dictionaries=self._dictionaries)
 
     def _check_empty(self, found: Sequence[Path], empty: int) -> None:
         if empty == len(found):
@@ -184,10 +298,7 @@ class EventStream:
 
 def _check_columns(name: str, there: Sequence[str], wanted: Sequence[str]) -> None:
     for column in wanted:
-        times = there.count(column)
-        if times == 0:
-            near = difflib.get_close_matches(column, there, 1, 0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise BadInput(f"{name} has no column {column!r}; its columns are {', '.join(map(repr, there))}{hint}")
-        if times > 1:
+        if column not in there:
+            raise no_column(name, [column], there)
+        if (times := there.count(column)) > 1:
             raise BadInput(f"{name} has {times} columns named {column!r}; rename all but one.")

@@ -1,7 +1,10 @@
-"""Numbers, flags and times of Arrow columns of any type; what cannot be read is told, not raised."""
+"""What a number, a flag and a time is, in Arrow columns of any type and in single values; the only definition of each.
+
+What cannot be read is marked, not raised. The columns come as arrays, without a Python object for each row.
+"""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -9,12 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from broadmatch.errors import BadParameter
-from broadmatch.io.arrow import Flags, as_text, codes_of, floats_of, is_text
-from broadmatch.io.click_log import microseconds
+from broadmatch.errors import BadInput, BadParameter
+
+Flags = NDArray[np.bool_]
 
 _UNITS = ((1e11, 10**6), (1e14, 10**3), (1e17, 1))
 """Numbers below the size are times in such units: seconds, milliseconds, microseconds; else nanoseconds."""
+
+_TRIED = 8
+
+NO_TIME = int(np.iinfo(np.int64).min)
+"""What stands where a time is missing."""
 
 
 def numbers(array: Any) -> tuple[NDArray[np.float64], Flags]:
@@ -75,10 +83,6 @@ def _flag(text: str) -> float:
     return {"true": 1.0, "false": 0.0}[word] if word in ("true", "false") else number_of(word)
 
 
-NO_TIME = int(np.iinfo(np.int64).min)
-"""What stands where a time is missing."""
-
-
 def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Flags]:
     """A column of times in microseconds since 1970 (`NO_TIME` where one is missing), and which cannot be read.
 
@@ -94,9 +98,11 @@ def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Fla
         return _clock(array), np.zeros(len(array), np.bool_)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return since_1970(array)
-    texts = pc.utf8_trim_whitespace(as_text(array))
-    for target in (pa.int64(), pa.timestamp("us")):
+    texts = as_text(array)
+    some = pc.drop_null(texts.slice(0, _TRIED))
+    for target in (pa.int64(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
         try:
+            pc.cast(some, target)  # to fail for a whole column takes long
             read = pc.cast(texts, target)
         except pa.ArrowInvalid:
             continue
@@ -111,7 +117,7 @@ def _clock(array: Any) -> NDArray[np.int64]:
 
 
 def since_1970(array: Any) -> tuple[NDArray[np.int64], Flags]:
-    """Numbers as times, by the rule of `broadmatch.io.click_log.microseconds`."""
+    """Numbers as times, by the rule of `microseconds`."""
     if pa.types.is_integer(array.type):
         whole = np.asarray(pc.fill_null(array.cast(pa.int64(), safe=False), 0).to_numpy(zero_copy_only=False))
         size = np.abs(whole.astype(np.float64))
@@ -129,16 +135,98 @@ def since_1970(array: Any) -> tuple[NDArray[np.int64], Flags]:
     return np.where(missing, NO_TIME, found), bad
 
 
+def microseconds(moment: str | float | date | datetime) -> int:
+    """A moment as microseconds since 1970: ISO text, date, datetime (UTC if it has no offset), or a number as in logs.
+
+    >>> microseconds("2024-01-01") == microseconds(1704067200) == microseconds(1704067200000)
+    True
+    """
+    try:
+        if isinstance(moment, int | float):
+            factor = next((factor for limit, factor in _UNITS if abs(moment) < limit), None)
+            if factor is not None:
+                return int(moment * factor)
+            return moment // 1000 if isinstance(moment, int) else int(moment * 1e-3)
+        when = datetime.fromisoformat(moment if isinstance(moment, str) else moment.isoformat())
+    except (ValueError, OverflowError, AttributeError) as error:
+        raise BadParameter(f"A time must be ISO text such as '2024-01-31', but it is {moment!r}.") from error
+    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
+
+
 def moment_of(text: str) -> int:
     """A text as a time in microseconds; ValueError if it is none."""
+    word = text.strip()
     try:
-        return microseconds(number_of(text))
-    except ValueError as error:
-        if isinstance(error, BadParameter):
-            raise
-        return microseconds(text)
+        number = number_of(word)
+    except ValueError:
+        return microseconds(word)
+    return microseconds(int(word) if word.lstrip("+-").isdecimal() else number)
 
 
 def formatted(text: str, format: str) -> int:
     """A text in a format of strptime as a time in microseconds; ValueError if it is none."""
     return microseconds(datetime.strptime(text.strip(), format))
+
+
+def as_text(array: Any, kind: Any = None) -> Any:
+    """The column as strings of a kind, large ones if none is given."""
+    try:
+        return cast_to(array, kind or pa.large_string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise BadInput(f"A column of type {array.type} cannot be read as text: use texts, numbers or flags.") from error
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type is text in one buffer with offsets."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def texts_of(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes of a column of strings, and where each begins and ends in them."""
+    _, places, data = array.buffers()
+    width = np.dtype(np.int64 if pa.types.is_large_string(array.type) else np.int32)
+    if len(array) == 0 or places is None:
+        return np.empty(0, np.uint8), np.zeros(len(array) + 1, np.int64)
+    offsets = np.frombuffer(places, width, len(array) + 1, array.offset * width.itemsize).astype(np.int64)
+    # Read-only, like every view of Arrow's memory: kernels get one kind of array.
+    return np.frombuffer(data if data is not None and data.size else b"\0", np.uint8), offsets
+
+
+def codes_of(array: Any) -> NDArray[np.int32]:
+    """Which distinct value each row has; one past the last where it has none."""
+    codes = array.indices
+    if codes.null_count:
+        codes = pc.fill_null(cast_to(codes, pa.int32()), len(array.dictionary))
+    return numpy_of(cast_to(codes, pa.int32()))
+
+
+def cast_to(array: Any, kind: Any) -> Any:
+    """The column in another type; as it is, without a copy, if it has that type."""
+    return array if array.type == kind else array.cast(kind)
+
+
+def compact(array: Any) -> Any:
+    """A column that is a small piece of a larger one does without the distinct values of the whole."""
+    if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
+        return array.dictionary_decode()
+    return array
+
+
+def numpy_of(array: Any) -> NDArray[Any]:
+    """The values of a column of numbers as they lie in memory, whatever stands where they are missing."""
+    kind = np.dtype(array.type.to_pandas_dtype())
+    if len(array) == 0:
+        return np.frombuffer(b"", kind)
+    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+
+
+def missing_of(array: Any) -> Flags | None:
+    """Which rows have no value; None if all have one."""
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False)) if array.null_count else None
+
+
+def floats_of(array: Any) -> NDArray[np.float64]:
+    """A column of numbers or flags as float64, NaN where one is missing."""
+    wide = array.cast(pa.float64(), safe=False) if array.type != pa.float64() else array
+    return np.asarray(wide.to_numpy(zero_copy_only=False))

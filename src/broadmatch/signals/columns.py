@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from broadmatch.io.arrow import (
+from broadmatch.io.values import (
     Flags,
     as_text,
     cast_to,

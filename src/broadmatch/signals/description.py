@@ -13,10 +13,10 @@ from typing import Any
 
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.errors import BadInput, MissingFile
+from broadmatch.io.columns import no_column
+from broadmatch.io.formats import LOGS
 from broadmatch.signals.signal import Cross, Hour, Number, Signal, Weekday, signal_from
-from broadmatch.signals.toml_lines import line_of
 
-FORMATS = ("parquet", "csv", "tsv", "jsonl", "criteo", "avazu", "vw", "svmlight")
 _KEYS = ("format", "label", "weight", "time", "query", "id", "slices", "signals")
 _RULE = re.compile(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*")
 
@@ -70,9 +70,8 @@ class Description:
         slices: Sequence[str] = (),
         format: str | None = None,
         file: str | None = None,
-        lines: Mapping[tuple[str, ...], int | None] | None = None,
     ) -> None:
-        self._file, self._lines = file, dict(lines or {})
+        self._file = file
         self.signals, self.label, self.weight, self.query, self.id = tuple(signals), label, weight, query, id
         self.slices, self.format = tuple(slices), format
         self.time: str | None = None
@@ -82,56 +81,52 @@ class Description:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Description":
-        """Read a TOML file; what is wrong in it is told with its line."""
+        """Read a TOML file; an error names the key that is wrong."""
         file = Path(path)
         try:
             text = file.read_text(encoding="utf-8")
-            told = tomllib.loads(text)
+            plain = tomllib.loads(text)
         except FileNotFoundError as error:
             raise MissingFile(f"There is no description {file}.") from error
         except tomllib.TOMLDecodeError as error:
             at = re.search(r"\(at line (\d+), column \d+\)", str(error))
             where = f", line {at[1]}" if at else ""
             what = str(error).split(" (at ")[0].rstrip(".")
-            raise BadInput(f'{file}{where}: this is no TOML ({what}); write it as key = "value".') from error
+            raise BadInput(f'{file}{where}: this is not TOML ({what}); write it as key = "value".') from error
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"{file} cannot be read as UTF-8 text: {error}.") from error
-        return cls.from_dict(told, file=str(file), text=text)
+        return cls.from_dict(plain, file=str(file))
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any], *, file: str | None = None, text: str = "") -> "Description":
+    def from_dict(cls, plain: Mapping[str, Any], *, file: str | None = None) -> "Description":
         """Make a description of what `to_dict` gave, or of a TOML file as it was parsed."""
-        paths: list[tuple[str, ...]] = [(key,) for key in told]
-        signals = told.get("signals", {})
-        paths += [("signals", name) for name in signals] if isinstance(signals, Mapping) else []
-        lines = {path: line_of(text, path) for path in paths}
-        place = _Place(file, lines)
-        for key in told:
+        signals = plain.get("signals", {})
+        for key in plain:
             if key not in _KEYS:
-                raise place.error((key,), f"the key {key!r} is unknown{_nearest(key, _KEYS)}.")
+                raise _wrong(file, (key,), f"the key {key!r} is unknown{_nearest(key, _KEYS)}.")
         if not isinstance(signals, Mapping) or not signals:
-            raise place.error(("signals",), "there are no signals: add a table [signals] with at least one.")
+            raise _wrong(file, ("signals",), "there are no signals: add a table [signals] with at least one.")
         made = []
         for name, settings in signals.items():
             try:
                 made.append(signal_from(name, settings))
             except BadInput as error:
-                raise place.error(("signals", name), str(error)) from error
-        others = {key: value for key, value in told.items() if key != "signals"}
-        return cls(signals=made, file=file, lines=lines, **others)
+                raise _wrong(file, ("signals", name), str(error)) from error
+        others = {key: value for key, value in plain.items() if key != "signals"}
+        return cls(signals=made, file=file, **others)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in what JSON and TOML have; `from_dict` makes the same description of it."""
         time = self.time if self.time_format is None else {"column": self.time, "format": self.time_format}
-        told: dict[str, Any] = {
+        plain: dict[str, Any] = {
             "format": self.format,
             "label": self.label,
             "weight": self.weight,
             "time": time,
             "query": self.query,
         }
-        told |= {"id": self.id, "slices": list(self.slices) or None}
-        return {key: value for key, value in told.items() if value is not None} | {
+        plain |= {"id": self.id, "slices": list(self.slices) or None}
+        return {key: value for key, value in plain.items() if value is not None} | {
             "signals": {signal.name: signal.to_dict() for signal in self.signals}
         }
 
@@ -172,7 +167,6 @@ class Description:
         signals: list[Signal | Cross] = []
         taken = {column for column in self._roles().values() if column is not None}
         taken |= {s.column for s in self.signals if isinstance(s, Signal) and not _is_pattern(s)}
-        lines = dict(self._lines)
         for signal in self.signals:
             if not isinstance(signal, Signal) or not _is_pattern(signal):
                 signals.append(signal)
@@ -187,15 +181,14 @@ class Description:
             taken.update(found)
             settings = {key: value for key, value in signal.to_dict().items() if key != "column"}
             signals += [signal_from(column, settings) for column in found]
-            lines |= {("signals", column): lines.get(("signals", signal.name)) for column in found}
-        told = {key: value for key, value in self.to_dict().items() if key != "signals"}
-        resolved = Description(signals=signals, file=self._file, lines=lines, **told)
+        others = {key: value for key, value in self.to_dict().items() if key != "signals"}
+        resolved = Description(signals=signals, file=self._file, **others)
         resolved._check_columns(columns)
         return resolved
 
     def error(self, path: tuple[str, ...], what: str) -> BadInput:
-        """A `BadInput` that names the file and the line of what is wrong, where there are any."""
-        return _Place(self._file, self._lines).error(path, what)
+        """A `BadInput` that names the file, if there is one, and the key of what is wrong."""
+        return _wrong(self._file, path, what)
 
     def _roles(self) -> dict[str, str | None]:
         rule = self.label_rule
@@ -225,8 +218,8 @@ class Description:
             value = getattr(self, key)
             if value is not None and (not isinstance(value, str) or not value):
                 raise self.error((key,), f"{key} must be the name of a column, but it is {value!r}.")
-        if self.format is not None and self.format not in FORMATS:
-            raise self.error(("format",), f"format must be one of {', '.join(FORMATS)}, but it is {self.format!r}.")
+        if self.format is not None and self.format not in LOGS:
+            raise self.error(("format",), f"format must be one of {', '.join(LOGS)}, but it is {self.format!r}.")
         if not all(isinstance(name, str) for name in self.slices):
             raise self.error(("slices",), f"slices must be a list of columns, but they are {list(self.slices)!r}.")
         try:
@@ -278,23 +271,15 @@ class Description:
         wanted += [(("slices",), name) for name in self.slices if not derives(named.get(name))]
         for path, column in wanted:
             if column not in columns:
-                there = ", ".join(map(repr, columns))
-                raise self.error(
-                    path, f"the log has no column {column!r}{_nearest(column, columns)}; its columns are {there}."
-                )
+                raise no_column(f"{_place(self._file, path)}: the log", [column], columns)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The file of a description, and the line of each key."""
+def _wrong(file: str | None, path: tuple[str, ...], what: str) -> BadInput:
+    return BadInput(f"{_place(file, path)}: {what}")
 
-    file: str | None
-    lines: Mapping[tuple[str, ...], int | None]
 
-    def error(self, path: tuple[str, ...], what: str) -> BadInput:
-        line = next((self.lines[path[:n]] for n in range(len(path), 0, -1) if self.lines.get(path[:n])), None)
-        where = self.file or "The description"
-        return BadInput(f"{where}{f', line {line}' if line else ''}: {what}")
+def _place(file: str | None, path: tuple[str, ...]) -> str:
+    return f"{file or 'The description'}, {'.'.join(path)}"
 
 
 def _is_pattern(signal: Signal | Cross) -> bool:

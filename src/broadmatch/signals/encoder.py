@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from broadmatch.data import Batch, Impressions
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.io import Rejects
-from broadmatch.io.arrow import as_text
-from broadmatch.io.values import NO_TIME
+from broadmatch.io.values import NO_TIME, as_text
 from broadmatch.kernels.hashing import feature_key, seed_of
 from broadmatch.signals._encoder import lay_out, put_cross, put_crosses, put_fields, put_numbers, put_words
 from broadmatch.signals.columns import Source, categories, keys_of, put_sources
@@ -19,7 +18,7 @@ from broadmatch.signals.description import Description, derives
 from broadmatch.signals.feature_names import FeatureNames
 from broadmatch.signals.naming import Naming
 from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
-from broadmatch.signals.reading import Place, Reader, Reading
+from broadmatch.signals.reading import ParsedBatch, Place, Reader
 from broadmatch.signals.signal import Categorical, Cross, Hour, Number, Signal, Text, Weekday
 from broadmatch.signals.words import TextWords
 
@@ -158,7 +157,7 @@ class Encoder:
         self._put_many(parts, self._combined(counts, indptr, at), at, keys, values)
         return keys, values
 
-    def _impressions(self, reading: Reading) -> Impressions:
+    def _impressions(self, reading: ParsedBatch) -> Impressions:
         n = reading.table.num_rows
         sources = [self._source(signal, reading) for signal in self._singles]
         sources.append(Source(np.zeros(n, np.int32), self._seeds[CONSTANT], table=self._constant))
@@ -178,7 +177,7 @@ class Encoder:
         fields = self._fields(counts, indptr) if self._with_fields else _NO_FIELDS
         return Impressions(indptr, keys, values, fields, reading.clicked, reading.weight)
 
-    def _source(self, signal: Signal, reading: Reading) -> Source:
+    def _source(self, signal: Signal, reading: ParsedBatch) -> Source:
         """The column of a signal with one feature a row."""
         seed = self._seeds[signal.name]
         if isinstance(signal, Categorical):
@@ -195,7 +194,7 @@ class Encoder:
         missing = np.isnan(numbers)
         return Source(buckets_of(signal, numbers), seed, missing if missing.any() else None)
 
-    def _part(self, signal: Signal, reading: Reading) -> TextWords | NDArray[np.float32]:
+    def _part(self, signal: Signal, reading: ParsedBatch) -> TextWords | NDArray[np.float32]:
         """The column of a signal with any number of features a row."""
         if isinstance(signal, Text):
             kept = self.names is not None
@@ -265,7 +264,7 @@ class Encoder:
     def _hashes(self, column: Any, seed: str) -> NDArray[np.uint64]:
         return keys_of(categories(column, self._seeds[seed]))
 
-    def _slice(self, name: str, reading: Reading, have: set[str]) -> Any:
+    def _slice(self, name: str, reading: ParsedBatch, have: set[str]) -> Any:
         """A column, or what a signal makes of it, as a dictionary array of strings."""
         signal = self._named.get(name)
         if isinstance(signal, Signal) and derives(signal):

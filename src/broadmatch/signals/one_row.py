@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.io.click_log import microseconds
-from broadmatch.io.values import formatted, moment_of, number_of
+from broadmatch.io.values import formatted, microseconds, moment_of, number_of
 from broadmatch.signals._encoder import keys_of_joined, keys_of_texts, log_buckets
 from broadmatch.signals.columns import number_text
 from broadmatch.signals.signal import Categorical, Hour, Number, Signal, Weekday

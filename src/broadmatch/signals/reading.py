@@ -1,6 +1,5 @@
-"""The first look at a batch: labels, weights, times and numbers are read, and rows where that fails are put aside."""
+"""Labels, weights, times and numbers of a batch as a description says; rows where they cannot be read are put aside."""
 
-import json
 import operator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
-from broadmatch.io import Rejects
+from broadmatch.io.columns import no_column
+from broadmatch.io.rejects import Faults, Rejects
 from broadmatch.io.values import NO_TIME, flags, numbers, times
 from broadmatch.signals.columns import no_value
 from broadmatch.signals.description import Description
@@ -43,7 +43,7 @@ class Place:
 
 
 @dataclass
-class Reading:
+class ParsedBatch:
     """The good rows of a batch, and what was read of them."""
 
     table: Any
@@ -69,10 +69,10 @@ class Reader:
         self.number_columns = tuple(dict.fromkeys(signal.column for signal in number))
         self.as_is = {signal.column for signal in number if signal.buckets is None}
 
-    def read(self, table: Any, place: Place, rejects: Rejects | None, labelled: bool) -> Reading:
+    def read(self, table: Any, place: Place, rejects: Rejects | None, labelled: bool) -> ParsedBatch:
         """Read a batch; bad rows go to `rejects`, and without one the first of them is an error."""
         n = table.num_rows
-        faults = _Faults(n)
+        faults = Faults(n)
         have = set(table.schema.names)
         self._check_columns(have, place, labelled)
         clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
@@ -84,7 +84,7 @@ class Reader:
             weight = np.where(bad, 0, given).astype(np.float32)
         if self.joins and self.description.id in have:
             faults.add(no_value(table.column(self.description.id)), "the id is missing")
-        found = Reading(table, clicked, weight)
+        found = ParsedBatch(table, clicked, weight)
         for column in self.time_columns:
             if column in have:
                 found.times[column] = self._time(table.column(column), column, faults)
@@ -94,11 +94,11 @@ class Reader:
                 bad = bad | (np.abs(found.numbers[column]) > _LARGEST)
             faults.add(bad, f"{column} is no finite number")
         if faults.reasons:
-            faults.file(table, place, rejects)
-            return _only(found, faults.number == 0)
+            faults.file(table, place.file, place.of, rejects)
+            return _only(found, ~faults.bad)
         return found
 
-    def _label(self, table: Any, faults: "_Faults") -> NDArray[np.float32]:
+    def _label(self, table: Any, faults: Faults) -> NDArray[np.float32]:
         rule = self.rule
         if rule is None:
             raise BadInput(
@@ -113,7 +113,7 @@ class Reader:
         faults.add(bad | np.isnan(found), "the label is no finite number")
         return np.asarray(_COMPARE[rule.comparison](found, rule.bound)).astype(np.float32)
 
-    def _time(self, column: Any, name: str, faults: "_Faults") -> NDArray[np.int64]:
+    def _time(self, column: Any, name: str, faults: Faults) -> NDArray[np.int64]:
         is_time = name == self.description.time
         found, bad = times(column, self.description.time_format if is_time else None)
         faults.add(bad | (found == NO_TIME) if is_time else bad, f"the time in {name} cannot be read")
@@ -130,39 +130,12 @@ class Reader:
         features = {signal.column for signal in known.signals if isinstance(signal, Signal)}
         for column in known.columns_needed:
             if column not in have and (column not in optional or column in features):
-                there = ", ".join(map(repr, sorted(have)))
-                raise BadInput(
-                    f"{place.file or 'The batch'} has no column {column!r}; its columns are {there}: "
-                    "correct the description or the file."
-                )
+                advice = "correct the description or the file"
+                raise no_column(place.file or "The batch", [column], sorted(have), advice=advice)
 
 
-class _Faults:
-    """The first thing that is wrong with each row."""
-
-    def __init__(self, n: int) -> None:
-        self.number = np.zeros(n, np.int16)
-        self.reasons: list[str] = []
-
-    def add(self, bad: NDArray[np.bool_], reason: str) -> None:
-        if bad.any():
-            self.reasons.append(reason)
-            self.number[bad & (self.number == 0)] = len(self.reasons)
-
-    def file(self, table: Any, place: Place, rejects: Rejects | None) -> None:
-        for row in np.flatnonzero(self.number).tolist():
-            reason = self.reasons[self.number[row] - 1]
-            text = json.dumps(table.slice(row, 1).to_pylist()[0], ensure_ascii=False, default=str)
-            if rejects is None:
-                raise BadInput(
-                    f"{place.file or 'The batch'}, line {place.of(row)}: {reason} ({text[:200]}); "
-                    "correct the row, or pass rejects to have such rows put aside."
-                )
-            rejects.add(place.file, place.of(row), reason, text)
-
-
-def _only(found: Reading, good: NDArray[np.bool_]) -> Reading:
-    return Reading(
+def _only(found: ParsedBatch, good: NDArray[np.bool_]) -> ParsedBatch:
+    return ParsedBatch(
         found.table.filter(pa.array(good)),
         found.clicked[good],
         found.weight[good],

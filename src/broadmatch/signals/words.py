@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from broadmatch.io.arrow import as_text, codes_of, compact, texts_of
+from broadmatch.io.values import as_text, codes_of, compact, texts_of
 from broadmatch.kernels.words import letters
 from broadmatch.signals._words import words_of_texts
 

@@ -17,8 +17,8 @@ def test_a_description_that_is_wrong(place, tmp_path):
         return failed("clicks", "train", place / "log.parquet", "--describe", bad, "--out", out)
 
     assert "bad.toml, line 2" in said('label = "clicked"\nsignals = \n')
-    assert "bad.toml, line 3" in said('label = "clicked"\n[signals]\nad = "categorial"\n')
-    assert "line 3: the log has no column 'add'" in said('label = "clicked"\n[signals]\nadd = "categorical"\n')
+    assert "bad.toml, signals.ad: The kind" in said('label = "clicked"\n[signals]\nad = "categorial"\n')
+    assert "signals.add: the log has no column 'add'" in said('label = "clicked"\n[signals]\nadd = "categorical"\n')
     assert "no label" in said('[signals]\nad = "categorical"\n')
     assert "must name a description" in failed("clicks", "train", place / "log.parquet", "--out", out)
     assert "There is no description" in failed(

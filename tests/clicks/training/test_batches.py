@@ -83,9 +83,9 @@ def test_rows_to_be_joined_keep_their_weights_and_need_an_id(tmp_path):
 
 def test_a_source_that_cannot_be_read_so(tmp_path):
     log = written(table(5), tmp_path / "log.parquet")
-    with pytest.raises(BadParameter, match="description must be a Description, 'vw' or 'svmlight', but it is 'csv'"):
+    with pytest.raises(BadParameter, match="description must be a Description or 'vw', but it is 'csv'"):
         BatchStream(log, "csv")
-    with pytest.raises(BadParameter, match="follow must be False for vw and svmlight text"):
+    with pytest.raises(BadParameter, match="follow must be False for vw text"):
         BatchStream(log, "vw", follow=True)
     with pytest.raises(BadInput, match="about other files"):
         other = list(BatchStream(written(table(5), tmp_path / "other.parquet"), DESCRIPTION))[-1][1]

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from broadmatch.cli import output as talk
 from broadmatch.errors import BadInput
+from broadmatch.io.formats import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from broadmatch.clicks import ClickModel
     from broadmatch.io.files import Source
-
-LINES = ("vw", "svmlight")
-"""Formats whose lines are features already."""
-STANDARD_INPUT = "-"
 
 
 def prepare() -> None:

@@ -10,8 +10,9 @@ import typer
 
 from broadmatch.cli import options
 from broadmatch.cli import output as talk
-from broadmatch.cli.clicks.models import LINES, STANDARD_INPUT, open_model, prepare, source_of
+from broadmatch.cli.clicks.models import open_model, prepare, source_of
 from broadmatch.errors import BadInput
+from broadmatch.io.formats import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from broadmatch.clicks import ClickModel
@@ -78,7 +79,7 @@ def _format(model: "ClickModel", format: str | None, data: list[str]) -> str | N
         if format not in (None, description):
             raise BadInput(f"The model was trained on {description} text; it cannot read {format}.")
         return description
-    if format in LINES:
+    if format == "vw":
         raise BadInput(f"The model was trained on columns; it cannot read {format} text.")
     described = description.format
     if STANDARD_INPUT in data and described in (None, "parquet"):

@@ -12,8 +12,9 @@ import typer
 from broadmatch.cli import options
 from broadmatch.cli import output as talk
 from broadmatch.cli.clicks.learners import inclusion_of, learner_of, variants_of
-from broadmatch.cli.clicks.models import LINES, STANDARD_INPUT, prepare, source_of
+from broadmatch.cli.clicks.models import prepare, source_of
 from broadmatch.errors import BadParameter, CannotWrite
+from broadmatch.io.formats import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from broadmatch.clicks import ClickModel, ClickTraining
@@ -26,7 +27,7 @@ def command(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write; an older model is replaced.")],
     describe: Annotated[
-        Path | None, typer.Option(metavar="TOML", help="What the columns are; vw and svmlight text needs none.")
+        Path | None, typer.Option(metavar="TOML", help="What the columns are; vw text needs none.")
     ] = None,
     format: options.Format = None,
     clicks: Annotated[
@@ -185,13 +186,13 @@ def _described(describe: Path | None, format: str | None, data: list[str]) -> "D
     """What the columns are, or the name of a format that needs no description."""
     from broadmatch.signals import Description
 
-    if format in LINES:
+    if format == "vw":
         if describe is not None:
             raise BadParameter(f"--describe must be left out for {format}, whose lines are features already.")
         return str(format)
     if describe is None:
         raise BadParameter(
-            "--describe must name a description of the columns, unless --format is vw or svmlight; "
+            "--describe must name a description of the columns, unless --format is vw; "
             "docs/signals.md shows some of five lines."
         )
     description = Description.read(describe)
@@ -202,15 +203,15 @@ def _described(describe: Path | None, format: str | None, data: list[str]) -> "D
 def _signals(described: "Description | str", data: list[str]) -> list[str]:
     """The names of the signals, patterns written out; the columns are looked up only where there are patterns."""
     if isinstance(described, str):
-        raise BadParameter("--variant: without= needs a description, for vw and svmlight text does not name signals.")
+        raise BadParameter("--variant: without= needs a description, for vw text does not name signals.")
     names = [one.name for one in described.signals]
     if not any(mark in name for name in names for mark in "*?"):
         return names
     if STANDARD_INPUT in data:
         raise BadParameter("--variant: without= needs signals that are written out, not patterns, on standard input.")
-    from broadmatch.io import EventStream
+    from broadmatch.io import RecordStream
 
-    columns = EventStream(source_of(data), format=described.format).columns
+    columns = RecordStream(source_of(data), format=described.format).columns
     return [one.name for one in described.resolve(columns).signals]
 
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from broadmatch.data import Batch
 from broadmatch.errors import BadParameter
-from broadmatch.io import EventStream, ExampleText, Position, Rejects
+from broadmatch.io import Position, RecordStream, Rejects, VWStream
 from broadmatch.io.files import Source
-from broadmatch.io.rows import Rows
-from broadmatch.io.vw import ExamplePiece, TextPosition
+from broadmatch.io.streams import Records
+from broadmatch.io.vw import VWChunk, VWPosition
 from broadmatch.signals import Description, Encoder, Hour, Weekday
 from broadmatch.signals.description import derives
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from broadmatch.signals import FeatureNames
-
-LINES = ("vw", "svmlight")
-"""Formats whose lines are features already, so that they need no description."""
 
 
 class Piece(NamedTuple):
@@ -34,7 +31,7 @@ class Piece(NamedTuple):
 class BatchStream:
     """The impressions of `source` in batches, each with the position after it.
 
-    `description` says what the columns are; "vw" or "svmlight" instead of it reads such text. `start` is a position to
+    `description` says what the columns are; "vw" instead of it reads Vowpal Wabbit text. `start` is a position to
     go on from, as its `to_json` gave it. Without `labelled`, the rows need no label, for they are only predicted; with
     `joins` clicks come from elsewhere, and a row without an id is bad.
     """
@@ -61,12 +58,12 @@ class BatchStream:
             self._open_columns(source, description, start, follow, names)
 
     def _open_lines(self, source: Source, format: str, start: Mapping[str, Any] | None, follow: bool) -> None:
-        if format not in LINES:
-            raise BadParameter(f"description must be a Description, 'vw' or 'svmlight', but it is {format!r}.")
+        if format != "vw":
+            raise BadParameter(f"description must be a Description or 'vw', but it is {format!r}.")
         if follow:
-            raise BadParameter("follow must be False for vw and svmlight text, but it is True.")
-        position = None if start is None else TextPosition.from_json(start)
-        self._lines = ExampleText(source, format=format, labelled=self._labelled, rejects=self.rejects, start=position)
+            raise BadParameter("follow must be False for vw text, but it is True.")
+        position = None if start is None else VWPosition.from_json(start)
+        self._lines = VWStream(source, labelled=self._labelled, rejects=self.rejects, start=position)
         self.signal_names: tuple[str, ...] | None = None
 
     def _open_columns(
@@ -77,7 +74,8 @@ class BatchStream:
         follow: bool,
         names: "FeatureNames | None",
     ) -> None:
-        def needed(there: tuple[str, ...]) -> list[str]:
+        def needed(files: Mapping[str, tuple[str, ...]]) -> list[str]:
+            there = next(iter(files.values()))
             told = description
             if self._joins:
                 told = Description.from_dict({**description.to_dict(), "label": None})
@@ -88,7 +86,7 @@ class BatchStream:
             return list(resolved.columns_needed)
 
         position = None if start is None else Position.from_json(start)
-        self._events = EventStream(
+        self._records = RecordStream(
             source,
             format=description.format,
             columns=needed,
@@ -101,10 +99,10 @@ class BatchStream:
     def pieces(self) -> Iterator[Piece]:
         """What can be read and encoded by itself, in order; to be asked for by one thread at a time."""
         if isinstance(self.description, str):
-            for lines in self._lines.pieces():
+            for lines in self._lines.chunks():
                 yield Piece(partial(_parsed, lines))
         else:
-            for rows in self._events.pieces():
+            for rows in self._records.chunks():
                 yield Piece(partial(self._encoded, rows))
 
     def __iter__(self) -> Iterator[tuple[Batch, Position]]:
@@ -120,7 +118,7 @@ class BatchStream:
             yield from self._numbered_lines(rejected)
             return
         good: dict[str, int] = {}
-        for piece in self._events.pieces():
+        for piece in self._records.chunks():
             for rows in piece.read():
                 lines = np.arange(rows.first, rows.first + len(rows)) + 1 if rows.lines is None else rows.lines
                 bad = np.array(sorted(line for file, line in rejected if file == rows.file), np.int64)
@@ -136,13 +134,13 @@ class BatchStream:
     def stop(self) -> None:
         """End a stream that follows a growing folder."""
         if not isinstance(self.description, str):
-            self._events.stop()
+            self._records.stop()
 
     def _encoded(self, piece: Any) -> Iterator[tuple[Batch, Position]]:
         for rows in piece.read():
             yield self._encode(rows), rows.end
 
-    def _encode(self, rows: Rows) -> Batch:
+    def _encode(self, rows: Records) -> Batch:
         return self.encoder.encode(
             rows.table,
             file=rows.file,
@@ -164,7 +162,7 @@ class BatchStream:
     def _numbered_lines(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
         """Like `numbered`, for lines that are features already; empty lines do not count."""
         done = 0
-        for piece in self._lines.pieces():
+        for piece in self._lines.chunks():
             filled = piece.filled()
             known = len(rejected)
             for examples in piece.read():
@@ -188,6 +186,6 @@ def _unlabelled(description: Description, there: Sequence[str]) -> Description:
     return Description.from_dict(told)
 
 
-def _parsed(piece: ExamplePiece) -> Iterator[tuple[Batch, Position]]:
+def _parsed(piece: VWChunk) -> Iterator[tuple[Batch, Position]]:
     for examples in piece.read():
         yield examples.batch, examples.end

@@ -276,7 +276,7 @@ class ClickTraining:
             raise BadParameter("clicks and window must be given together: the files of clicks, and how long to wait.")
         if isinstance(self.description, str):
             if self.calibration is not None or self.names or self.clicks is not None:
-                raise BadParameter("vw and svmlight text has no columns: no calibration by slice, names or clicks.")
+                raise BadParameter("vw text has no columns: no calibration by slice, names or clicks.")
         else:
             if self.clicks is not None and not (self.description.id and self.description.time):
                 raise BadParameter("Joining clicks needs the description to say which columns are `id` and `time`.")
@@ -295,7 +295,7 @@ class ClickTraining:
         if not isinstance(self.learner, ManyModels) or self._stream.signal_names is not None:
             return
         if any(variant.fields is not None for variant in self.learner.named.values()):
-            raise BadParameter("Variants by signal need a description: vw and svmlight text does not name its signals.")
+            raise BadParameter("Variants by signal need a description: vw text does not name its signals.")
 
     def _run_facts(self) -> dict[str, Any]:
         """What must be the same when a run is taken up again."""

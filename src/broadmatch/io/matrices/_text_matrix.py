@@ -7,23 +7,23 @@ import numpy as np
 from broadmatch.kernels import kernel
 
 # What parse_rows says went wrong.
-FINE, NOT_A_NUMBER, NOT_FINITE, NEGATIVE_INDEX, COLUMN_TOO_LARGE, LABEL_TOO_LARGE = 0, 1, 2, 3, 4, 5
+FINE, NOT_A_NUMBER, NOT_FINITE, NEGATIVE_INDEX, COLUMN_TOO_LARGE, LABEL_TOO_LARGE, VALUE_TOO_LARGE = 0, 1, 2, 3, 4, 5, 6
 
-POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(61)])
-"""10^0 to 10^60, each correctly rounded (exact up to 10^22)."""
+_LARGEST_POWER = 300
+POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(_LARGEST_POWER + 1)])
+"""10^0 to 10^300, each correctly rounded (exact up to 10^22)."""
 
 _NEWLINE, _HASH, _PLUS, _COMMA, _MINUS, _DOT, _ZERO, _NINE, _COLON = 10, 35, 43, 44, 45, 46, 48, 57, 58
 _LARGEST_INDEX = (1 << 31) - 1
-_SMALLEST, _LARGEST = 1.17549435e-38, 3.4028234e38
+_BEYOND = 2.0**128 - 2.0**103
+"""From here on a number is nearer to 2^128 than to the largest float32."""
 
 
 @kernel
-def parse_number(text: Any, at: int, stop: int, powers: Any) -> tuple[float, bool, int]:
-    """Read the number at `at`: (the float32 nearest to it, whether that is sure, where the number ends).
+def parse_number(text: Any, at: int, stop: int, powers: Any) -> tuple[float, int]:
+    """Read the number at `at`: (its float64, where it ends); one beyond 10^300 is infinite. No digits: ends at `at`.
 
-    With the first 18 digits w and decimal exponent e, w·10^e in float64 is off by at most four units in its last
-    place. It is rounded to float32 only where it is further than eight from the middle between two float32, so that
-    the rounding cannot go wrong; otherwise, and for subnormal or huge values, it is not sure. No digits: ends at `at`.
+    With the first 18 digits w and decimal exponent e it is w·10^e, off by at most four units in the last place.
     """
     begin, negative = at, False
     if at < stop and (text[at] == _PLUS or text[at] == _MINUS):
@@ -46,21 +46,19 @@ def parse_number(text: Any, at: int, stop: int, powers: Any) -> tuple[float, boo
             break
         at += 1
     if seen == 0:
-        return 0.0, True, begin
+        return 0.0, begin
     if at < stop and (text[at] == 101 or text[at] == 69):
         at, shift = _exponent(text, at, stop)
         exponent += shift
     if significand == 0:
-        return 0.0, True, at
-    if exponent < -60 or exponent > 60:
-        return 0.0, False, at
-    value = significand * powers[exponent] if exponent >= 0 else significand / powers[-exponent]
-    if value < _SMALLEST or value >= _LARGEST:
-        return 0.0, False, at
-    # A float64 has 29 bits more than a float32; the middle is where they are 100…0.
-    beyond = np.float64(value).view(np.int64) & ((1 << 29) - 1)
-    sure: Any = abs(beyond - (1 << 28)) > 8
-    return (-value if negative else value), sure, at
+        return 0.0, at
+    if exponent > _LARGEST_POWER:
+        value = np.inf
+    elif exponent < -_LARGEST_POWER:
+        value = 1.0 / powers[_LARGEST_POWER]
+    else:
+        value = significand * powers[exponent] if exponent >= 0 else significand / powers[-exponent]
+    return (-value if negative else value), at
 
 
 @kernel
@@ -160,23 +158,21 @@ def parse_labels(text: Any, at: int, stop: int, n_labels: int, labels: Any, n: i
 
 @kernel
 def parse_pairs(
-    text: Any, at: int, stop: int, comments: bool, n_columns: int, powers: Any, columns: Any, values: Any, unsure: Any,
-    n: int, n_unsure: int,
-) -> tuple[int, int, int, int]:  # fmt: skip
-    """Read the `c:v` up to the end of the line into `columns[n:]` and `values[n:]`: (code, stop, new n, new n_unsure).
+    text: Any, at: int, stop: int, comments: bool, n_columns: int, powers: Any, columns: Any, values: Any, n: int
+) -> tuple[int, int, int]:  # fmt: skip
+    """Read the `c:v` up to the end of the line into `columns[n:]` and `values[n:]`: (code, stop, new n).
 
-    Values whose rounding is not sure are listed in `unsure`: (position in `values`, position of the number in `text`).
     With `comments`, `qid:7` is passed over and `#` ends the line.
     """
     while True:
         while at < stop and _is_blank(text[at]):
             at += 1
         if at >= stop or text[at] == _NEWLINE:
-            return FINE, at, n, n_unsure
+            return FINE, at, n
         if comments and text[at] == _HASH:
             while at < stop and text[at] != _NEWLINE:
                 at += 1
-            return FINE, at, n, n_unsure
+            return FINE, at, n
         begin = at
         if comments and at + 4 <= stop and text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100:
             while not _ends(text, at, stop, comments):
@@ -184,18 +180,17 @@ def parse_pairs(
             continue
         column, at = _index(text, at, stop)
         if at == begin or at >= stop or text[at] != _COLON:
-            return (_bad_index(text, begin, stop) if at == begin else NOT_A_NUMBER), begin, n, n_unsure
+            return (_bad_index(text, begin, stop) if at == begin else NOT_A_NUMBER), begin, n
         if column >= n_columns:
-            return COLUMN_TOO_LARGE, begin, n, n_unsure
+            return COLUMN_TOO_LARGE, begin, n
         first = at + 1
-        value, sure, at = parse_number(text, first, stop, powers)
+        value, at = parse_number(text, first, stop, powers)
         if at == first:
-            return _bad_value(text, first, stop), begin, n, n_unsure
+            return _bad_value(text, first, stop), begin, n
         if not _ends(text, at, stop, comments):
-            return NOT_A_NUMBER, begin, n, n_unsure
-        if not sure:
-            unsure[n_unsure, 0], unsure[n_unsure, 1] = n, first
-            n_unsure += 1
+            return NOT_A_NUMBER, begin, n
+        if abs(value) >= _BEYOND:
+            return VALUE_TOO_LARGE, first, n
         columns[n], values[n] = column, value
         n += 1
 
@@ -203,14 +198,14 @@ def parse_pairs(
 @kernel
 def parse_rows(
     text: Any, stop: int, labelled: bool, comments: bool, n_labels: int, n_columns: int, powers: Any,
-    labels: Any, label_ends: Any, columns: Any, values: Any, ends: Any, unsure: Any,
-) -> tuple[int, int, int, int]:  # fmt: skip
-    """Read whole lines from `text[:stop]`: (code, where it stopped, number of rows, number of unsure values).
+    labels: Any, label_ends: Any, columns: Any, values: Any, ends: Any,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Read whole lines from `text[:stop]`: (code, where it stopped, number of rows).
 
     Row i has the labels up to `label_ends[i]` and the pairs up to `ends[i]`. With `comments` (svmlight), empty lines
     and lines that hold only a comment are no rows; without, every line is one.
     """
-    at, rows, n, m, n_unsure = 0, 0, 0, 0, 0
+    at, rows, n, m = 0, 0, 0, 0
     while at < stop:
         skipped = comments and (text[at] == _HASH or text[at] == _NEWLINE)
         if comments and text[at] == 13 and (at + 1 >= stop or text[at + 1] == _NEWLINE):
@@ -218,14 +213,12 @@ def parse_rows(
         if labelled and not skipped:
             code, at, m = parse_labels(text, at, stop, n_labels, labels, m)
             if code != FINE:
-                return code, at, rows, n_unsure
-        code, at, n, n_unsure = parse_pairs(
-            text, at, stop, comments, n_columns, powers, columns, values, unsure, n, n_unsure
-        )
+                return code, at, rows
+        code, at, n = parse_pairs(text, at, stop, comments, n_columns, powers, columns, values, n)
         if code != FINE:
-            return code, at, rows, n_unsure
+            return code, at, rows
         at += 1
         if not skipped:
             label_ends[rows], ends[rows] = m, n
             rows += 1
-    return FINE, at, rows, n_unsure
+    return FINE, at, rows

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args
+from typing import cast
 
 from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
@@ -10,20 +10,10 @@ from broadmatch.data.dataset import Dataset
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, BadParameter, MissingFile
 from broadmatch.io import artifacts
-from broadmatch.io.files import PathLike, base_name, open_binary
+from broadmatch.io.files import PathLike, open_binary
+from broadmatch.io.formats import MATRICES, base_name, format_of
 from broadmatch.io.matrices import sidecar_names as names_beside
 
-Format: TypeAlias = Literal["xmc", "svmlight", "fasttext", "npz", "folder"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-
-_SUFFIXES: dict[str, Format] = {
-    ".npz": "npz",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".ft": "fasttext",
-    ".fasttext": "fasttext",
-}
 _HEADER = re.compile(rb"\s*\d+[ \t]+\d+([ \t]+\d+)?\s*")
 _SVMLIGHT = re.compile(rb"#|[ \t]*(\+?\d+(,\d+)*)?([ \t]+|$)(qid:\d+[ \t]+)?(\d+:\S+|$)|\d+:\S+")
 
@@ -74,11 +64,11 @@ def write_dataset(
     """
     file = Path(path)
     labels_file = None if labels_path is None else Path(labels_path)
-    kind = _format_of_name(file) if format is None else _checked(format)
+    kind = format_of(file, MATRICES) if format is None else _checked(format)
     if kind is None:
         kind = "xmc" if base_name(file).endswith(".txt") else "folder"
         if kind == "folder" and file.suffix:
-            raise BadParameter(f"format must be one of {', '.join(FORMATS)}, as the name {file} does not tell it.")
+            raise BadParameter(f"format must be one of {', '.join(MATRICES)}, as the name {file} does not tell it.")
     if labels_file is not None and kind not in ("xmc", "npz"):
         raise BadParameter(f"labels_path must be None for {kind}, which is one file, but it is {str(labels_path)!r}.")
     if kind == "folder":
@@ -93,7 +83,7 @@ def write_dataset(
         names_beside.write(file, what, content)
 
 
-def _write(dataset: Dataset, file: Path, labels_file: Path | None, kind: Format) -> None:
+def _write(dataset: Dataset, file: Path, labels_file: Path | None, kind: str) -> None:
     X, Y = dataset.X, dataset.Y
     if kind == "npz":
         from broadmatch.io.matrices import npz
@@ -116,7 +106,7 @@ def _write(dataset: Dataset, file: Path, labels_file: Path | None, kind: Format)
             xmc.write_pair(X, Y, file, labels_file)
 
 
-def _read_text(file: Path, labels_file: Path | None, kind: Format) -> tuple[CSR, CSR]:
+def _read_text(file: Path, labels_file: Path | None, kind: str) -> tuple[CSR, CSR]:
     if kind == "svmlight":
         from broadmatch.io.matrices import svmlight
 
@@ -158,22 +148,18 @@ def _known(labels: Names) -> Names | None:
     return None if all(name == str(i) for i, name in enumerate(labels)) else labels
 
 
-def _checked(format: str) -> Format:
-    if format not in FORMATS:
-        raise BadParameter(f"format must be one of {', '.join(FORMATS)}, but it is {format!r}.")
+def _checked(format: str) -> str:
+    if format not in MATRICES:
+        raise BadParameter(f"format must be one of {', '.join(MATRICES)}, but it is {format!r}.")
     return format
 
 
-def _format_of_name(file: Path) -> Format | None:
-    return _SUFFIXES.get(Path(base_name(file)).suffix)
-
-
-def _guess(file: Path, labels_file: Path | None) -> Format:
+def _guess(file: Path, labels_file: Path | None) -> str:
     if not file.exists():
         raise MissingFile(f"There is no file {file}.")
     if file.is_dir():
         return "folder" if (file / artifacts.MANIFEST).exists() else "npz"
-    named = _format_of_name(file)
+    named = format_of(file, MATRICES)
     if named is not None:
         return named
     if labels_file is not None:
@@ -195,5 +181,5 @@ def _guess(file: Path, labels_file: Path | None) -> Format:
         return "svmlight"
     raise BadInput(
         f"{file}, line 1: {lines[0][:80].decode('utf-8', 'replace')!r} tells no format; a header such as "
-        f"'points features labels' may be missing. Give format, one of {', '.join(FORMATS)}."
+        f"'points features labels' may be missing. Give format, one of {', '.join(MATRICES)}."
     )

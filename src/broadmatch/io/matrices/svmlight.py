@@ -16,7 +16,7 @@ from broadmatch.data.csr import CSR
 from broadmatch.errors import BadInput
 from broadmatch.io.files import open_binary, replacing_file
 from broadmatch.io.matrices.sidecar_names import read_names
-from broadmatch.io.matrices.text_rows import Layout, Rows, read_rows, write_rows
+from broadmatch.io.matrices.text_rows import Layout, SparseRows, read_rows, write_rows
 from broadmatch.io.matrices.xmc import refuse_weights
 
 _SIZES = re.compile(rb"# (\d+) points, (\d+) features, (\d+) labels")
@@ -56,7 +56,7 @@ def _comments(stream: io.BufferedReader) -> bytes:
     return head
 
 
-def _first_feature(head: bytes, rows: Rows, path: Path) -> int:
+def _first_feature(head: bytes, rows: SparseRows, path: Path) -> int:
     zero = any(bool((piece == 0).any()) for piece in rows.columns)
     if b"zero-based" in head or (zero and b"one-based" not in head):
         return 0
@@ -65,7 +65,7 @@ def _first_feature(head: bytes, rows: Rows, path: Path) -> int:
     return 1
 
 
-def _largest_label(rows: Rows) -> int:
+def _largest_label(rows: SparseRows) -> int:
     return max((int(np.max(piece)) for piece in rows.labels if len(piece)), default=-1)
 
 

@@ -4,7 +4,6 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -40,7 +39,7 @@ class Layout:
 
 
 @dataclass
-class Rows:
+class SparseRows:
     """What was read: labels and `c:v` pairs of each row, in the order of the file, block by block."""
 
     n_rows: int = 0
@@ -72,17 +71,14 @@ class Rows:
             self.lengths, self.label_lengths, self.n_rows = [lengths[:n_rows]], [label_lengths[:n_rows]], n_rows
 
 
-def read_rows(stream: io.BufferedReader, file: Path, line: int, layout: Layout) -> Rows:
+def read_rows(stream: io.BufferedReader, file: Path, line: int, layout: Layout) -> SparseRows:
     """Read the rest of `stream`, whose next line is number `line` of `file`."""
-    rows = Rows()
+    rows = SparseRows()
     for buffer, stop in _blocks(stream, file, line):
         parsed = _parse(buffer, stop, layout)
-        # Before the kernel's own error: these stand before it in the file.
-        exact = [_exact(buffer, int(at), stop, file, line) for at in parsed.unsure[:, 1]]
         if parsed.code != kernels.FINE:
             place = f"{file}, line {line + buffer.count(NEWLINE, 0, parsed.at)}"
             _refuse(place, parsed.code, _token(buffer, parsed.at, stop), layout)
-        parsed.values[parsed.unsure[:, 0]] = exact
         rows.n_rows += len(parsed.lengths)
         rows.label_lengths.append(parsed.label_lengths)
         rows.labels.append(parsed.labels)
@@ -91,37 +87,6 @@ def read_rows(stream: io.BufferedReader, file: Path, line: int, layout: Layout) 
         rows.values.append(parsed.values)
         line += buffer.count(NEWLINE, 0, stop)
     return rows
-
-
-def _exact(buffer: bytearray, at: int, stop: int, file: Path, line: int) -> np.float32:
-    token = _token(buffer, at, stop)
-    value = nearest_float32(token)
-    if not np.isfinite(value):
-        place = f"{file}, line {line + buffer.count(NEWLINE, 0, at)}"
-        raise BadInput(f"{place}: {token[:80]} is too large for a 32-bit number.")
-    return value
-
-
-def nearest_float32(token: str) -> np.float32:
-    """The float32 nearest to a decimal number, ties to even, infinite where there is none.
-
-    Rounding by way of float64 goes wrong only where the float64 falls on the middle between two float32:
-
-    >>> nearest_float32("1.00000005960464477539062500000000001"), np.float32(1.00000005960464477539062500000000001)
-    (np.float32(1.0000001), np.float32(1.0))
-    """
-    double = float(token)
-    with np.errstate(over="ignore"):
-        nearest = np.float32(double)
-        other = np.nextafter(nearest, np.float32(np.inf if float(nearest) < double else -np.inf))
-    # For rounding, what follows the largest float32 is 2^128.
-    middle = float(np.clip([float(nearest), float(other)], -(2.0**128), 2.0**128).sum() / 2)
-    if double != middle:
-        return nearest
-    exact = Decimal(token)
-    if exact == Decimal(middle):
-        return nearest
-    return max(nearest, other) if exact > middle else min(nearest, other)
 
 
 def tidy(indptr: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float32], n_columns: int) -> CSR:
@@ -158,7 +123,6 @@ class _Parsed:
     lengths: NDArray[np.int64]
     columns: NDArray[np.int32]
     values: NDArray[np.float32]
-    unsure: NDArray[np.int64]
 
 
 def _parse(buffer: bytearray, stop: int, layout: Layout) -> _Parsed:
@@ -167,15 +131,14 @@ def _parse(buffer: bytearray, stop: int, layout: Layout) -> _Parsed:
     labels = np.empty(buffer.count(b",", 0, stop) + n_lines if layout.labelled else 0, np.int32)
     label_ends, ends = np.zeros(n_lines, np.int64), np.zeros(n_lines, np.int64)
     columns, values = np.empty(n_pairs, np.int32), np.empty(n_pairs, np.float32)
-    unsure = np.empty((n_pairs, 2), np.int64)
-    code, at, n_rows, n_unsure = kernels.parse_rows(
+    code, at, n_rows = kernels.parse_rows(
         np.frombuffer(buffer, np.uint8), stop, layout.labelled, layout.comments, layout.n_labels, layout.n_columns,
-        kernels.POWERS_OF_TEN, labels, label_ends, columns, values, ends, unsure,
+        kernels.POWERS_OF_TEN, labels, label_ends, columns, values, ends,
     )  # fmt: skip
     n_labels, n_kept = (int(label_ends[n_rows - 1]), int(ends[n_rows - 1])) if n_rows else (0, 0)
     return _Parsed(
         code, at, np.diff(label_ends[:n_rows], prepend=0), labels[:n_labels].copy(),
-        np.diff(ends[:n_rows], prepend=0), columns[:n_kept], values[:n_kept], unsure[:n_unsure].copy(),
+        np.diff(ends[:n_rows], prepend=0), columns[:n_kept], values[:n_kept],
     )  # fmt: skip
 
 
@@ -215,6 +178,8 @@ def _refuse(place: str, code: int, token: str, layout: Layout) -> NoReturn:
     if code == kernels.LABEL_TOO_LARGE:
         label = token.partition(",")[0]
         raise BadInput(f"{place}: label {label} is out of range; labels go from 0 to {layout.n_labels - 1:,}.")
+    if code == kernels.VALUE_TOO_LARGE:
+        raise BadInput(f"{place}: {token[:80]} is too large for a 32-bit number.")
     if code == kernels.NOT_FINITE:
         raise BadInput(f"{place}: {shown} is not a finite number; leave it out or give it a value.")
     expected = f"labels or {layout.column}:value" if layout.labelled else f"{layout.column}:value"

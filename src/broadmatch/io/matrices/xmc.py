@@ -13,7 +13,7 @@ import numpy as np
 from broadmatch.data.csr import CSR
 from broadmatch.errors import BadInput
 from broadmatch.io.files import open_binary, replacing_file
-from broadmatch.io.matrices.text_rows import MOST_COLUMNS, MOST_LABELS, Layout, Rows, read_rows, write_rows
+from broadmatch.io.matrices.text_rows import MOST_COLUMNS, MOST_LABELS, Layout, SparseRows, read_rows, write_rows
 
 
 def read_one(path: Path) -> tuple[CSR, CSR]:
@@ -96,7 +96,7 @@ def _header(stream: io.BufferedReader, path: Path, names: tuple[str, ...]) -> li
     return counts
 
 
-def _check_points(rows: Rows, n_points: int, path: Path) -> None:
+def _check_points(rows: SparseRows, n_points: int, path: Path) -> None:
     rows.drop_empty_end(n_points)
     if rows.n_rows != n_points:
         raise BadInput(

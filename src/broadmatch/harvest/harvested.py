@@ -1,0 +1,91 @@
+"""A harvested folder: `train/` and `test/` (data sets), `vectorizer/`, and `harvest.json`, which says what was kept."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from broadmatch.data import Dataset
+from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
+from broadmatch.harvest.clicks import Harvest
+from broadmatch.io.artifacts import load, replacing, save
+from broadmatch.io.files import PathLike
+
+SUMMARY = "harvest.json"
+
+
+@dataclass(frozen=True)
+class Harvested:
+    """A harvested folder on disk; its parts are opened when they are used."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+
+    @property
+    def train(self) -> Dataset:
+        """The data set to learn from."""
+        return cast(Dataset, load(self.folder / "train"))
+
+    @property
+    def test(self) -> Dataset:
+        """The data set to evaluate on."""
+        return cast(Dataset, load(self.folder / "test"))
+
+    @property
+    def vectorizer(self) -> Any:
+        """What turned the pages into rows of both."""
+        return load(self.folder / "vectorizer")
+
+
+def is_harvested(folder: PathLike) -> bool:
+    """Whether `write_harvested` wrote this folder."""
+    return (Path(folder) / SUMMARY).is_file()
+
+
+def open_harvested(folder: PathLike) -> Harvested:
+    """Open a folder that `write_harvested` wrote."""
+    file = Path(folder) / SUMMARY
+    try:
+        return Harvested(Path(folder), json.loads(file.read_bytes()))
+    except FileNotFoundError as error:
+        raise MissingFile(f"{folder} is not a harvested folder: it has no {SUMMARY}.") from error
+    except ValueError as error:
+        raise BadArtifact(f"{file} is damaged: it is not JSON; harvest the folder again.") from error
+
+
+def check_place(place: PathLike) -> None:
+    """Refuse, before long work, a name that holds something else."""
+    folder = Path(place)
+    if folder.exists() and not is_harvested(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        raise CannotWrite(f"{folder} exists and is not a harvested folder; choose another name or remove it.")
+
+
+def write_harvested(
+    place: PathLike, train: Dataset, test: Dataset, vectorizer: Any, summary: Mapping[str, Any]
+) -> Harvested:
+    """Write the whole folder, or nothing; an older harvested folder of that name is replaced."""
+    folder = Path(place)
+    check_place(folder)
+    with replacing(folder, ours=is_harvested) as new:
+        try:
+            for name, part in (("train", train), ("test", test), ("vectorizer", vectorizer)):
+                save(part, new / name)
+        except CannotWrite as error:  # name the folder that was asked for, not the temporary one
+            raise CannotWrite(str(error).replace(str(new), str(folder))) from error
+        (new / SUMMARY).write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    return Harvested(folder, summary)
+
+
+def summarise(found: Harvest, train: Dataset, test: Dataset, weights: str) -> dict[str, Any]:
+    """What was kept and what was left out, by name."""
+    clicked = len(found.train_pages) + len(found.test_pages)
+    return {
+        "labels": len(found.labels),
+        "train_pages": len(train),
+        "test_pages": len(test),
+        "words": train.X.n_cols,
+        "label_weights": weights,
+        **found.facts,
+        "pages_without_html": clicked - len(train) - len(test),
+    }

@@ -1,0 +1,70 @@
+"""Small tables of two columns, such as revealed labels, bids or texts of labels, from a file of any format."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from broadmatch.errors import BadInput
+from broadmatch.io.click_log import CLICKS, clicks_in, texts_in
+from broadmatch.io.columns import ColumnNames
+from broadmatch.io.files import PathLike, expand
+from broadmatch.io.formats import TABLES, format_of
+from broadmatch.io.rejects import Faults, Rejects
+from broadmatch.io.streams import RecordStream
+
+REVEALED = {"page": ("page", "point", "url", "name", "id"), "phrase": ("phrase", "label", "query")}
+"""The columns of a table of pages and the phrases they are known to have, with their usual names."""
+LABEL_TEXTS = {"label": ("label", "name", "id"), "text": ("text", "description", "title")}
+"""The columns of a table of labels and what they are about, with their usual names."""
+
+
+def is_table(path: PathLike) -> bool:
+    """Whether the name is that of a table: CSV, TSV, JSON lines or Parquet, packed or not.
+
+    >>> is_table("bids.csv.gz"), is_table("Y_test.npz")
+    (True, False)
+    """
+    return format_of(Path(path), TABLES) is not None
+
+
+def read_pairs(
+    path: PathLike,
+    usual: Mapping[str, tuple[str, ...]],
+    columns: Mapping[str, str] | None = None,
+    *,
+    rejects: Rejects | None = None,
+    option: str = "columns",
+) -> list[tuple[str, str]]:
+    """The different pairs of a table, sorted; rows with an empty field are bad rows.
+
+    `usual` are our two columns with the names that are looked for, `columns` maps them to others. A click log is such a
+    table too: of one with `clicks` or `clicked`, rows without a click are left out.
+
+    >>> _ = Path("bids.csv").write_text("url,phrase\\na.html,pizza\\na.html,pizza\\na.html,pasta\\n")
+    >>> read_pairs("bids.csv", REVEALED)
+    [('a.html', 'pasta'), ('a.html', 'pizza')]
+    """
+    files = expand(path)
+    if len(files) > 1:
+        raise BadInput(f"{path} stands for {len(files)} files; name one.")
+    clicks = {ours: (ours,) for ours in CLICKS}
+    names = ColumnNames({**usual, **clicks}, columns or {}, optional=CLICKS, option=option)
+    found: dict[str, str] = {}
+
+    def choose(there: Mapping[str, tuple[str, ...]]) -> list[str]:
+        found.update(names.find(path, next(iter(there.values()))))
+        return list(dict.fromkeys(found.values()))
+
+    pairs: set[tuple[str, str]] = set()
+    good = 0
+    with Rejects() if rejects is None else rejects as bad:
+        for records in RecordStream(files, columns=choose, rejects=bad, dictionaries=False):
+            faults = Faults(len(records))
+            first, second = (texts_in(records.table, found[ours], ours, faults) for ours in usual)
+            clicked = clicks_in(records.table, found, faults) > 0
+            faults.file(records.table, records.file, records.line, bad)
+            good += len(records) - int(faults.bad.sum())
+            kept = clicked & ~faults.bad
+            rows = zip(first.to_pylist(), second.to_pylist(), kept.tolist(), strict=True)
+            pairs.update((one, other) for one, other, take in rows if take)
+        bad.finish(good)
+    return sorted(pairs)
