@@ -174,7 +174,7 @@ def test_explain(model, page, market):
     assert len(why["leaves"]) == 8
     text = worked("explain", model, page, phrase["phrase"])
     assert why["neighbours"][0]["point"] in text
-    assert why["words"][0]["feature"] in text
+    assert why["contributions"][0]["feature"] in text
     pages = market / "pages.parquet"
     assert "--name" in failed("explain", model, pages, phrase["phrase"])
     name = json.loads(worked("recommend", model, pages, "--json").splitlines()[0])["page"]

@@ -263,7 +263,7 @@ def test_explain_one_vs_rest(points, sets):
     label = LABELS[model.predict_one(data.X.row(3))[0][0]]
     why = json.loads(worked("explain", sets, points, label, "--row", 3, "--json"))
     assert why["score"] == pytest.approx(model.model_.decision_function(data.X)[3, LABELS.index(label)], rel=1e-4)
-    assert why["features"][0]["feature"] in (f"w{label}", "bias")
+    assert why["contributions"][0]["feature"] in (f"w{label}", "bias")
     assert why["in_set"]
     assert label in why["set"]
     text = " ".join(worked("explain", sets, points, label, "--name", "p3").split())
@@ -276,9 +276,11 @@ def test_explain_one_vs_rest(points, sets):
     )
 
 
-def test_adaboost_lc_cannot_explain(points, boosted):
-    said = failed("explain", boosted, points, "pizza", "--row", 0)
-    assert "AdaBoostLC, which cannot say why; mlrf, fastxml, pfastrexml, swiftxml and one-vs-rest can." in said
+def test_explain_adaboost_lc(points, boosted):
+    why = json.loads(worked("explain", boosted, points, "pizza", "--row", 0, "--json"))
+    scores = broadmatch.load(boosted).decision_function(read_dataset(points).X)
+    assert why["score"] == pytest.approx(scores[0, LABELS.index("pizza")], rel=1e-4)
+    assert "Features that speak for it: " in worked("explain", boosted, points, "pizza", "--row", 0)
 
 
 def test_a_model_of_a_hierarchy_has_only_sets(points, tmp_path):

@@ -304,16 +304,15 @@ def test_explain_for_rows(planted, rows_model, tmp_path):
     asked = ("explain", rows_model, planted, best, "--name", "p7", "--revealed", tmp_path / "known.csv")
     warm = json.loads(worked(*asked, "--json"))
     assert warm == model.explain(data.X.row(7), best, revealed=[0, 1, 2]).to_dict()
-    assert warm["revealed"]
+    assert [one for one in warm["contributions"] if one["kind"] == "revealed"]
     table = worked(*asked)
-    assert "Features that pushed it there" in table
-    assert "Revealed labels that pushed it there" in table
+    assert "Features that decided" in table
+    assert "Revealed labels that decided" in table
     assert "The re-ranker" in table
-    near = warm["near"]
-    assert f"Of the {near['n_points']} training points most like it" in " ".join(table.split())
-    first = near["points"][0]
+    assert f"Of the {warm['factors']['n_near']} training points most like it" in " ".join(table.split())
+    first = warm["neighbours"][0]
     assert f"{first['point']} ({first['likeness']:.2f}, with {', '.join(first['shared'])}" in " ".join(table.split())
-    assert cold["near"] is None
+    assert cold["neighbours"] == []
     assert "training points most like it" not in worked("explain", rows_model, planted, best, "--row", 7)
     assert "no point named 'p999'" in failed("explain", rows_model, planted, best, "--name", "p999")
     assert "no row 300; it has 0 to 299" in failed("explain", rows_model, planted, best, "--row", 300)
@@ -324,7 +323,7 @@ def test_explain_for_a_page(warm, model, page, tmp_path):
     first, second = json.loads(worked("recommend", warm, page, "-k", 2, "--json"))["phrases"]
     (tmp_path / "bids.csv").write_text(f"page,phrase\n{page},{first['phrase']}\n")
     cold = worked("explain", warm, page, second["phrase"])
-    assert "Words that pushed it there" in cold
+    assert "Words that decided" in cold
     assert "Revealed" not in cold
     warmed = json.loads(worked("explain", warm, page, second["phrase"], "--revealed", tmp_path / "bids.csv", "--json"))
     told = json.loads(worked("recommend", warm, page, "-k", 9, "--revealed", tmp_path / "bids.csv", "--json"))

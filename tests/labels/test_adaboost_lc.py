@@ -13,6 +13,7 @@ from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import COVERINGS, covering_error
 from broadmatch.labels import AdaBoostLC
 from broadmatch.labels.boosting import make_hypotheses
+from tests.contract import points
 from tests.reference import adaboost_lc as slow
 
 templates = st.sampled_from(["parallel", "sequential"])
@@ -267,3 +268,16 @@ def test_any_number_of_threads_gives_the_same_bits(seed, kind, template):
     one, two = (AdaBoostLC(covering=covering, template=template, rounds=2, n_jobs=j).fit(X, Y) for j in (1, 3))
     assert np.array_equal(one.alpha_, two.alpha_)
     assert np.array_equal(one.history_.training, two.history_.training)
+
+
+def test_explanations_add_up_to_the_score():
+    X, Y = points()
+    model = AdaBoostLC(rounds=10).fit(X, Y, feature_names=[f"word {j}" for j in range(X.shape[1])])
+    scores = model.decision_function(X)
+    for i in (0, 5, 123):
+        for label in range(Y.shape[1]):
+            why = model.explain(X[i], label)
+            assert why.score == pytest.approx(scores[i, label], abs=1e-5)
+            assert why.score == sum(one.amount for one in why.contributions)
+            assert [one.feature for one in why.of("bias")] == ["bias"]
+            assert {one.feature for one in why.of("feature")} <= {f"word {f}" for f in X[i].indices}

@@ -28,35 +28,35 @@ def test_the_score_is_the_one_predicted(model, row):
     labels, scores = model.predict_one(X[row], k=N_LABELS)
     predicted = dict(zip(labels.tolist(), scores, strict=True))
     for label in range(N_LABELS):
-        told = model.explain(X[row], label)
-        assert isinstance(told, Explanation)
-        assert told.label == PHRASES[label]
-        assert told.score == pytest.approx(predicted.get(label, 0.0), rel=1e-5)
-        assert told.score == pytest.approx(np.mean([leaf.share for leaf in told.leaves]))
+        why = model.explain(X[row], label)
+        assert isinstance(why, Explanation)
+        assert why.label == PHRASES[label]
+        assert why.score == pytest.approx(predicted.get(label, 0.0), rel=1e-5)
+        assert why.score == pytest.approx(np.mean([leaf.value for leaf in why.leaves]))
 
 
 @pytest.mark.parametrize("row", [0, 5, 123])
 def test_the_paths_lead_to_the_leaves(model, row):
     X, Y = points()
     x, forest = X.toarray()[row], model.forest_
-    told = model.explain(X[row], "phrase 0", n_voters=N_POINTS)
-    assert [leaf.tree for leaf in told.leaves] == list(range(6))
-    for leaf, root in zip(told.leaves, forest.roots, strict=True):
+    why = model.explain(X[row], "phrase 0", n_voters=N_POINTS)
+    assert [leaf.tree for leaf in why.leaves] == list(range(6))
+    for leaf, root in zip(why.leaves, forest.roots, strict=True):
         node = int(root)
         for step in leaf.path:
-            f = WORDS.index(step.feature)
+            f = WORDS.index(step.contributions[0].feature)
             assert (f, step.threshold) == (forest.feature[node], forest.threshold[node])
             assert step.value == x[f]
-            assert step.went_right == (step.value > step.threshold)
-            node = int(forest.child[node]) + step.went_right
+            assert step.went_left == (step.value <= step.threshold)
+            node = int(forest.child[node]) + (not step.went_left)
         reached = walk(x, int(root), forest.feature, forest.threshold, forest.child)
         assert forest.feature[node] == -1
         assert forest.child[node] == reached
         there = forest.point[forest.point_ptr[reached] : forest.point_ptr[reached + 1]]
         assert leaf.n_points == len(there)
         votes = {PAGES[p]: Y[p, 0] for p in there if Y[p, 0] > 0}
-        assert {voter.point: voter.vote for voter in leaf.voters} == votes
-        assert (leaf.share > 0) == bool(votes)
+        assert {voter.feature: voter.amount for voter in leaf.voters} == votes
+        assert (leaf.value > 0) == bool(votes)
 
 
 def test_a_training_point_is_its_own_nearest_neighbour():
@@ -64,37 +64,39 @@ def test_a_training_point_is_its_own_nearest_neighbour():
     model = MLRF(n_trees=6, max_leaf=20).fit(X, Y, point_names=PAGES)
     nearest = model.explain(X[123], 0, n_voters=6).neighbours
     assert len(nearest) == 6
-    assert "page 123" in [n.point for n in nearest if n.shared_leaves == 6]
-    assert [n.shared_leaves for n in nearest] == sorted((n.shared_leaves for n in nearest), reverse=True)
-    assert [n.vote for n in nearest] == [Y[PAGES.index(n.point), 0] for n in nearest]
+    assert "page 123" in [n.point for n in nearest if n.likeness == 1]
+    assert [n.likeness for n in nearest] == sorted((n.likeness for n in nearest), reverse=True)
+    assert [n.value for n in nearest] == [Y[PAGES.index(n.point), 0] for n in nearest]
 
 
 def test_words_are_those_that_the_row_has(model):
     X, _ = points()
-    told = model.explain(X[123], 0)
+    why = model.explain(X[123], 0)
     has = {WORDS[f] for f in X[123].indices}
-    words = told.words()
+    words = [(one.feature, one.amount) for one in why.contributions]
     assert words
     assert {word for word, _ in words} <= has  # nothing here is negative, so right means that the word is there
     assert [n for _, n in words] == sorted((n for _, n in words), reverse=True)
     for word, n in words:
-        assert n == sum(any(s.feature == word and s.went_right for s in leaf.path) for leaf in told.leaves)
+        assert n == sum(
+            any(s.contributions[0].feature == word and not s.went_left for s in leaf.path) for leaf in why.leaves
+        )
 
 
 def test_names_are_numbers_where_none_were_given():
     X, Y = points()
-    told = MLRF(n_trees=2, max_leaf=4).fit(X, Y).explain(X[0], 0)
-    assert told.label == "0"
-    assert all(step.feature.isdigit() for leaf in told.leaves for step in leaf.path)
-    assert all(n.point.isdigit() for n in told.neighbours)
+    why = MLRF(n_trees=2, max_leaf=4).fit(X, Y).explain(X[0], 0)
+    assert why.label == "0"
+    assert all(step.contributions[0].feature.isdigit() for leaf in why.leaves for step in leaf.path)
+    assert all(n.point.isdigit() for n in why.neighbours)
 
 
 def test_beliefs_are_votes():
     model = MLRF(n_trees=1).fit(np.ones((3, 1)), [[1, 0.25], [1, 0.75], [1, 0]], point_names=["a", "b", "c"])
     leaf = model.explain([1], 1).leaves[0]
-    assert [(v.point, v.vote) for v in leaf.voters] == [("b", 0.75), ("a", 0.25)]
-    assert [v.point for v in model.explain([1], 1, n_voters=1).leaves[0].voters] == ["b"]
-    assert leaf.share == pytest.approx(1 / 3)
+    assert [(v.feature, v.amount) for v in leaf.voters] == [("b", 0.75), ("a", 0.25)]
+    assert [v.feature for v in model.explain([1], 1, n_voters=1).leaves[0].voters] == ["b"]
+    assert leaf.value == pytest.approx(1 / 3)
 
 
 def test_a_label_that_is_not_there(model):
@@ -114,17 +116,34 @@ def test_a_negative_number_of_voters_is_refused(model):
 
 def test_it_is_ready_for_json(model):
     X, _ = points()
-    told = model.explain(X[0], "phrase 0")
-    plain = json.loads(json.dumps(told.to_dict()))
+    why = model.explain(X[0], "phrase 0")
+    plain = json.loads(json.dumps(why.to_dict()))
     assert plain["label"] == "phrase 0"
-    assert plain["score"] == told.score
-    assert [leaf["share"] for leaf in plain["leaves"]] == [leaf.share for leaf in told.leaves]
-    assert [step["feature"] for step in plain["leaves"][0]["path"]] == [s.feature for s in told.leaves[0].path]
-    assert [(w["feature"], w["trees"]) for w in plain["words"]] == told.words()
+    assert plain["score"] == why.score
+    assert [leaf["value"] for leaf in plain["leaves"]] == [leaf.value for leaf in why.leaves]
+    assert [step["value"] for step in plain["leaves"][0]["path"]] == [s.value for s in why.leaves[0].path]
+    assert plain["contributions"] == [vars(one) for one in why.contributions]
 
 
 def test_a_step_reads_well(model):
     steps = [step for leaf in model.explain(points()[0][123], 0).leaves for step in leaf.path]
-    right = next(s for s in steps if s.went_right)
-    assert str(right) == f"{right.feature} {right.value:.3g} > {right.threshold:.3g}"
-    assert " ≤ " in str(next(s for s in steps if not s.went_right))
+    right = next(s for s in steps if not s.went_left)
+    assert str(right) == f"{right.contributions[0].feature} {right.value:.3g} > {right.threshold:.3g}"
+    assert " ≤ " in str(next(s for s in steps if s.went_left))
+
+
+def test_without_bootstrap_the_points_votes_make_the_score():
+    X, Y = points()
+    model = MLRF(n_trees=6, max_leaf=4).fit(X, Y)
+    why = model.explain(X[123], 0, n_voters=N_POINTS)
+    assert sum(one.weight for one in why.neighbours) == pytest.approx(1)
+    assert sum(one.weight * one.value for one in why.neighbours) == pytest.approx(why.score)
+
+
+def test_it_reads_well(model):
+    X, _ = points()
+    why = model.explain(X[123], "phrase 0")
+    text = str(why)
+    assert text.startswith(f"phrase 0: score {why.score:.3g}")
+    assert f"{why.contributions[0]}" in text
+    assert f"{sum(leaf.value > 0 for leaf in why.leaves)} of 6 trees vote for it" in text

@@ -270,12 +270,15 @@ def test_explanations_add_up_to_the_score(generated, loss):
     for i in range(0, 300, 50):
         labels, best = model.predict_one(test.X.row(i), k=3)
         for label, score in zip(labels, best, strict=True):
-            parts = model.explain(test.X.row(i), int(label))
+            why = model.explain(test.X.row(i), int(label))
+            parts = [(one.feature, one.amount) for one in why.contributions]
+            assert why.score == sum(amount for _, amount in parts)
+            assert [one.feature for one in why.of("bias")] == ["bias"]
             assert sum(amount for _, amount in parts) == pytest.approx(score, abs=1e-4) == scores[i, label]
             assert [abs(amount) for _, amount in parts] == sorted((abs(amount) for _, amount in parts), reverse=True)
             assert {name for name, _ in parts} <= {"bias", *(names[f] for f in test.X.row(i)[0])}
     unnamed = OneVsRest(loss=loss, n_jobs=1).fit([[1.0, 0.0], [0.0, 1.0]], [["a"], ["b"]])
-    assert {name for name, _ in unnamed.explain([1.0, 0.0], "a")} == {"bias", "0"}
+    assert {one.feature for one in unnamed.explain([1.0, 0.0], "a").contributions} == {"bias", "0"}
 
 
 @every_loss

@@ -67,8 +67,8 @@ def test_pages_may_never_end(trained, monkeypatch):
 
 
 def test_it_explains(trained):
-    told = trained.explain(NEW[0], "airport taxi", n_voters=2)
-    assert told.score == pytest.approx(next(trained.recommend(NEW[:1]))[0].score)
+    why = trained.explain(NEW[0], "airport taxi", n_voters=2)
+    assert why.score == pytest.approx(next(trained.recommend(NEW[:1]))[0].score)
     with pytest.raises(BadInput, match="not one of the"):
         trained.explain(NEW[0], "rocket")
 

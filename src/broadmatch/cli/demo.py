@@ -12,7 +12,7 @@ import typer
 from broadmatch.cli import demo_report, options
 from broadmatch.cli import output as talk
 from broadmatch.cli.evaluate import measure
-from broadmatch.cli.explain import shown
+from broadmatch.cli.explain_tables import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -248,4 +248,7 @@ def _explain(run: _Run, data: _Data, forest: "MLRF", samples: list[Sample]) -> d
         why = Recommender(data.vectorizer, forest).explain(Path(sample.file).read_bytes(), phrase)
         for part in shown(why):
             run.console.print(part)
-    return {"page": sample.page, **{key: why.to_dict()[key] for key in ("label", "score", "words", "neighbours")}}
+    return {
+        "page": sample.page,
+        **{key: why.to_dict()[key] for key in ("label", "score", "contributions", "neighbours")},
+    }

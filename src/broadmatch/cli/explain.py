@@ -8,8 +8,7 @@ import typer
 
 from broadmatch.cli import options
 from broadmatch.cli import output as talk
-from broadmatch.cli.explain_linear import LinearExplanation, shown_linear
-from broadmatch.cli.explain_xml import shown_xml
+from broadmatch.cli.explain_tables import shown
 from broadmatch.cli.opened import open_model
 from broadmatch.cli.revealed import revealed_phrases, revealed_rows
 from broadmatch.cli.rows import rows_of
@@ -18,10 +17,8 @@ from broadmatch.errors import BadInput
 if TYPE_CHECKING:
     from broadmatch.cli.opened import Opened
     from broadmatch.io import Page
-    from broadmatch.labels import Explanation
-    from broadmatch.labels.mlrf_explain import Step
 
-_WORDS, _LEAVES, _STEPS, _MEMBERS = 12, 3, 6, 20
+_MEMBERS = 20
 
 
 def command(
@@ -43,8 +40,8 @@ def command(
     """Show why a phrase is recommended for a page.
 
     The words that decided, the leaves of the forest that were reached, and of mlrf the training pages that voted there,
-    of the other trees which revealed phrases decided, and what the re-ranker added. Of one-vs-rest, what each word adds
-    to the score. Of a model that answers with sets, also whether the phrase is in the set.
+    of the other trees which revealed phrases decided, and what the re-ranker added. Of a linear model, what each word
+    adds to the score. Of a model that answers with sets, also whether the phrase is in the set.
 
     \b
     Example:
@@ -68,14 +65,13 @@ def command(
         x, known = opened.vectorizer.transform([one.html]), _known_of_page(opened, one, revealed, names)
     else:
         x, known = _one_row(opened, page, row, name, revealed, names)
-    found = ranking.explain(x, phrase, **known)
-    why = LinearExplanation(phrase, found) if isinstance(found, list) else found
+    why = ranking.explain(x, phrase, **known)
     members = _members(opened, x)
     if json:
         talk.emit(why.to_dict() | ({} if members is None else {"in_set": phrase in members, "set": members}))
         return
     console = talk.console()
-    for part in _shown(why, opened.vectorizer is not None):
+    for part in shown(why, opened.vectorizer is not None):
         console.print(part)
     if members is not None:
         console.print(_told_set(phrase, members), markup=False)
@@ -86,7 +82,7 @@ def _check(opened: "Opened", revealed: Path | None) -> None:
     if not hasattr(model, "explain"):
         raise BadInput(
             f"{opened.place} holds a model of the kind {type(model).__name__}, which cannot say why; "
-            "mlrf, fastxml, pfastrexml, swiftxml and one-vs-rest can."
+            "every model that ranks labels can."
         )
     if revealed is not None and "revealed" not in inspect.signature(model.explain).parameters:
         raise typer.BadParameter(f"{type(model).__name__} does not look at revealed labels; leave --revealed out.")
@@ -106,14 +102,6 @@ def _told_set(phrase: str, members: list[str]) -> str:
     size = "1 label" if len(members) == 1 else f"{len(members)} labels"
     place = "is in" if phrase in members else "is not in"
     return f"It {place} the set of {size}{': ' if members else ''}{', '.join(members[:_MEMBERS])}."
-
-
-def _shown(why: Any, of_pages: bool) -> list[Any]:
-    from broadmatch.labels import Explanation
-
-    if isinstance(why, LinearExplanation):
-        return shown_linear(why, of_pages)
-    return shown(why, of_pages) if isinstance(why, Explanation) else shown_xml(why, of_pages)
 
 
 def _known_of_page(
@@ -168,39 +156,3 @@ def _one_row(
         return rows.X.row(row), {}
     known = revealed_rows(revealed, columns, opened.label_names, rows)
     return rows.X.row(row), {"revealed": known.row(row)[0].tolist()}
-
-
-def _way(path: "list[Step]", word: str) -> str:
-    """The tests on the way to a leaf; those for what the page lacks are only counted, as they are most."""
-    there = [str(step) for step in path if step.value]
-    shortened = ["…", *there[-_STEPS:]] if len(there) > _STEPS else there
-    lacks = len(path) - len(there)
-    return " → ".join([*([f"{lacks} {word}s that it lacks"] if lacks else []), *shortened]) or "the root"
-
-
-def shown(why: "Explanation", of_pages: bool = True) -> list[Any]:
-    """The explanation as something to print, in the words for pages or for rows of a matrix."""
-    from rich.table import Table
-    from rich.text import Text
-
-    word, point = ("word", "page") if of_pages else ("feature", "point")
-    n_trees = len(why.leaves)
-    agreeing = sum(leaf.share > 0 for leaf in why.leaves)
-    head = Text.assemble(
-        (why.label, "bold"),
-        f": score {why.score:.3f}; {agreeing} of the {n_trees} trees vote for it, at least a little.",
-    )
-    decided = ", ".join(f"{name} ({n})" for name, n in why.words()[:_WORDS]) or f"none; the {point} has none of them"
-    neighbours = Table(box=None, pad_edge=False, title=f"Nearest training {point}s", title_justify="left")
-    neighbours.add_column("leaves shared", justify="right")
-    neighbours.add_column("vote", justify="right")
-    neighbours.add_column(point, overflow="fold")
-    for near in why.neighbours:
-        neighbours.add_row(f"{near.shared_leaves} of {n_trees}", f"{near.vote:.2f}", Text(near.point))
-    leaves = Table(box=None, pad_edge=False, title="Leaves that say most for it", title_justify="left")
-    leaves.add_column("tree", justify="right")
-    leaves.add_column("share", justify="right")
-    leaves.add_column("the way there")
-    for leaf in sorted(why.leaves, key=lambda one: -one.share)[:_LEAVES]:
-        leaves.add_row(str(leaf.tree), f"{leaf.share:.2f}", Text(_way(leaf.path, word)))
-    return [head, Text(f"{word.capitalize()}s that decided (in trees): {decided}"), Text(), neighbours, Text(), leaves]

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate.coverings import Covering, CoveringRule, cover
-from broadmatch.labels._adaboost_lc import best_of_rows, best_of_scores, score_row, score_rows
+from broadmatch.labels._adaboost_lc import best_of_rows, best_of_scores, hypothesis, score_row, score_rows
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.boosting import BoostingHistory, How, Labelled, boost
+from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Jobs, Number, OneOf, Whole, learned
 
@@ -100,6 +101,18 @@ class AdaBoostLC(LabelModel):
         for _ in map_threads(score, blocks(features.n_rows, _BLOCK), self.n_jobs):
             pass
         return scores
+
+    def explain(self, x: Any, label: int | str) -> Explanation:
+        """What each feature of the row `x` adds to the score of `label`, and the constant hypothesis; they add up."""
+        self._check_fitted()
+        number = self._label(label)
+        weights = self.alpha_[:, number]
+        found = [
+            (name_of(self.feature_names_, int(j)), float(weights[j]) * float(hypothesis(value, self.limits_[j])))
+            for j, value in zip(*self._row(x), strict=True)
+        ]
+        used = [(name, amount) for name, amount in found if amount]
+        return linear_explanation(self.label_names_[number], float(weights[-1]), used)
 
     def _fit(
         self,

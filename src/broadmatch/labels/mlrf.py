@@ -15,7 +15,8 @@ from broadmatch.labels._forest import predict_row, predict_rows
 from broadmatch.labels._mlrf import bootstrap, grow_tree
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.checkpoint import Checkpoint, joined_ptr, offsets
-from broadmatch.labels.mlrf_explain import Explanation, explain
+from broadmatch.labels.explanation import Explanation
+from broadmatch.labels.mlrf_explain import explain
 from broadmatch.parallel import Stop, blocks, map_threads
 from broadmatch.params import Flag, Jobs, Number, Seed, Whole, learned
 from broadmatch.state import State
@@ -114,11 +115,13 @@ class MLRF(LabelModel):
 
     def explain(self, x: Any, label: int | str, n_voters: int = 5) -> Explanation:
         """Why `label` is, or is not, recommended for the row `x`: every leaf reached, the tests on the way there,
-        and the training points in it that voted for the label (MLRF §5.5: how to debug a bad recommendation)."""
+        and the training points in it that voted for the label (MLRF §5.5: how to debug a bad recommendation).
+
+        The contributions are the features that the row has and that sent it right, each with the number of trees.
+        """
         self._check_fitted()
         Whole(0).check("n_voters", n_voters)
-        indices, values = self._row(x)
-        return explain(self.forest_, self.train_labels_, indices, values, self._label(label), self, n_voters)
+        return explain(self, self._row(x), self._label(label), n_voters)
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         stop = Stop()

@@ -1,131 +1,65 @@
 """Why a forest recommends a label: the leaves, the tests on the way, the training points that voted."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
 from broadmatch.labels._forest import feature_value
+from broadmatch.labels.explanation import Contribution, Explanation, Leaf, Neighbour, Step, name_of
 
 if TYPE_CHECKING:
+    from broadmatch.labels.base import Row
     from broadmatch.labels.mlrf import MLRF, Forest
 
 
-@dataclass(frozen=True)
-class Step:
-    """One test on the way down: the row's value of `feature` against the threshold."""
-
-    feature: str
-    value: float
-    threshold: float
-    went_right: bool
-
-    def __str__(self) -> str:
-        return f"{self.feature} {self.value:.3g} {'>' if self.went_right else '≤'} {self.threshold:.3g}"
-
-
-@dataclass(frozen=True)
-class Voter:
-    """A training point and how strongly it votes for the label."""
-
-    point: str
-    vote: float
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A leaf that the row reached: how it got there, what it says of the label, and who voted for it."""
-
-    tree: int
-    path: list[Step]
-    share: float
-    n_points: int
-    voters: list[Voter]
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """A training point that shares leaves with the row: the forest's idea of a near page."""
-
-    point: str
-    shared_leaves: int
-    vote: float
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Everything behind the score of one label for one row."""
-
-    label: str
-    score: float
-    leaves: list[Leaf]
-    neighbours: list[Neighbour]
-
-    def words(self) -> list[tuple[str, int]]:
-        """Features that the row has and that sent it right, with the number of trees that used each."""
-        seen: dict[str, int] = {}
-        for leaf in self.leaves:
-            for feature in {step.feature for step in leaf.path if step.went_right}:
-                seen[feature] = seen.get(feature, 0) + 1
-        return sorted(seen.items(), key=lambda item: (-item[1], item[0]))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "label": self.label,
-            "score": self.score,
-            "words": [{"feature": f, "trees": n} for f, n in self.words()],
-            "neighbours": [vars(n) for n in self.neighbours],
-            "leaves": [
-                {
-                    "tree": leaf.tree,
-                    "share": leaf.share,
-                    "points": leaf.n_points,
-                    "path": [vars(step) for step in leaf.path],
-                    "voters": [vars(voter) for voter in leaf.voters],
-                }
-                for leaf in self.leaves
-            ],
-        }
-
-
-def explain(
-    forest: "Forest", train_labels: CSR, indices: NDArray[np.int32], values: NDArray[np.float32], label: int,
-    model: "MLRF", n_voters: int,
-) -> Explanation:  # fmt: skip
+def explain(model: "MLRF", x: "Row", label: int, n_voters: int) -> Explanation:
     """Trace one row; see `MLRF.explain`."""
-    leaves = []
+    forest, names = model.forest_, model.point_names_
+    found: list[tuple[list[Step], int, float, list[Contribution]]] = []
     shared: dict[int, int] = {}
-    for tree, root in enumerate(forest.roots):
-        path, leaf = _walk(forest, int(root), indices, values, model.feature_names_)
-        points = forest.point[forest.point_ptr[leaf] : forest.point_ptr[leaf + 1]]
-        for point in points.tolist():
+    weights: dict[int, float] = {}
+    for root in forest.roots:
+        path, leaf = _walk(forest, int(root), x, model.feature_names_)
+        points = forest.point[forest.point_ptr[leaf] : forest.point_ptr[leaf + 1]].tolist()
+        for point in points:
             shared[point] = shared.get(point, 0) + 1
+            weights[point] = weights.get(point, 0.0) + 1 / (len(points) * len(forest.roots))
         here = slice(forest.leaf_ptr[leaf], forest.leaf_ptr[leaf + 1])
-        share = float(forest.leaf_share[here][forest.leaf_label[here] == label].sum())
-        votes = [(p, _vote(train_labels, p, label)) for p in points.tolist()]
+        value = float(forest.leaf_share[here][forest.leaf_label[here] == label].sum())
+        votes = [(p, _vote(model.train_labels_, p, label)) for p in points]
         voters = sorted((v for v in votes if v[1] > 0), key=lambda v: (-v[1], v[0]))[:n_voters]
-        named = [Voter(_name(model.point_names_, p), vote) for p, vote in voters]
-        leaves.append(Leaf(tree, path, share, len(points), named))
-    score = float(np.mean([leaf.share for leaf in leaves]))
+        found.append((path, len(points), value, [Contribution(name_of(names, p), v, "point") for p, v in voters]))
+    total = sum(value for _, _, value, _ in found)
+    leaves = [
+        Leaf(tree, path, n, value, value / total if total else 0.0, voters)
+        for tree, (path, n, value, voters) in enumerate(found)
+    ]
     near = sorted(shared.items(), key=lambda item: (-item[1], item[0]))[:n_voters]
-    neighbours = [Neighbour(_name(model.point_names_, p), n, _vote(train_labels, p, label)) for p, n in near]
-    return Explanation(model.label_names_[label], score, leaves, neighbours)
+    neighbours = [
+        Neighbour(name_of(names, p), _vote(model.train_labels_, p, label), n / len(leaves), weights[p]) for p, n in near
+    ]
+    score = float(np.mean([leaf.value for leaf in leaves]))
+    return Explanation(model.label_names_[label], score, _deciding(leaves), {"p_trees": score}, [], leaves, neighbours)
 
 
-def _walk(
-    forest: "Forest", root: int, indices: NDArray[np.int32], values: NDArray[np.float32], names: Names | None
-) -> tuple[list[Step], int]:
+def _deciding(leaves: list[Leaf]) -> list[Contribution]:
+    """Features that the row has and that sent it right, with the number of trees that used each."""
+    seen: dict[str, int] = {}
+    for leaf in leaves:
+        for feature in {step.contributions[0].feature for step in leaf.path if not step.went_left}:
+            seen[feature] = seen.get(feature, 0) + 1
+    return [Contribution(name, n) for name, n in sorted(seen.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def _walk(forest: "Forest", root: int, x: "Row", names: Names | None) -> tuple[list[Step], int]:
     path = []
     node = root
     while forest.feature[node] >= 0:
         feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
-        value = float(feature_value(indices, values, feature))
-        right = value > threshold
-        path.append(Step(_name(names, feature), value, threshold, right))
-        node = int(forest.child[node]) + right
+        value = float(feature_value(*x, feature))
+        path.append(Step(value, threshold, value <= threshold, [Contribution(name_of(names, feature), value)]))
+        node = int(forest.child[node]) + (value > threshold)
     return path, int(forest.child[node])
 
 
@@ -133,7 +67,3 @@ def _vote(labels: CSR, point: int, label: int) -> float:
     columns, weights = labels.row(point)
     at = int(np.searchsorted(columns, label))
     return float(weights[at]) if at < len(columns) and columns[at] == label else 0.0
-
-
-def _name(names: Names | None, number: int) -> str:
-    return str(number) if names is None else names[number]

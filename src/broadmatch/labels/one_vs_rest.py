@@ -16,6 +16,7 @@ from broadmatch.labels._one_vs_rest import Examples, add_scores, best_of_rows, d
 from broadmatch.labels._one_vs_rest_logistic import LogisticExamples, solve_logistic_block
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.checkpoint import Checkpoint
+from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.parallel import Stop, blocks, map_threads
 from broadmatch.params import Either, Flag, Jobs, Number, OneOf, Whole, derived, learned
@@ -130,23 +131,19 @@ class OneVsRest(LabelModel):
             pass
         return scores
 
-    def explain(self, x: Any, label: int | str) -> list[tuple[str, float]]:
-        """What each feature of the row `x` adds to the score of `label`, largest first; the bias is named so too.
-
-        The amounts add up to the score before any calibration.
-        """
+    def explain(self, x: Any, label: int | str) -> Explanation:
+        """What each feature of the row `x` adds to the score of `label`, largest first, and its bias; they add up."""
         self._check_fitted()
         number = self._label(label)
         index, value = self._row(x)
         value = self._scaled(np.array([0, len(value)]), value)
-        found = [("bias", float(self.bias_[number]))]
+        found = []
         for feature, amount in zip(index, value, strict=True):
             labels, weights = self.weights_.row(int(feature))
             at = int(np.searchsorted(labels, number))
             if at < len(labels) and labels[at] == number:
-                name = str(feature) if self.feature_names_ is None else self.feature_names_[int(feature)]
-                found.append((name, float(weights[at]) * float(amount)))
-        return sorted(found, key=lambda pair: (-abs(pair[1]), pair[0]))
+                found.append((name_of(self.feature_names_, int(feature)), float(weights[at]) * float(amount)))
+        return linear_explanation(self.label_names_[number], float(self.bias_[number]), found)
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         rows = X._replace(data=self._scaled(X.indptr, X.data))

@@ -10,6 +10,7 @@ from broadmatch.data import CSR, Names
 from broadmatch.errors import BadArtifact, BadInput
 from broadmatch.evaluate.ranking import as_scores
 from broadmatch.io import artifacts
+from broadmatch.labels.explanation import Explanation
 from broadmatch.state import State, restore
 
 log = logging.getLogger("broadmatch")
@@ -83,9 +84,10 @@ class Recommender:
             raise BadInput(f"A {type(self.model).__name__} has sets and no ranking; ask it for sets.")
         return found
 
-    def explain(self, page: bytes | str, phrase: str, **how: Any) -> Any:
+    def explain(self, page: bytes | str, phrase: str, **how: Any) -> Explanation:
         """Why `phrase` is recommended for `page`; `how` is what the model's `explain` takes besides."""
-        return self._ranking().explain(self.vectorizer.transform([page]), phrase, **how)
+        why: Explanation = self._ranking().explain(self.vectorizer.transform([page]), phrase, **how)
+        return why
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write both parts as one folder; `broadmatch.load` opens it again."""

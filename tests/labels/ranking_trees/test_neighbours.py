@@ -187,7 +187,7 @@ def test_without_neighbours_the_trees_and_the_re_ranker_answer(model, off):
         assert (answers != model.predict_topk(X, k=4, revealed=known()).to_csr()).nnz == 0
     finally:
         model.neighbours_ = asked
-    assert without.explain(X[0], 0, revealed=[1]).near is None
+    assert "p_near" not in without.explain(X[0], 0, revealed=[1]).factors
     for m in (without, without.partial_fit(X[:20], Y[:20])):
         assert m.neighbours_ is NO_NEIGHBOURS
     assert (

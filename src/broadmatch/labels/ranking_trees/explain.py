@@ -1,15 +1,14 @@
 """Why FastXML, PfastreXML or SwiftXML recommends a label: what sent the point left or right, and who voted."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
+from broadmatch.labels.explanation import Contribution, Explanation, Kind, Leaf, Neighbour, Step, name_of
 from broadmatch.labels.ranking_trees._neighbours import nearest_points, neighbour_weights, neighbours_share
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_scale
 from broadmatch.labels.ranking_trees._predict import Forest, Tail, add_ahead, reach_leaves, tail_score
@@ -18,148 +17,7 @@ if TYPE_CHECKING:
     from broadmatch.labels.base import Row
     from broadmatch.labels.ranking_trees.fastxml import FastXML
 
-_SHOWN = 5  # contributions of a step in `to_dict` and when it is printed
-
-
-@dataclass(frozen=True)
-class Push:
-    """What one word or one revealed label added to the score of a hyperplane: above 0 pushes left, below 0 right."""
-
-    name: str
-    amount: float
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One node on the way down: score = bias + the pushes of all words and of all revealed labels; left if above 0."""
-
-    score: float
-    bias: float
-    went_left: bool
-    words: list[Push]
-    revealed: list[Push]
-
-    def __str__(self) -> str:
-        strongest = sorted(self.words + self.revealed, key=lambda push: -abs(push.amount))[:_SHOWN]
-        told = ", ".join(f"{push.name} {push.amount:+.2g}" for push in strongest) or "nothing but the bias"
-        return f"{'left' if self.went_left else 'right'} ({told})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, with the strongest pushes only."""
-        return {
-            "score": self.score,
-            "bias": self.bias,
-            "went_left": self.went_left,
-            "words": [vars(push) for push in self.words[:_SHOWN]],
-            "revealed": [vars(push) for push in self.revealed[:_SHOWN]],
-        }
-
-
-@dataclass(frozen=True)
-class ReachedLeaf:
-    """The leaf of one tree that the point reached, how it got there, and the leaf's value of the label."""
-
-    tree: int
-    path: list[Turn]
-    n_points: int
-    value: float
-    share: float
-    """The part of all trees' votes for the label that comes from this one."""
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """A training point that has the label and is like the point that was asked for."""
-
-    point: str
-    """Its name, or its number in the training data; points of a `partial_fit` have numbers."""
-    likeness: float
-    """How like it is, in revealed labels and, where that proved to help, in features."""
-    weight: float
-    """Its part of the votes of all nearest points, which add up to 1."""
-    value: float
-    """What it says of the label: y_il / p_l."""
-    shared: list[str]
-    """The revealed labels that it has as well."""
-
-
-@dataclass(frozen=True)
-class Near:
-    """What the training points nearest by revealed labels say: P_near = Σ weight·value over those with the label."""
-
-    p_near: float
-    share: float
-    """ρ_n, how much they count beside the trees; 0 if no training point shares a revealed label."""
-    n_points: int
-    """How many voted."""
-    points: list[Neighbour]
-    """Those with the label, the nearest first."""
-
-
-@dataclass(frozen=True)
-class Rerank:
-    """What the re-ranker of rare labels says: P_tail = 1 / (1 + exp(γ/2·(distance_words + distance_revealed)))."""
-
-    p_tail: float
-    distance_words: float
-    """‖x − μ_l‖², to the mean point of the label; 0 for a point without words."""
-    distance_revealed: float
-    """λ_z·n/(n+1)·(‖z − ν_l‖² − 2·z·x'_l) with n revealed labels: to the mean item set of the label's points, less how
-    like the label's own features are; 0 without any."""
-    alpha: float
-    gamma: float
-    factor: float
-    """P_tail^(1−α): what the part of the trees and the nearest points is multiplied with."""
-
-
-@dataclass(frozen=True)
-class XMLExplanation:
-    """Everything behind the score of one label for one point: ((1 − ρ_n)·P_trees + ρ_n·P_near)^α · P_tail^(1−α).
-
-    `p_trees` is the mean of the leaves' values. `near` is what the nearest training points say, None where none are
-    asked (only SwiftXML asks, and only with revealed labels); `rerank` is None without a re-ranker (FastXML, or α = 1).
-    """
-
-    label: str
-    score: float
-    p_trees: float
-    near: Near | None
-    rerank: Rerank | None
-    leaves: list[ReachedLeaf]
-
-    def words(self) -> list[tuple[str, float]]:
-        """Features that took the point to leaves that vote for the label, and how hard each pushed, strongest first.
-
-        A push counts for the way that was taken and against it if it pointed the other way, in proportion to the
-        leaf's share of the vote: Σ_trees share · Σ_nodes ±push.
-        """
-        return _summed((push, turn, leaf.share) for leaf in self.leaves for turn in leaf.path for push in turn.words)
-
-    def revealed(self) -> list[tuple[str, float]]:
-        """The same of the revealed labels."""
-        return _summed((push, turn, leaf.share) for leaf in self.leaves for turn in leaf.path for push in turn.revealed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; of each node the strongest pushes only."""
-        return {
-            "label": self.label,
-            "score": self.score,
-            "p_trees": self.p_trees,
-            "near": None if self.near is None else asdict(self.near),
-            "rerank": None if self.rerank is None else vars(self.rerank),
-            "words": [{"feature": name, "push": amount} for name, amount in self.words()],
-            "revealed": [{"label": name, "push": amount} for name, amount in self.revealed()],
-            "leaves": [
-                {
-                    "tree": leaf.tree,
-                    "value": leaf.value,
-                    "share": leaf.share,
-                    "points": leaf.n_points,
-                    "path": [turn.to_dict() for turn in leaf.path],
-                }
-                for leaf in self.leaves
-            ],
-        }
+Reached = tuple[list[Neighbour], dict[str, float]]
 
 
 class _Ahead(NamedTuple):
@@ -169,7 +27,7 @@ class _Ahead(NamedTuple):
     weights: sp.csc_matrix
 
 
-def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_features: CSR | None) -> XMLExplanation:
+def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_features: CSR | None) -> Explanation:
     """Trace one point; see `FastXML.explain`."""
     forest, tail = model.forest_, model._tail()
     width, z = model.n_features_in_, model._item_set(revealed)
@@ -186,9 +44,9 @@ def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_featu
     values = [_value(forest, int(leaf), label) for leaf in reached]
     total = sum(values)
     leaves = [
-        ReachedLeaf(
+        Leaf(
             tree,
-            [_turn(model, node, left, ahead, dense, revealed, parts) for node, left in _path(forest, tree, int(leaf))],
+            [_step(model, node, left, ahead, dense, revealed, parts) for node, left in _path(forest, tree, int(leaf))],
             int(forest.leaf_size[leaf]),
             value,
             value / total if total else 0.0,
@@ -198,20 +56,31 @@ def explain(model: "FastXML", x: "Row", revealed: "Row", label: int, label_featu
     p_trees = total / len(values)
     evidence = float(np.square(z[1], dtype=np.float64).sum())
     dense[x[0]], dense[width + z[0]] = x[1] * np.float32(unit_scale(x[1])), z[1] * np.sqrt(evidence)
-    near = _near(model, dense, revealed[0], label)
-    rerank = _rerank(tail, dense, bool(len(x[0])), evidence, label) if tail.alpha < 1 else None
-    score = p_trees if near is None else (1 - near.share) * p_trees + near.share * near.p_near
-    if rerank is not None and score > 0:
-        score = score**rerank.alpha * rerank.factor
-    return XMLExplanation(model.label_names_[label], score, p_trees, near, rerank, leaves)
+    factors, neighbours = {"p_trees": p_trees}, list[Neighbour]()
+    if model._neighbours().most and len(revealed[0]):
+        neighbours, found = _near(model, dense, revealed[0], label)
+        factors |= found
+    score = (1 - factors.get("near_share", 0.0)) * p_trees + factors.get("near_share", 0.0) * factors.get("p_near", 0.0)
+    if tail.alpha < 1:
+        factors |= _rerank(tail, dense, bool(len(x[0])), evidence, label)
+        score = score**tail.alpha * factors["tail_factor"] if score > 0 else 0.0
+    contributions = _summed(leaves, "feature") + _summed(leaves, "revealed")
+    return Explanation(model.label_names_[label], score, contributions, factors, [], leaves, neighbours)
 
 
-def _summed(pushes: Iterable[tuple[Push, Turn, float]]) -> list[tuple[str, float]]:
+def _summed(leaves: list[Leaf], kind: Kind) -> list[Contribution]:
+    """What took the point to leaves that vote for the label, and how hard, strongest first.
+
+    A contribution counts for the way that was taken and against it if it pointed the other way, in proportion to the
+    leaf's share of the vote: Σ_trees share · Σ_nodes ±amount.
+    """
     sums: dict[str, float] = {}
-    for push, turn, share in pushes:
-        if share:
-            sums[push.name] = sums.get(push.name, 0.0) + share * (push.amount if turn.went_left else -push.amount)
-    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    for leaf in leaves:
+        for step in leaf.path if leaf.share else []:
+            for one in step.of(kind):
+                towards = one.amount if step.went_left else -one.amount
+                sums[one.feature] = sums.get(one.feature, 0.0) + leaf.share * towards
+    return [Contribution(*pair, kind) for pair in sorted(sums.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def _item_set_parts(revealed: "Row", label_features: CSR | None, z: NDArray[np.float32]) -> sp.csr_matrix | None:
@@ -252,7 +121,7 @@ def _ahead(forest: Forest, features: NDArray[np.int64]) -> _Ahead:
     return _Ahead(own, weights.tocsc().astype(np.float64))
 
 
-def _turn(
+def _step(
     model: "FastXML",
     node: int,
     left: bool,
@@ -260,7 +129,7 @@ def _turn(
     dense: NDArray[np.float32],
     revealed: "Row",
     parts: sp.csr_matrix | None,
-) -> Turn:
+) -> Step:
     forest, width = model.forest_, model.n_features_in_
     here = slice(forest.weight_ptr[node], forest.weight_ptr[node + 1])
     feature, weight = forest.weight_feature[here], forest.weight_value[here].astype(np.float64)
@@ -269,20 +138,22 @@ def _turn(
         feature = np.concatenate([feature, ahead.features[more.row]])
         weight = np.concatenate([weight, more.data])
     own = feature < width
-    pushes = weight[own] * dense[feature[own]]
-    words = _named(model.feature_names_, feature[own], pushes)
-    labels: list[Push] = []
+    found = _named(model.feature_names_, feature[own], weight[own] * dense[feature[own]], "feature")
     if parts is not None:
-        labels = _named(model.label_names_, revealed[0], parts[:, feature[~own] - width] @ weight[~own])
+        amounts = parts[:, feature[~own] - width] @ weight[~own]
+        found += _named(model.label_names_, revealed[0], amounts, "revealed")
     bias = float(forest.bias[node])
-    return Turn(bias + sum(push.amount for push in words + labels), bias, bool(left), words, labels)
+    value = bias + sum(one.amount for one in found)
+    return Step(value, 0.0, bool(left), [Contribution("bias", bias, "bias"), *found])
 
 
-def _named(names: Names | None, numbers: NDArray[np.int32], amounts: NDArray[np.float64]) -> list[Push]:
-    """Pushes that are not 0, strongest first."""
+def _named(
+    names: Names | None, numbers: NDArray[np.int32], amounts: NDArray[np.float64], kind: Kind
+) -> list[Contribution]:
+    """Contributions that are not 0, strongest first."""
     found = [(int(n), float(a)) for n, a in zip(numbers, amounts, strict=True) if a]
     found.sort(key=lambda pair: (-abs(pair[1]), pair[0]))
-    return [Push(str(n) if names is None else names[n], a) for n, a in found]
+    return [Contribution(name_of(names, n), a, kind) for n, a in found]
 
 
 def _value(forest: Forest, leaf: int, label: int) -> float:
@@ -290,13 +161,12 @@ def _value(forest: Forest, leaf: int, label: int) -> float:
     return float(forest.leaf_value[here][forest.leaf_label[here] == label].sum())
 
 
-def _near(model: "FastXML", dense: NDArray[np.float32], known: NDArray[np.int32], label: int) -> Near | None:
-    """What the points nearest to one with the labels `known` and the unit row `dense` say of the label."""
+def _near(model: "FastXML", dense: NDArray[np.float32], known: NDArray[np.int32], label: int) -> Reached:
+    """Points with the label among those nearest to one with the labels `known` and the unit row `dense`, and P_near."""
     near = model._neighbours()
-    if near.most == 0 or not len(known):
-        return None
-    room = np.zeros(len(near.row), np.float32), np.empty(len(near.row), np.int32)
-    points, likeness = nearest_points(known, dense, near, -1, *room)
+    points, likeness = nearest_points(
+        known, dense, near, -1, np.zeros(len(near.row), np.float32), np.empty(len(near.row), np.int32)
+    )
     weights = neighbour_weights(likeness, near.power)
     voters: list[Neighbour] = []
     for point, like, weight in zip(points.tolist(), likeness.tolist(), weights.tolist(), strict=True):
@@ -305,16 +175,13 @@ def _near(model: "FastXML", dense: NDArray[np.float32], known: NDArray[np.int32]
         value = float(near.gain[here][labels == label].sum())
         if value:
             shared = [model.label_names_[int(other)] for other in known[np.isin(known, labels)]]
-            voters.append(Neighbour(_point(model.point_names_, int(near.row[point])), like, weight, value, shared))
+            voters.append(Neighbour(name_of(model.point_names_, int(near.row[point])), value, like, weight, shared))
     share = neighbours_share(len(known), near.share) if len(points) else 0.0
-    return Near(sum(one.weight * one.value for one in voters), share, len(points), voters)
+    p_near = sum(one.weight * one.value for one in voters)
+    return voters, {"p_near": float(p_near), "near_share": share, "n_near": len(points)}
 
 
-def _point(names: Names | None, row: int) -> str:
-    return str(row) if names is None or row >= len(names) else names[row]
-
-
-def _rerank(tail: Tail, dense: NDArray[np.float32], has_x: bool, evidence: float, label: int) -> Rerank:
+def _rerank(tail: Tail, dense: NDArray[np.float32], has_x: bool, evidence: float, label: int) -> dict[str, float]:
     shares, weights = np.array([1.0 if has_x else 0.0, evidence]), (1.0, tail.z_weight)
     log_p = tail_score(dense, label, shares, tail)
     here = slice(tail.ptr[label], tail.ptr[label + 1])
@@ -326,5 +193,11 @@ def _rerank(tail: Tail, dense: NDArray[np.float32], has_x: bool, evidence: float
     distances = [
         float(shares[view] * (weights[view] + tail.norms[label, view]) - 2 * products[view]) for view in range(2)
     ]
-    factor = math.exp((1 - tail.alpha) * log_p)
-    return Rerank(math.exp(log_p), distances[0], distances[1], tail.alpha, tail.gamma, factor)
+    return {
+        "p_tail": math.exp(log_p),
+        "distance_features": distances[0],
+        "distance_revealed": distances[1],
+        "alpha": tail.alpha,
+        "gamma": tail.gamma,
+        "tail_factor": math.exp((1 - tail.alpha) * log_p),
+    }

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR
 from broadmatch.labels.base import NOTHING, LabelModel, Row
+from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.ranking_trees._neighbours import Neighbours
 from broadmatch.labels.ranking_trees._points import damped_rows, inverse_ideal_dcg
 from broadmatch.labels.ranking_trees._predict import Forest, Room, Tail, predict_row, predict_rows
 from broadmatch.labels.ranking_trees._split import Costs, Points
-from broadmatch.labels.ranking_trees.explain import XMLExplanation, explain
+from broadmatch.labels.ranking_trees.explain import explain
 from broadmatch.labels.ranking_trees.forest import Growing, grow_forest
 from broadmatch.labels.ranking_trees.neighbours import NO_NEIGHBOURS
 from broadmatch.labels.ranking_trees.update import Batch, read_batch, updated_forest
@@ -61,11 +62,17 @@ class FastXML(LabelModel):
 
     forest_: Forest = learned()
 
-    def explain(self, x: Any, label: int | str, *, revealed: Any = None) -> XMLExplanation:
+    def explain(self, x: Any, label: int | str, *, revealed: Any = None) -> Explanation:
         """Why `label` is, or is not, recommended for the row `x`: what sent it left or right in each tree, and votes.
 
-        `revealed` are the numbers or names of labels that the point is known to have, as in `predict_one`. The score
-        is the one before any calibration; a revealed label has one too, though it is never recommended.
+        `revealed` are the numbers or names of labels that the point is known to have, as in `predict_one`; a revealed
+        label has a score too, though it is never recommended. Its factors make the score:
+        ((1 − near_share)·p_trees + near_share·p_near)^alpha · p_tail^(1 − alpha), with p_trees the mean of the leaves'
+        values. `p_near`, `near_share` and `n_near`, what the nearest points say, how much that counts and how many they
+        are, are there where some are looked at (SwiftXML with revealed labels). The re-ranker's are there with alpha
+        below 1: p_tail = 1 / (1 + exp(gamma/2·(distance_features + distance_revealed))), and `tail_factor` is
+        p_tail^(1 − alpha). The distances are ‖x − μ_l‖² and, with n revealed labels,
+        λ_z·n/(n+1)·(‖z − ν_l‖² − 2·z·x'_l); 0 for what the point does not have.
         """
         self._check_fitted()
         known = NOTHING if revealed is None else self._revealed_row(revealed)
