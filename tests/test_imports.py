@@ -129,6 +129,10 @@ def test_features_need_neither_tables_nor_scikit_learn():
     assert not {"sklearn", "pandas", "pyarrow", "duckdb", "selectolax"} & set(loaded)
 
 
+def test_a_label_model_needs_neither_tables_nor_scikit_learn():
+    assert loaded_by("from broadmatch.labels import MLRF") == ["numpy", "numba", "scipy"]
+
+
 COMMANDS = ("simulate", "simulate-matrix", "harvest", "train", "evaluate", "recommend", "explain", "demo", "clicks",
             *(f"clicks {word}" for word in ("train", "validate", "calibrate", "predict", "show")))  # fmt: skip
 

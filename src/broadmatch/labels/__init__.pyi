@@ -1,0 +1,14 @@
+from .adaboost_lc import AdaBoostLC as AdaBoostLC
+from .boosting import BoostingHistory as BoostingHistory
+from .explanation import Contribution as Contribution
+from .explanation import Explanation as Explanation
+from .explanation import Leaf as Leaf
+from .explanation import Neighbour as Neighbour
+from .explanation import Step as Step
+from .mlrf import MLRF as MLRF
+from .one_vs_rest import OneVsRest as OneVsRest
+from .ranking_trees.fastxml import FastXML as FastXML
+from .ranking_trees.pfastrexml import PfastreXML as PfastreXML
+from .ranking_trees.swiftxml import SwiftXML as SwiftXML
+from .recommender import Phrase as Phrase
+from .recommender import Recommender as Recommender
