@@ -133,8 +133,8 @@ def test_a_label_model_needs_neither_tables_nor_scikit_learn():
     assert loaded_by("from broadmatch.labels import MLRF") == ["numpy", "numba", "scipy"]
 
 
-COMMANDS = ("simulate", "simulate-matrix", "harvest", "train", "evaluate", "recommend", "explain", "demo", "clicks",
-            *(f"clicks {word}" for word in ("train", "validate", "calibrate", "predict", "show")))  # fmt: skip
+COMMANDS = ("demo", "simulate", "simulate-matrix", "models", "harvest", "train", "evaluate", "recommend", "explain",
+            "clicks", *(f"clicks {one}" for one in ("train", "validate", "calibrate", "predict", "show")))  # fmt: skip
 
 
 @pytest.mark.parametrize("words", ["--help", "--version", *(f"{command} --help" for command in COMMANDS)])

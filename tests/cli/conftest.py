@@ -53,6 +53,11 @@ def refused(*arguments: object) -> str:
     return " ".join(ran.err.split())
 
 
+def settings(prefix: str = "", **given: object) -> list[str]:
+    """Parameters as `--set name=value`."""
+    return [word for name, value in given.items() for word in ("--set", f"{prefix}{name}={value}")]
+
+
 def write_points(place: Path, labels: tuple[str, ...], most: int, told: float = 1.0) -> Path:
     """A folder of 240 points of one to `most` labels, whose own words are there with this chance, among other words."""
     rng = np.random.default_rng(0)

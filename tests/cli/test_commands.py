@@ -111,7 +111,7 @@ def test_labels_that_the_model_does_not_know_count_as_misses(tmp_path):
     for name, labels in (("train", "a\nb\n"), ("test", "b\nnew\n")):
         (tmp_path / f"{name}.txt").write_text(rows)
         (tmp_path / f"{name}.txt.labels.txt").write_text(labels)
-    worked("train", tmp_path / "train.txt", "--out", tmp_path / "m", "--trees", 2, "--max-leaf", 1)
+    worked("train", tmp_path / "train.txt", "--out", tmp_path / "m", "--trees", 2, "--set", "max_leaf=1")
     found = json.loads(worked("evaluate", tmp_path / "m", tmp_path / "test.txt", "-k", 1, "--json"))["log"]
     # The model says a for the first point, whose label is b, and b for the second, whose label is new.
     assert found["n_labels"] == 3
@@ -213,7 +213,7 @@ def test_a_pair_of_files(tmp_path):
     (tmp_path / "Y.txt").write_text("2 2\n0:1\n1:1\n")
     assert "--labels-file" in failed("train", tmp_path / "X.txt", "--out", tmp_path / "m")
     pair = (tmp_path / "X.txt", "--labels-file", tmp_path / "Y.txt")
-    worked("train", *pair, "--out", tmp_path / "m", "--trees", 2, "--max-leaf", 1)
+    worked("train", *pair, "--out", tmp_path / "m", "--trees", 2, "--set", "max_leaf=1")
     found = json.loads(worked("evaluate", tmp_path / "m", *pair, "-k", 1, "--json"))["log"]["metrics"]
     assert found["P@1"]["value"] == 1
 

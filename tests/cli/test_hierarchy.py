@@ -13,7 +13,7 @@ from broadmatch.io import read_dataset, read_hierarchy, write_dataset
 from broadmatch.labels import OneVsRest
 from broadmatch.sets import HierarchicalLabels
 from broadmatch.sets.hierarchy import by_category
-from tests.cli.conftest import failed, refused, worked, write_points
+from tests.cli.conftest import failed, refused, settings, worked, write_points
 
 LABELS = ("pizza", "pasta", "taxi", "airport taxi", "garden", "food")
 TREE = "food\npizza,food\npasta,food\ntravel\ntaxi,travel\nairport taxi,taxi\ngarden\n"
@@ -38,31 +38,30 @@ def tree(points):
 def filed(points, tree):
     """A model that goes down the hierarchy with a MetaLabeler in each node."""
     place = points.with_name("filed")
-    worked("train", points, "--out", place, *LINEAR, "--hierarchy", tree, "--howmany", "metalabeler")
+    worked("train", points, "--out", place, *LINEAR, "--hierarchy", tree, "--sets", "metalabeler")
     return place
 
 
 @pytest.fixture(scope="module")
 def flat(points):
     place = points.with_name("flat")
-    worked("train", points, "--out", place, *LINEAR, "--howmany", "metalabeler")
+    worked("train", points, "--out", place, *LINEAR, "--sets", "metalabeler")
     return place
 
 
 @pytest.mark.parametrize(
-    ("asked", "linear", "given"),
+    ("linear", "sets", "given"),
     [
-        ((), {}, {"howmany": None}),
-        (("--c", 2, "--no-damped", "--tail", 0.1, "--prune", 0, "--seed", 3),
-         {"c": 2, "damped": False, "tail": 0.1, "prune": 0, "seed": 3}, {"howmany": None}),
-        (("--howmany", "metalabeler", "--most", 1, "--score-weight", 0.5, "--c", 3), {"c": 3},
-         {"howmany": "metalabeler", "most": 1, "score_weight": 0.5}),
+        ({}, None, {}),
+        ({"c": 2.0, "damped": False, "tail": 0.1, "prune": 0, "seed": 3}, None, {}),
+        ({"c": 3.0}, "metalabeler", {"most": 1, "score_weight": 0.5}),
     ],
-)  # fmt: skip
-def test_options_reach_the_model(points, tree, tmp_path, asked, linear, given):
+)
+def test_options_reach_the_model(points, tree, tmp_path, linear, sets, given):
+    asked = [*settings(**linear), *(() if sets is None else ("--sets", sets)), *settings("sets.", **given)]
     facts = json.loads(worked("train", points, "--out", tmp_path / "m", *LINEAR, "--hierarchy", tree, *asked, "--json"))
     kinds, data = read_hierarchy(tree), read_dataset(points)
-    expected = HierarchicalLabels(model=OneVsRest(n_jobs=1, **linear), n_jobs=1, **given)
+    expected = HierarchicalLabels(model=OneVsRest(n_jobs=1, **linear), n_jobs=1, howmany=sets, **given)
     expected.fit(data.X, data.Y, kinds, label_names=data.labels)
     model = broadmatch.load(tmp_path / "m")
     ours, theirs = (one.get_params() for one in (model, expected))
@@ -74,7 +73,7 @@ def test_options_reach_the_model(points, tree, tmp_path, asked, linear, given):
     assert (facts["kind"], facts["label_model"], facts["c"]) == ("hierarchy", "one-vs-rest", linear.get("c", 1))
     # Nodes: above the roots, food, travel, taxi; garden and the other leaves have none.
     assert (facts["categories"], facts["depth"], facts["nodes"], facts["labels"]) == (7, 3, 4, 6)
-    assert facts.get("howmany") == given["howmany"]
+    assert facts.get("sets") == sets
     assert list(tmp_path.iterdir()) == [tmp_path / "m"]
 
 
@@ -83,7 +82,7 @@ def test_what_was_trained_is_told(points, tree, tmp_path):
     said = worked(*asked)
     assert "m: one-vs-rest with c = 1 from 240 points, 26 features and 6 labels, in " in said
     assert "a hierarchy of 7 categories, 3 deep, with a model in each of 4 nodes; children that score above 0 " in said
-    said = worked(*asked, "--howmany", "metalabeler")
+    said = worked(*asked, "--sets", "metalabeler")
     assert "of 4 nodes; metalabeler learned how many children of each to follow." in said
 
 
@@ -188,15 +187,13 @@ def test_words_of_other_data_are_refused(points, filed, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ((), "--hierarchy trains a one-vs-rest in each node, and --model is mlrf; give --model one-vs-rest."),
-        (("--model", "adaboost-lc"), "--model is adaboost-lc; give --model one-vs-rest."),
-        ((*LINEAR, "--howmany", "scut"), "--howmany scut does not go with --hierarchy; give --howmany metalabeler, or"),
-        ((*LINEAR, "--howmany", "metalabeler", "--on", "ranks"), "--on does not go with --hierarchy, whose MetaLabel"),
-        ((*LINEAR, "--howmany", "metalabeler", "--bar", 0.1), "take --most and --score-weight only; leave it out."),
-        ((*LINEAR, "--most", 2), "--most is about sets; say with --howmany how to make them."),
-        ((*LINEAR, "--trees", 2), "--trees is an option of mlrf"),
-        ((*LINEAR, "--c", "search"), "--c search does not go with --hierarchy; give a number"),
-        ((*LINEAR, "--resume"), "--resume does not go with --hierarchy: such a training keeps nothing"),
+        ((), "--hierarchy needs --model one-vs-rest, which each node trains, but it is mlrf."),
+        (("--model", "adaboost-lc"), "but it is adaboost-lc."),
+        ((*LINEAR, "--sets", "scut"), "--sets scut does not go with --hierarchy; give --sets metalabeler, or"),
+        ((*LINEAR, "--sets", "metalabeler", "--set", "sets.on=ranks"), "'on' is not a parameter of --hierarchy; there"),
+        ((*LINEAR, "--set", "sets.most=2"), "--set sets.most needs --sets, which says how to make sets."),
+        ((*LINEAR, "--trees", 2), "--trees is for models that have trees; one-vs-rest has none."),
+        ((*LINEAR, "--resume"), "--resume does not go with --hierarchy, which keeps nothing"),
     ],
 )
 def test_what_a_hierarchy_cannot_have_is_refused(points, tree, tmp_path, asked, said):
@@ -205,13 +202,14 @@ def test_what_a_hierarchy_cannot_have_is_refused(points, tree, tmp_path, asked, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_values_are_told_as_options(points, tree, tmp_path):
+def test_bad_values_are_named_as_options(points, tree, tmp_path):
     asked = ("train", points, "--out", tmp_path / "m", "--hierarchy", tree, *LINEAR)
-    said = failed(*asked, "--c", "much")
-    assert said.startswith("Error: --c must be a number above 0")
+    said = failed(*asked, "--set", "c=much")
+    assert said.startswith("Error: --set c must be a number above 0")
     assert said.endswith("but it is 'much'.")
-    said = failed(*asked, "--howmany", "metalabeler", "--score-weight", -1)
-    assert said.startswith("Error: --score-weight must be")
+    assert "OneVsRest whose c is a number" in failed(*asked, "--set", "c=search")
+    said = failed(*asked, "--sets", "metalabeler", "--set", "sets.score_weight=-1")
+    assert said.startswith("Error: --set sets.score_weight must be")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -237,11 +235,11 @@ def test_bad_hierarchies(points, tree, flat, filed, tmp_path):
 def test_what_only_ranks_has_no_depths(points, tree, tmp_path):
     worked("train", points, "--out", tmp_path / "m", *LINEAR)
     said = failed("evaluate", tmp_path / "m", points, "--hierarchy", tree)
-    assert "only ranks labels, it has no sets to measure; train with --howmany." in said
+    assert "only ranks labels, it has no sets to measure; train with --sets." in said
     said = refused("evaluate", tmp_path / "m", points, "--hierarchy", tree, "--reveal", 0.5)
     assert "--hierarchy is about sets, which are not made with --reveal" in said
 
 
 def test_phrases_of_pages_are_no_categories(data, tree, tmp_path):
     said = refused("train", data, "--out", tmp_path / "m", *LINEAR, "--hierarchy", tree)
-    assert "--hierarchy is for a matrix; phrases of a harvested folder are no categories." in said
+    assert "--hierarchy is for a matrix; phrases of a harvested folder are not categories." in said

@@ -14,7 +14,7 @@ from broadmatch.evaluate import covering_error, set_report
 from broadmatch.io import read_dataset
 from broadmatch.labels import MLRF, AdaBoostLC, OneVsRest, Recommender
 from broadmatch.sets import HierarchicalLabels, MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
-from tests.cli.conftest import failed, refused, worked, write_points
+from tests.cli.conftest import failed, refused, settings, worked, write_points
 
 LABELS = ("pizza", "oven", "taxi", "airport", "flower", "garden")
 LINEAR = ("--model", "one-vs-rest", "--n-jobs", 1)
@@ -30,7 +30,7 @@ def points(tmp_path_factory):
 def sets(points):
     """A MetaLabeler around a one-vs-rest."""
     place = points.with_name("metalabeler")
-    worked("train", points, "--out", place, *LINEAR, "--howmany", "metalabeler")
+    worked("train", points, "--out", place, *LINEAR, "--sets", "metalabeler")
     return place
 
 
@@ -46,21 +46,8 @@ def fit(model, data):
 
 
 def test_one_vs_rest(points, tmp_path):
-    asked = (
-        "--c",
-        2,
-        "--positives",
-        "balanced",
-        "--tail",
-        0.1,
-        "--no-damped",
-        "--prune",
-        0,
-        "--tolerance",
-        0.01,
-        "--seed",
-        3,
-    )
+    given = settings(c=2, positives="balanced", tail=0.1, damped="no", prune=0, tolerance=0.01)
+    asked = (*given, "--seed", 3)
     facts = json.loads(worked("train", points, "--out", tmp_path / "m", *LINEAR, *asked, "--json"))
     assert (facts["kind"], facts["label_model"], facts["c"]) == ("one-vs-rest", "one-vs-rest", 2)
     model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
@@ -70,18 +57,18 @@ def test_one_vs_rest(points, tmp_path):
 
 
 def test_c_is_searched(points, tmp_path):
-    said = worked("train", points, "--out", tmp_path / "m", *LINEAR, "--c", "search")
+    said = worked("train", points, "--out", tmp_path / "m", *LINEAR, "--set", "c=search")
     model = broadmatch.load(tmp_path / "m")
     assert model.c == "search"
     assert f"one-vs-rest with c = {model.c_:g} from 240 points" in said
-    said = failed("train", points, "--out", tmp_path / "n", *LINEAR, "--c", "much")
-    assert said.startswith("Error: --c must be a number above 0")
+    said = failed("train", points, "--out", tmp_path / "n", *LINEAR, "--set", "c=much")
+    assert said.startswith("Error: --set c must be a number above 0")
     assert said.endswith("but it is 'much'.")
 
 
 def test_adaboost_lc(points, tmp_path):
-    asked = ("--model", "adaboost-lc", "--covering", "ZO", "--rounds", 3, "--template", "sequential", "--n-jobs", 1)
-    said = worked("train", points, "--out", tmp_path / "m", *asked, "--smoothing", 0.5)
+    given = settings(covering="ZO", rounds=3, template="sequential", smoothing=0.5)
+    said = worked("train", points, "--out", tmp_path / "m", "--model", "adaboost-lc", "--n-jobs", 1, *given)
     assert "adaboost-lc of 3 rounds from 240 points" in said
     model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
     expected = AdaBoostLC(covering="ZO", rounds=3, template="sequential", smoothing=0.5, n_jobs=1)
@@ -89,28 +76,38 @@ def test_adaboost_lc(points, tmp_path):
     assert (model.decision_function(data.X) == fit(expected, data).decision_function(data.X)).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "asked", "kind", "given"),
-    [
-        ("metalabeler", ("--on", "ranks", "--most", 2, "--calibrated", "--folds", 2, "--seed", 1), MetaLabeler,
-         {"on": "ranks", "most": 2, "calibrated": True, "folds": 2, "seed": 1}),
-        ("metalabeler", ("--score-weight", 1, "--bar", 0.1), MetaLabeler, {"score_weight": 1.0, "bar": 0.1}),
-        ("rcut", ("--keep", 2), RCut, {"k": 2}),
-        ("rcut", ("--keep", "ceiling"), RCut, {"k": "ceiling"}),
-        ("pcut", ("--candidates", 4), PCut, {"candidates": 4}),
-        ("scut", ("--metric", "macro-F1", "--fbr", 0.1, "--below-fbr", "never", "--folds", 2), SCut,
-         {"metric": "macro-F1", "fbr": 0.1, "below_fbr": "never", "folds": 2}),
-        ("threshold", ("--threshold", 0.2, "--at-least", 1), Threshold, {"threshold": 0.2, "at_least": 1}),
-        ("target", ("--metric", "recall", "--goal", 0.7, "--level", 0.9, "--folds", 2), TargetCut,
-         {"metric": "recall", "goal": 0.7, "level": 0.9, "folds": 2}),
-    ],
-)  # fmt: skip
-def test_howmany(points, tmp_path, name, asked, kind, given):
-    seed = given.get("seed", 0)
-    facts = json.loads(worked("train", points, "--out", tmp_path / "m", *LINEAR, "--howmany", name, *asked, "--json"))
-    assert (facts["kind"], facts["label_model"], facts["howmany"]) == (name, "one-vs-rest", name)
+def test_adaboost_lc_for_groups_of_labels(points, tmp_path):
+    (tmp_path / "groups.txt").write_text("pizza, oven\ntaxi,airport\n\nflower,garden\n")
+    asked = ("--model", "adaboost-lc", "--n-jobs", 1, *settings(rounds=3, covering=f"@{tmp_path / 'groups.txt'}"))
+    worked("train", points, "--out", tmp_path / "m", *asked)
     model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
-    expected = kind(model=OneVsRest(n_jobs=1, seed=seed), **given)
+    groups = [["pizza", "oven"], ["taxi", "airport"], ["flower", "garden"]]
+    expected = fit(AdaBoostLC(covering=groups, rounds=3, n_jobs=1), data)
+    assert model.covering == groups
+    assert (model.decision_function(data.X) == expected.decision_function(data.X)).all()
+    said = failed("train", points, "--out", tmp_path / "n", *asked[:-1], f"covering=@{tmp_path / 'none.txt'}")
+    assert "none.txt" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "given"),
+    [
+        ("metalabeler", MetaLabeler, {"on": "ranks", "most": 2, "calibrated": True, "folds": 2, "seed": 1}),
+        ("metalabeler", MetaLabeler, {"score_weight": 1.0, "bar": 0.1}),
+        ("rcut", RCut, {"k": 2}),
+        ("rcut", RCut, {"k": "ceiling"}),
+        ("pcut", PCut, {"candidates": 4}),
+        ("scut", SCut, {"metric": "macro-F1", "fbr": 0.1, "below_fbr": "never", "folds": 2}),
+        ("threshold", Threshold, {"threshold": 0.2, "at_least": 1}),
+        ("target", TargetCut, {"metric": "recall", "goal": 0.7, "level": 0.9, "folds": 2}),
+    ],
+)
+def test_sets(points, tmp_path, name, kind, given):
+    asked = ("train", points, "--out", tmp_path / "m", *LINEAR, "--sets", name, *settings("sets.", **given))
+    facts = json.loads(worked(*asked, "--json"))
+    assert (facts["kind"], facts["label_model"], facts["sets"]) == (name, "one-vs-rest", name)
+    model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
+    expected = kind(model=OneVsRest(n_jobs=1), **given)
     assert type(model) is kind
     assert given.items() <= model.get_params().items()
     assert (model.predict(data.X) != fit(expected, data).predict(data.X)).nnz == 0
@@ -119,47 +116,55 @@ def test_howmany(points, tmp_path, name, asked, kind, given):
         assert facts["threshold"] == model.threshold_
 
 
-def test_howmany_is_told(points, tmp_path):
-    asked = ("train", points, "--out", tmp_path / "m", *LINEAR, "--howmany")
-    assert " rcut keeps 1 labels; it took 0.0 s of that." in worked(*asked, "rcut", "--keep", 1)
-    assert " threshold keeps scores above 0.5; it took " in worked(*asked, "threshold", "--threshold", 0.5)
+def test_how_sets_are_made_is_said(points, tmp_path):
+    asked = ("train", points, "--out", tmp_path / "m", *LINEAR, "--sets")
+    assert " rcut keeps 1 labels; it took 0.0 s of that." in worked(*asked, "rcut", "--set", "sets.k=1")
+    assert " threshold keeps scores above 0.5; it took " in worked(*asked, "threshold", "--set", "sets.threshold=0.5")
     assert " metalabeler learned how many labels a point gets; it took " in worked(*asked, "metalabeler")
-    said = worked(*asked, "target", "--goal", 0.6, "--folds", 2)
+    said = worked(*asked, "target", *settings("sets.", goal=0.6, folds=2))
     model = broadmatch.load(tmp_path / "m")
     assert f"which reached {model.measured_:.1%} on points held out, at least {model.low_:.1%} by the interval" in said
-    said = failed(*asked, "target", "--goal", 1, "--folds", 2)
+    said = failed(*asked, "target", *settings("sets.", goal=1, folds=2))
     assert "No threshold reaches a precision of 1" in said
 
 
 def test_any_model_can_have_sets(points, tmp_path):
-    worked("train", points, "--out", tmp_path / "m", "--trees", 3, "--howmany", "rcut", "--keep", 2, "--n-jobs", 1)
+    worked("train", points, "--out", tmp_path / "m", "--trees", 3, "--sets", "rcut", "--set", "sets.k=2",
+           "--n-jobs", 1)  # fmt: skip
     model = broadmatch.load(tmp_path / "m")
     assert type(model.model_) is MLRF
     assert model.counts(read_dataset(points).X).max() == 2  # a forest need not rank so many
-    assert "3 trees" in worked("train", points, "--out", tmp_path / "m", "--trees", 3, "--howmany", "rcut")
+    assert "3 trees" in worked("train", points, "--out", tmp_path / "m", "--trees", 3, "--sets", "rcut")
 
 
 def test_what_is_not_for_this_model_is_refused(points, tmp_path):
     asked = ("train", points, "--out", tmp_path / "m")
-    assert "--c is an option of one-vs-rest; --model mlrf has no such option" in refused(*asked, "--c", 1)
-    assert "--trees is an option of mlrf and fastxml" in refused(*asked, *LINEAR, "--trees", 3)
-    assert "--keep is about sets; say with --howmany how" in refused(*asked, *LINEAR, "--keep", 3)
-    said = refused(*asked, *LINEAR, "--howmany", "rcut", "--goal", 0.9)
-    assert "--goal is an option of target; --howmany rcut has no such option" in said
-    said = failed(*asked, *LINEAR, "--howmany", "rcut", "--keep", "all")
-    assert said.startswith("Error: --keep must be")
-    said = failed(*asked, *LINEAR, "--howmany", "scut", "--metric", "recall")
-    assert said.startswith("Error: --metric must be one of 'micro-F1', 'macro-F1'")
-    assert "--calibrated must be False" in failed(*asked, *LINEAR, "--howmany", "metalabeler", "--calibrated")
+    said = refused(*asked, "--set", "max_leav=3")
+    assert "--set max_leav: 'max_leav' is not a parameter of mlrf; did you mean max_leaf?" in said
+    assert "'c' is not a parameter of mlrf; there are n_trees, max_leaf" in refused(*asked, "--set", "c=1")
+    assert "--trees is for models that have trees; one-vs-rest has none" in refused(*asked, *LINEAR, "--trees", 3)
+    assert "--set sets.k needs --sets" in refused(*asked, *LINEAR, "--set", "sets.k=3")
+    said = refused(*asked, *LINEAR, "--sets", "rcut", "--set", "sets.goal=0.9")
+    assert "--set sets.goal: 'goal' is not a parameter of rcut; there are k" in said
+    assert "--set is such as c=2" in refused(*asked, "--set", "c")
+    assert "--set is such as c=2" in refused(*asked, "--set", "labels.c=2")
+    assert "--model: 'swiftxlm' is not a model; did you mean swiftxml?" in refused(*asked, "--model", "swiftxlm")
+    assert "--sets: 'cut' is not a model; did you mean" in refused(*asked, "--sets", "cut")
+    said = failed(*asked, *LINEAR, "--sets", "rcut", "--set", "sets.k=all")
+    assert said.startswith("Error: --set sets.k must be")
+    said = failed(*asked, *LINEAR, "--sets", "scut", "--set", "sets.metric=recall")
+    assert said.startswith("Error: --set sets.metric must be one of 'micro-F1', 'macro-F1'")
+    said = failed(*asked, *LINEAR, "--sets", "metalabeler", "--set", "sets.calibrated=yes")
+    assert "calibrated must be False" in said
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("how", [(), ("--howmany", "scut", "--folds", 2)])
+@pytest.mark.parametrize("how", [(), ("--sets", "scut", "--set", "sets.folds=2")])
 @pytest.mark.parametrize(
     ("name", "asked", "early"),
     [
-        ("one-vs-rest", ("--c", 3), OneVsRest(c=3.0, n_jobs=1)),
-        ("adaboost-lc", ("--rounds", 6), AdaBoostLC(rounds=2, n_jobs=1)),
+        ("one-vs-rest", ("--set", "c=3"), OneVsRest(c=3.0, n_jobs=1)),
+        ("adaboost-lc", ("--set", "rounds=6"), AdaBoostLC(rounds=2, n_jobs=1)),
     ],
 )
 def test_resume_ends_with_the_same_bits(points, tmp_path, name, asked, early, how):
@@ -207,7 +212,7 @@ def test_k_asks_for_the_ranking(points, sets, boosted, tmp_path):
 
 
 def test_an_empty_set_says_so(points, tmp_path):
-    worked("train", points, "--out", tmp_path / "m", *LINEAR, "--howmany", "threshold", "--threshold", 1000)
+    worked("train", points, "--out", tmp_path / "m", *LINEAR, "--sets", "threshold", "--set", "sets.threshold=1000")
     assert worked("recommend", tmp_path / "m", points).splitlines()[0] == "p0: 0 labels"
     assert "240 of 240 sets are empty" in " ".join(worked("evaluate", tmp_path / "m", points).split())
 
@@ -220,7 +225,7 @@ def test_adaboost_lc_answers_with_its_own_sets(points, boosted):
 
 
 def test_pcut_is_asked_for_all_points_together(points, tmp_path):
-    worked("train", points, "--out", tmp_path / "m", *LINEAR, "--howmany", "pcut")
+    worked("train", points, "--out", tmp_path / "m", *LINEAR, "--sets", "pcut")
     found = [json.loads(line) for line in worked("recommend", tmp_path / "m", points, "--json").splitlines()]
     data = read_dataset(points)
     often = [sum(label in {one["label"] for one in line["labels"]} for line in found) for label in LABELS]
@@ -254,7 +259,7 @@ def test_coverings_that_cannot_be_measured(points, sets, tmp_path):
     assert "not made with --reveal" in refused("evaluate", sets, points, "--covering", "ZO", "--reveal", 0.5)
     worked("train", points, "--out", tmp_path / "m", *LINEAR)
     said = failed("evaluate", tmp_path / "m", points, "--covering", "ZO")
-    assert "only ranks labels, it has no sets to measure; train with --howmany" in said
+    assert "only ranks labels, it has no sets to measure; train with --sets" in said
     assert set(json.loads(worked("evaluate", tmp_path / "m", points, "--json"))) == {"log"}
 
 
@@ -297,7 +302,7 @@ def test_a_model_of_a_hierarchy_has_only_sets(points, tmp_path):
 
 def test_sets_of_phrases_for_pages(data, market, page, tmp_path):
     place = tmp_path / "m"
-    worked("train", data, "--out", place, *LINEAR, "--howmany", "metalabeler", "--most", 5)
+    worked("train", data, "--out", place, *LINEAR, "--sets", "metalabeler", "--set", "sets.most=5")
     recommender = broadmatch.load(place)
     assert isinstance(recommender, Recommender)
     (expected,) = recommender.sets([page.read_bytes()])
@@ -313,8 +318,8 @@ def test_sets_of_phrases_for_pages(data, market, page, tmp_path):
     assert set(found["sets"]) == {"log", "truth"}
     assert found["sets"]["truth"]["metrics"]["precision"]["value"] > 0.3
     assert "known truth" in worked("evaluate", place, data, "--truth", market)
-    said = refused("train", data, "--out", tmp_path / "n", *LINEAR, "--howmany", "pcut")
-    assert "pages are asked one by one" in said
+    said = refused("train", data, "--out", tmp_path / "n", *LINEAR, "--sets", "pcut")
+    assert "pages come one by one" in said
 
 
 def test_a_recommender_that_only_ranks_has_no_sets(model, page):

@@ -11,6 +11,7 @@ from broadmatch.cli.evaluate import command as evaluate_command
 from broadmatch.cli.explain import command as explain_command
 from broadmatch.cli.group import Commands
 from broadmatch.cli.harvest import command as harvest_command
+from broadmatch.cli.models import command as models_command
 from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command("demo")(demo_command)
 app.command("simulate")(simulate_command)
 app.command("simulate-matrix")(matrix_command)
+app.command("models")(models_command)
 app.command("harvest")(harvest_command)
 app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)

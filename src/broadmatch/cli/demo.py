@@ -47,7 +47,7 @@ def command(
       broadmatch demo
       broadmatch demo --pages 500 --seed 7 --json
     """
-    talk.announce_compiling()
+    talk.notify_compilation()
     console = talk.console(quiet=json)
     run = _Run(console, out, seed)
     demo_report.opening(console)
@@ -59,7 +59,7 @@ def command(
     why = _explain(run, data, forests["MLRF on beliefs"], samples)
     demo_report.closing(console, out, run.total())
     if json:
-        talk.emit(
+        talk.print_json(
             {
                 "out": str(out),
                 "seconds": run.seconds | {"in all": run.total()},

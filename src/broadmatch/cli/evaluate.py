@@ -70,7 +70,7 @@ def command(
     P is the share of the first k that are right, nDCG weighs earlier places more, PSP counts rare labels more.
     Intervals hold 95 % of the values in 1,000 bootstrap samples of the points.
 
-    A model that answers with sets (--howmany in training, or adaboost-lc) is measured as a ranking and by its sets:
+    A model that answers with sets (--sets in training, or adaboost-lc) is measured as a ranking and by its sets:
     exact match is the share of points whose set is right as a whole; precision, recall and micro-F1 are over all labels
     together, macro-F1 is the mean over labels; Hamming loss is the share of wrong yes and no.
 
@@ -97,7 +97,7 @@ def command(
     if shares is not None and hierarchy is not None:
         raise typer.BadParameter("--hierarchy is about sets, which are not made with --reveal; ask for one of them.")
     coverings = None if covering is None else _coverings(covering)
-    talk.announce_compiling()
+    talk.notify_compilation()
     from broadmatch.io import read_hierarchy
 
     opened = open_model(model)
@@ -110,7 +110,7 @@ def command(
     if shares is not None:
         warm = measure_warm(opened.ranks("leave out --reveal"), points, shares, n_seeds, cuts, data)
         if json:
-            talk.emit(warm.to_dict())
+            talk.print_json(warm.to_dict())
         else:
             typer.echo(str(warm))
         return
@@ -120,7 +120,7 @@ def command(
     reports = {} if opened.ranking is None else measure(opened.ranking, points, truth, cuts, data)
     if json:
         made = {name: report.to_dict() for name, report in reports.items()}
-        talk.emit(made | ({} if sets is None else {"sets": sets.to_dict()}))
+        talk.print_json(made | ({} if sets is None else {"sets": sets.to_dict()}))
         return
     if reports:
         _print(reports)

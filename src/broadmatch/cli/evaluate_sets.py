@@ -67,7 +67,7 @@ def measure_sets(
     from broadmatch.evaluate.ranking import as_scores
 
     if opened.sets is None:
-        raise BadInput(f"{opened.place} only ranks labels, it has no sets to measure; train with --howmany.")
+        raise BadInput(f"{opened.place} only ranks labels, it has no sets to measure; train with --sets.")
     names, labels = aligned(opened.label_names, points.labels, points.Y)
     if hierarchy is not None:
         _check_categories(names, hierarchy, opened, place)

@@ -54,7 +54,7 @@ def command(
     names = options.parse_columns(revealed_columns, "--revealed-columns")
     if names is not None and revealed is None:
         raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
-    talk.announce_compiling()
+    talk.notify_compilation()
     opened = open_model(model)
     ranking: Any = opened.ranking
     _check(opened, revealed)
@@ -68,7 +68,7 @@ def command(
     why = ranking.explain(x, phrase, **known)
     members = _members(opened, x)
     if json:
-        talk.emit(why.to_dict() | ({} if members is None else {"in_set": phrase in members, "set": members}))
+        talk.print_json(why.to_dict() | ({} if members is None else {"in_set": phrase in members, "set": members}))
         return
     console = talk.console()
     for part in shown(why, opened.vectorizer is not None):

@@ -32,7 +32,7 @@ class Commands(Subcommands):
             command = ctx.meta.get(_CALLED)
             return with_option_names(text, {p.name or "": p.opts[0] for p in (command.params if command else [])})
 
-        with talk.speaking(in_options):
+        with talk.log_to_stderr(in_options):
             try:
                 return super().invoke(ctx)
             except BroadmatchError as error:

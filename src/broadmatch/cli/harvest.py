@@ -86,7 +86,7 @@ def command(
     from broadmatch.harvest.harvested import check_place, summarise, write_harvested
 
     check_place(out)
-    talk.announce_compiling()
+    talk.notify_compilation()
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
     from broadmatch.io import ClickLog, PageSource, Rejects
@@ -117,7 +117,7 @@ def command(
     kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
     write_harvested(out, train, test, vectorizer, kept)
     if json:
-        talk.emit(kept | {"out": str(out)})
+        talk.print_json(kept | {"out": str(out)})
     else:
         _tell(out, kept)
 

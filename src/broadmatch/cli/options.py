@@ -5,13 +5,12 @@ from typing import Annotated
 
 import typer
 
+from broadmatch.errors import CannotWrite
 from broadmatch.io.formats import LogFormat
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for machines.")]
-Seed = Annotated[int, typer.Option("--seed", help="Another number gives another draw; the same gives the same.")]
-Jobs = Annotated[
-    int | None, typer.Option("--n-jobs", help="Threads to use; all cores if not given. It changes no result.")
-]
+Seed = Annotated[int, typer.Option("--seed", help="Another number gives another draw.")]
+Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores if not given.")]
 PageColumns = Annotated[
     str | None,
     typer.Option(
@@ -43,7 +42,7 @@ RevealedColumns = Annotated[
 ]
 LabelsFile = Annotated[
     Path | None,
-    typer.Option("--labels-file", metavar="FILE", help="The labels, where DATA is the features of a pair of files."),
+    typer.Option("--labels-file", metavar="FILE", help="The labels, if DATA has features only."),
 ]
 RejectsFile = Annotated[
     Path | None, typer.Option("--rejects", metavar="FILE", help="Write what was rejected here, with the reason.")
@@ -61,6 +60,14 @@ Slicings = Annotated[
     list[str] | None,
     typer.Option("--by", metavar="SLICE,...", help="Slices, as the description names them; may be repeated."),
 ]
+
+
+def check_free(out: Path) -> None:
+    """Refuse, before long work, a name that holds something other than a model."""
+    from broadmatch.io.artifacts import MANIFEST
+
+    if out.exists() and not (out / MANIFEST).exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise CannotWrite(f"{out} exists and is not a broadmatch folder; choose another name or remove it.")
 
 
 def parse_names(given: list[str] | None) -> list[str] | None:

@@ -1,22 +1,31 @@
-"""What the commands say: results on standard output, everything else on standard error."""
+"""What commands print: results on standard output, everything else on standard error."""
 
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import typer
 
 from broadmatch import progress
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 log = logging.getLogger("broadmatch")
+_GAP, _LEAST = 2, 12  # spaces between columns; a column that is shortened keeps so many characters
 
 
-class _Lines(logging.Handler):
+class Column(NamedTuple):
+    """A column of a table. On a terminal that is too narrow, `spare` columns are shortened or left out."""
+
+    head: str
+    right: bool = False
+    spare: Literal["", "shorten", "drop"] = ""
+
+
+class _StderrHandler(logging.Handler):
     """The library's messages as lines on standard error, in the words of the command line."""
 
     def __init__(self, in_options: Callable[[str], str]) -> None:
@@ -29,9 +38,9 @@ class _Lines(logging.Handler):
 
 
 @contextlib.contextmanager
-def speaking(in_options: Callable[[str], str]) -> Iterator[None]:
+def log_to_stderr(in_options: Callable[[str], str]) -> Iterator[None]:
     """Show progress and the library's messages while the block runs."""
-    handler, level = _Lines(in_options), log.level
+    handler, level = _StderrHandler(in_options), log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     progress.show()
@@ -54,38 +63,104 @@ def warnings_only() -> Iterator[None]:
         log.setLevel(level)
 
 
-def announce_compiling() -> None:
+def notify_compilation() -> None:
     """Say so when the first kernel has to be compiled; one that is in the cache is not."""
     from numba.core import event as numba_events
 
     events: Any = numba_events  # numba's functions have no types
 
     class Listener(numba_events.Listener):
-        told = False
+        notified = False
 
         def on_start(self, event: Any) -> None:
-            if not Listener.told:
-                Listener.told = True
+            if not Listener.notified:
+                Listener.notified = True
                 typer.echo("Compiling kernels, once on this machine: about a minute in all.", err=True)
 
         def on_end(self, event: Any) -> None:
             pass
 
-    if not _listening:
-        _listening.append(Listener())
-        events.register("numba:compile", _listening[0])
+    if not _listeners:
+        _listeners.append(Listener())
+        events.register("numba:compile", _listeners[0])
 
 
-_listening: list[Any] = []
+_listeners: list[Any] = []
 
 
-def console(**options: Any) -> "Console":
+def console(**options: Any) -> Any:
     """Standard output with tables and, on a terminal, colours."""
     from rich.console import Console
 
     return Console(highlight=False, **options)
 
 
-def emit(data: Any) -> None:
+def print_json(data: Any) -> None:
     """Print one line of JSON."""
     typer.echo(json.dumps(data, ensure_ascii=False))
+
+
+def print_text(text: str, **style: Any) -> None:
+    """Print a paragraph: on a terminal wrapped between words, elsewhere as one line."""
+    width = terminal_width()
+    if width is not None:
+        text = textwrap.fill(text, max(width, 2 * _LEAST), break_long_words=False, break_on_hyphens=False)
+    typer.secho(text, **style)
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], title: str = "") -> None:
+    """Print a table with one line a row: on a terminal it fits if it can, elsewhere nothing is cut."""
+    head, *lines = table_lines(columns, rows, terminal_width())
+    if title:
+        typer.secho(title, italic=True)
+    typer.secho(head, bold=True)
+    for line in lines:
+        typer.echo(line)
+
+
+def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
+    """The head and the rows as aligned lines, within `width` as far as spare columns allow.
+
+    >>> table_lines([Column("phrase"), Column("why", spare="shorten"), Column("score", right=True)],
+    ...             [("airport taxi", "many similar pages", "0.5")], 36)
+    ['phrase        why             score', 'airport taxi  many similar …    0.5']
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    cells = [[column.head for column in columns], *([_one_line(cell) for cell in row] for row in rows)]
+    widths = [max(cell_len(row[i]) for row in cells) for i in range(len(columns))]
+    kept = _fit(columns, widths, width)
+
+    def shown(text: str, i: int) -> str:
+        if cell_len(text) > widths[i]:
+            text = f"{set_cell_size(text, widths[i] - 1)}…"
+        pad = " " * (widths[i] - cell_len(text))
+        return pad + text if columns[i].right else text + pad
+
+    return [(" " * _GAP).join(shown(row[i], i) for i in kept).rstrip() for row in cells]
+
+
+def _fit(columns: Sequence[Column], widths: list[int], width: int | None) -> list[int]:
+    """Which columns are shown; `widths` of those that can be shortened are made smaller as needed."""
+    kept = list(range(len(columns)))
+
+    def excess() -> int:
+        return 0 if width is None else sum(widths[i] for i in kept) + _GAP * (len(kept) - 1) - width
+
+    for i, column in enumerate(columns):
+        if excess() > 0 and column.spare == "shorten":
+            widths[i] = max(min(widths[i], _LEAST), widths[i] - excess())
+    for i in reversed(range(len(columns))):
+        if excess() > 0 and columns[i].spare == "drop":
+            kept.remove(i)
+    return kept
+
+
+def _one_line(cell: str) -> str:
+    """A cell without what would break its row."""
+    return " ".join(cell.split()) if any(mark in cell for mark in "\n\r\t\v\f\x85\u2028\u2029") else cell
+
+
+def terminal_width() -> int | None:
+    """How wide the terminal is; None where standard output is not one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

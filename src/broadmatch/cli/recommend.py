@@ -75,7 +75,7 @@ def command(
 
     A model that was trained on a matrix recommends labels for the rows of a matrix.
 
-    A model that was trained with --howmany, and adaboost-lc, say themselves how many: they answer with a set, which may
+    A model that was trained with --sets, and adaboost-lc, say themselves how many: they answer with a set, which may
     be empty, unless -k asks for the k best. One that was trained with --hierarchy has sets of categories only.
 
     \b
@@ -91,7 +91,7 @@ def command(
     if names is not None and revealed is None:
         raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
     chosen = "jsonl" if json else format or _told_by_name(out)
-    talk.announce_compiling()
+    talk.notify_compilation()
     from broadmatch.io import PageSource, Rejects
     from broadmatch.io.files import replacing_file
 

@@ -68,7 +68,7 @@ def command(
         plot_reliability({"before": result.before.reliability, "after": result.after.reliability}, plot)
     facts = _facts(result)
     if json:
-        talk.emit({"model": str(model), "calibrated": first, "by": slices, "kind": kind, **facts})
+        talk.print_json({"model": str(model), "calibrated": first, "by": slices, "kind": kind, **facts})
     else:
         _print(result, slices)
         talk.log.info("%s now has the calibration%s.", model, "" if plot is None else f"; the plot is {plot}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def prepare() -> None:
     """What comes before the first import that takes long: say when kernels are compiled, and save memory."""
-    talk.announce_compiling()
+    talk.notify_compilation()
     import pyarrow as pa
 
     # Arrow's own pool keeps what was freed for later, some 40 MB; these commands go through small batches.

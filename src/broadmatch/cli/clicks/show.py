@@ -49,7 +49,7 @@ def command(
     features = found.top_features(top=top, signals=chosen, model=model) if found.names is not None or chosen else []
     facts = _facts(found, path)
     if json:
-        talk.emit({**facts, "features": [vars(feature) for feature in features]})
+        talk.print_json({**facts, "features": [vars(feature) for feature in features]})
         return
     _print_facts(facts)
     if found.names is None:

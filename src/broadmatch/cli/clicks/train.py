@@ -161,7 +161,7 @@ def command(
         "seconds": round(seconds, 2),
         "per_second": round((training.n_learned - before) / seconds),
     }
-    talk.emit(facts) if json else typer.echo(_line(facts))
+    talk.print_json(facts) if json else typer.echo(_line(facts))
 
 
 def _check_places(out: Path, checkpoints: Path, predictions: Path | None, resume: bool) -> None:

@@ -54,7 +54,7 @@ def command(
     worst = {name: worst_slices(report, name)[:top] for name in slices}
     buckets = [] if every is None else by_time(report)
     if json:
-        talk.emit(_plain(report, worst, buckets))
+        talk.print_json(_plain(report, worst, buckets))
         return
     _print_models(report)
     for name, rows in worst.items():
