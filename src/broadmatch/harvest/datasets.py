@@ -121,7 +121,7 @@ def _is_fitted(vectorizer: Vectorizer) -> bool:
 
 
 def _feature_names(vectorizer: Vectorizer, n_cols: int) -> Names | None:
-    names: Any = getattr(vectorizer, "vocabulary", None)
+    names: Any = getattr(vectorizer, "vocabulary_", None)
     if not isinstance(names, Names):
         give = getattr(vectorizer, "get_feature_names_out", None)
         names = None if give is None else Names.of(map(str, give()))

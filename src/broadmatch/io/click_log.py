@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.io.columns import ColumnNames
+from broadmatch.io.columns import ColumnMap
 from broadmatch.io.files import Source
 from broadmatch.io.formats import TABLES
 from broadmatch.io.rejects import Faults, Rejects
@@ -54,7 +54,7 @@ class ClickLog:
         rejects: Rejects | None = None,
     ) -> None:
         OneOf((None, *TABLES)).check("format", format)
-        self._names = ColumnNames({ours: (ours,) for ours in COLUMNS}, columns or {}, ("time", *CLICKS))
+        self._names = ColumnMap({ours: (ours,) for ours in COLUMNS}, columns or {}, ("time", *CLICKS))
         self.rejects = Rejects() if rejects is None else rejects
         self._stream = RecordStream(
             source, format=format, names=names, columns=self._choose, rejects=self.rejects, dictionaries=False

@@ -8,12 +8,12 @@ from broadmatch.errors import BadInput, BadParameter
 
 
 @dataclass(frozen=True)
-class ColumnNames:
+class ColumnMap:
     """Our names of columns, each with those that are looked for, in this order, where `given` does not map it.
 
     `optional` ones may be absent, unless they are mapped. `option` is how a user maps them, for errors.
 
-    >>> names = ColumnNames({"name": ("name", "url"), "html": ("html", "body")}, {"html": "source"})
+    >>> names = ColumnMap({"name": ("name", "url"), "html": ("html", "body")}, {"html": "source"})
     >>> names.find("pages.csv", ["url", "source"])
     {'name': 'url', 'html': 'source'}
     """

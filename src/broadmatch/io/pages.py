@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.io.columns import ColumnNames
+from broadmatch.io.columns import ColumnMap
 from broadmatch.io.files import PathLike, Source, expand, open_binary, replacing_file
 from broadmatch.io.formats import PAGES, STANDARD_INPUT, format_of, suffixes
 from broadmatch.io.rejects import Rejects
@@ -64,7 +64,7 @@ class PageSource:
         max_page_bytes: int = LARGEST,
         strict: bool | None = None,
     ) -> None:
-        self._columns = ColumnNames(USUAL, columns or {})
+        self._columns = ColumnMap(USUAL, columns or {})
         Whole(1).check("max_page_bytes", max_page_bytes)
         self.max_page_bytes, self._known = max_page_bytes, False
         named = [Path(one) for one in ([source] if isinstance(source, str | os.PathLike) else source)]
@@ -132,7 +132,7 @@ class _Strict(Rejects):
 class _Reader:
     """Reads files one after another, and sends what is not a page to the rejects."""
 
-    def __init__(self, rejects: Rejects, columns: ColumnNames, limit: int) -> None:
+    def __init__(self, rejects: Rejects, columns: ColumnMap, limit: int) -> None:
         self.rejects, self.columns, self.limit = rejects, columns, limit
         self.seen: set[str] = set()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from broadmatch.errors import BadInput
 from broadmatch.io.click_log import CLICKS, clicks_in, texts_in
-from broadmatch.io.columns import ColumnNames
+from broadmatch.io.columns import ColumnMap
 from broadmatch.io.files import PathLike, expand
 from broadmatch.io.formats import TABLES, format_of
 from broadmatch.io.rejects import Faults, Rejects
@@ -47,7 +47,7 @@ def read_pairs(
     if len(files) > 1:
         raise BadInput(f"{path} stands for {len(files)} files; name one.")
     clicks = {ours: (ours,) for ours in CLICKS}
-    names = ColumnNames({**usual, **clicks}, columns or {}, optional=CLICKS, option=option)
+    names = ColumnMap({**usual, **clicks}, columns or {}, optional=CLICKS, option=option)
     found: dict[str, str] = {}
 
     def choose(there: Mapping[str, tuple[str, ...]]) -> list[str]:

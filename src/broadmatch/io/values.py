@@ -16,7 +16,7 @@ from broadmatch.errors import BadInput, BadParameter
 
 Flags = NDArray[np.bool_]
 
-_UNITS = ((1e11, 10**6), (1e14, 10**3), (1e17, 1))
+_UNITS = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))
 """Numbers below the size are times in such units: seconds, milliseconds, microseconds; else nanoseconds."""
 
 _TRIED = 8
@@ -106,7 +106,10 @@ def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Fla
             read = pc.cast(texts, target)
         except pa.ArrowInvalid:
             continue
-        return since_1970(read) if target == pa.int64() else (_clock(read), np.zeros(len(array), np.bool_))
+        if target != pa.int64():
+            return _clock(read), np.zeros(len(array), np.bool_)
+        if not pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():  # Arrow takes 0x1f for a number
+            return since_1970(read)
     return _each(texts, moment_of, NO_TIME)
 
 
@@ -120,10 +123,10 @@ def since_1970(array: Any) -> tuple[NDArray[np.int64], Flags]:
     """Numbers as times, by the rule of `microseconds`."""
     if pa.types.is_integer(array.type):
         whole = np.asarray(pc.fill_null(array.cast(pa.int64(), safe=False), 0).to_numpy(zero_copy_only=False))
-        size = np.abs(whole.astype(np.float64))
+        size = np.abs(whole).astype(np.uint64)  # right also for the least of all
         found = whole // 1000
         for limit, factor in reversed(_UNITS):
-            found = np.where(size < limit, whole * factor, found)
+            found = np.where(size < np.uint64(limit), whole * factor, found)
         bad = np.zeros(len(whole), np.bool_)
     else:
         real = np.nan_to_num(floats_of(array), nan=0.0, posinf=np.inf, neginf=-np.inf)

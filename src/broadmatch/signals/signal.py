@@ -99,10 +99,10 @@ class Number(Signal):
 
     def to_dict(self) -> dict[str, Any]:
         """What `signal_from` makes the signal of again."""
-        told = super().to_dict()
+        plain = super().to_dict()
         if self.buckets is not None:
-            told["buckets"] = self.buckets if isinstance(self.buckets, str) else list(self.buckets)
-        return told
+            plain["buckets"] = self.buckets if isinstance(self.buckets, str) else list(self.buckets)
+        return plain
 
     def bucket_name(self, bucket: int) -> str:
         """What numbers fall into a bucket.
@@ -155,13 +155,13 @@ class Cross:
 KINDS: Mapping[str, type[Signal]] = {kind.kind: kind for kind in (Categorical, Number, Text, Hour, Weekday)}
 
 
-def signal_from(name: str, told: object) -> Signal | Cross:
-    """The signal that a line `name = told` of a description means.
+def signal_from(name: str, given: object) -> Signal | Cross:
+    """The signal that a line `name = given` of a description means.
 
     >>> signal_from("price", {"kind": "number", "buckets": "log"}).buckets
     'log'
     """
-    settings = {"kind": told} if isinstance(told, str) else told
+    settings = {"kind": given} if isinstance(given, str) else given
     if not isinstance(settings, Mapping):
         raise BadInput(f'{name!r} must be a kind ({_listed(KINDS)}) or a table such as {{ kind = "text" }}.')
     if "cross" in settings:
