@@ -110,3 +110,14 @@ class CSR(NamedTuple):
             row = int(np.searchsorted(indptr, at, side="right")) - 1
             raise BadInput(f"Row {row} has column {indices[at]}, but there are {n_cols:,} columns, counted from 0.")
         return cls(indptr, indices.astype(np.int32), np.ones(len(indices), np.float32), n_cols)
+
+
+def offsets(lengths: list[int]) -> NDArray[np.int64]:
+    """Where each of several pieces starts when they stand behind each other, and where the last one ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def joined_ptr(pointers: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The row pointers of several matrices as those of all their rows behind each other."""
+    starts = offsets([int(p[-1]) for p in pointers])
+    return np.concatenate([np.zeros(1, np.int64), *(p[1:] + starts[i] for i, p in enumerate(pointers))])

@@ -13,12 +13,11 @@ from broadmatch import progress
 from broadmatch.data import CSR
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import COVERINGS
+from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels import F32, F64, I64
 from broadmatch.kernels.coverings import Closed, Sets
 from broadmatch.labels._adaboost_lc import Found, Hypotheses, Points, best_single, step_together, weigh_rows
-from broadmatch.labels.checkpoint import Checkpoint
 from broadmatch.parallel import blocks, map_threads
-from broadmatch.state import State
 
 _ROWS, _HYPOTHESES = 256, 64
 
@@ -85,11 +84,6 @@ class Round(NamedTuple):
     training: F64
     evaluation: F64
 
-    @classmethod
-    def from_state(cls, state: State) -> "Round":
-        """Take the round out of a checkpoint."""
-        return cls(*(np.array(state.arrays[name]) for name in cls._fields))
-
 
 class Boosted(NamedTuple):
     """The trained model: α, (features + 1) × labels; the largest value of each feature; the rounds that count."""
@@ -109,8 +103,7 @@ def boost(
 ) -> Boosted:
     """Run the rounds; with `patience`, stop once the evaluation points see no gain, and go back to the best round."""
     arrays = training.arrays() + (() if evaluation is None else evaluation.arrays())
-    kept = Checkpoint(checkpoint, "adaboost_lc_round", shaping, arrays)
-    kept.name = "round"
+    kept = Checkpoints.of_parts(checkpoint, shaping, arrays)
     booster = _Booster(training, evaluation, how)
     alpha = np.zeros((training.X.n_cols + 1, training.Y.n_cols), np.float32)
     rows: list[F64] = []
@@ -120,14 +113,14 @@ def boost(
     with progress.task("Boosting", total=how.rounds, unit="rounds") as bar:
         for number in range(how.rounds + 1):
             last = number == how.rounds
-            state = None if last else kept.take(number)
-            if state is not None:
-                after = Round.from_state(state)
+            finished = None if last else kept.take(number, Round)
+            if finished is not None:
+                after = Round(*map(np.array, finished))
             elif last:
                 after = Round(alpha, *booster.look(alpha)[:2])
             else:
                 after = booster.step(alpha)
-                kept.keep(number, after._asdict())
+                kept.keep(number, after)
             rows.append(after.training)
             evaluated.append(after.evaluation)
             if how.patience is not None:

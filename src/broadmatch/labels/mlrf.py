@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR
+from broadmatch.data.csr import joined_ptr, offsets
+from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels._forest import predict_row, predict_rows
 from broadmatch.labels._mlrf import bootstrap, grow_tree
 from broadmatch.labels.base import LabelModel, Row
-from broadmatch.labels.checkpoint import Checkpoint, joined_ptr, offsets
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.mlrf_explain import explain
 from broadmatch.parallel import Stop, blocks, map_threads
 from broadmatch.params import Flag, Jobs, Number, Seed, Whole, learned
-from broadmatch.state import State
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
@@ -36,11 +36,6 @@ class Tree(NamedTuple):
     leaf_share: NDArray[np.float32]
     point_ptr: NDArray[np.int64]
     point: NDArray[np.int32]
-
-    @classmethod
-    def from_state(cls, state: State) -> "Tree":
-        """Take the tree out of a checkpoint."""
-        return cls(*(state.arrays[name] for name in cls._fields))
 
 
 class Forest(NamedTuple):
@@ -126,13 +121,13 @@ class MLRF(LabelModel):
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         stop = Stop()
         shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
-        kept = Checkpoint(checkpoint, "mlrf_tree", shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
+        kept = Checkpoints.of_parts(checkpoint, shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
         labelled = (np.diff(Y.indptr) > 0).astype(np.float32)
 
         def grow(number: int) -> Tree:
-            state = kept.take(number)
-            if state is not None:
-                return Tree.from_state(state)
+            finished = kept.take(number, Tree)
+            if finished is not None:
+                return finished
             weights = labelled.copy()
             seed = np.uint64(self.seed * 1_000_003 + number)
             if self.bootstrap:
@@ -141,7 +136,7 @@ class MLRF(LabelModel):
                                    weights, min(self.features_per_node, X.n_cols), self.max_leaf, float(self.balance),
                                    self.leaf_labels, seed, stop.flag))  # fmt: skip
             if not stop.flag[0]:
-                kept.keep(number, tree._asdict())
+                kept.keep(number, tree)
             return tree
 
         trees = []

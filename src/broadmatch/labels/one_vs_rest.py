@@ -11,16 +11,15 @@ from broadmatch import progress
 from broadmatch.data import CSR, propensity
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import average_precision
+from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels.intrinsics import LANES
 from broadmatch.labels._one_vs_rest import Examples, add_scores, best_of_rows, descend, pruned, solve_block
 from broadmatch.labels._one_vs_rest_logistic import LogisticExamples, solve_logistic_block
 from broadmatch.labels.base import LabelModel, Row
-from broadmatch.labels.checkpoint import Checkpoint
 from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.parallel import Stop, blocks, map_threads
 from broadmatch.params import Either, Flag, Jobs, Number, OneOf, Whole, derived, learned
-from broadmatch.state import State
 
 log = logging.getLogger("broadmatch")
 
@@ -39,11 +38,6 @@ class Part(NamedTuple):
     features: NDArray[np.int32]
     values: NDArray[np.float32]
     bias: NDArray[np.float32]
-
-    @classmethod
-    def from_state(cls, state: State) -> "Part":
-        """Take the labels out of a checkpoint."""
-        return cls(*(state.arrays[name] for name in cls._fields))
 
     @classmethod
     def joined(cls, parts: list["Part"]) -> "Part":
@@ -150,7 +144,7 @@ class OneVsRest(LabelModel):
         c = self._searched(rows, Y) if isinstance(self.c, str) else float(self.c)
         data = self._logistic_examples(rows, Y, c) if self.loss == "logistic" else self._examples(rows, Y, c)
         shaping = {k: v for k, v in self.get_params().items() if k not in ("n_jobs", "tail")} | {"c": c}
-        kept = Checkpoint(checkpoint, "one_vs_rest_part", shaping, (*X[:3], *Y[:3]))
+        kept = Checkpoints.of_parts(checkpoint, shaping, (*X[:3], *Y[:3]))
         found = self._solved(data, Y.n_cols, kept)
         ptr = np.concatenate([[0], np.cumsum(found.lengths)])
         self.weights_ = CSR.from_scipy(CSR(ptr, found.features, found.values, X.n_cols).to_scipy().transpose())
@@ -164,15 +158,15 @@ class OneVsRest(LabelModel):
     def _hide_unseen(self, counts: NDArray[Any]) -> None:
         self._rank_bias = np.where(counts > 0, self.bias_, np.float32(-np.inf))
 
-    def _solved(self, data: Examples | LogisticExamples, n_labels: int, kept: Checkpoint) -> Part:
+    def _solved(self, data: Examples | LogisticExamples, n_labels: int, kept: Checkpoints) -> Part:
         """The weights of all labels."""
         stop = Stop()
         parts = list(blocks(n_labels, min(_PART, -(-n_labels // _PARTS))))
 
         def solve(number: int) -> Part:
-            state = kept.take(number)
-            if state is not None:
-                return Part.from_state(state)
+            finished = kept.take(number, Part)
+            if finished is not None:
+                return finished
             first, last = parts[number]
             made = []
             # Newton's method has room for one block only.
@@ -184,7 +178,7 @@ class OneVsRest(LabelModel):
                 made.append(Part(*pruned(weights, float(self.prune))))
             part = Part.joined(made)
             if not stop.flag[0]:
-                kept.keep(number, part._asdict())
+                kept.keep(number, part)
             return part
 
         done = []

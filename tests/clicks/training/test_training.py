@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from broadmatch.clicks import FTRL, OGD, ClickTraining, ManyModels, SlicedCalibration, Variant
-from broadmatch.clicks.training.checkpoints import Checkpoints
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite
 from broadmatch.evaluate import log_loss
 from broadmatch.io import Rejects
 from broadmatch.io import streams as event_stream
+from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.signals import Categorical, Description, Encoder
 from tests.clicks.logs import DESCRIPTION, SIGNALS, same_state, table, written
 
@@ -211,10 +211,10 @@ def test_a_folder_that_cannot_be_gone_on_from(tmp_path):
         trained(log, checkpoints=tmp_path / "c", resume=True)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("miaow")
-    with pytest.raises(BadArtifact, match=r"photos is no folder of checkpoints: it holds cat\.jpg"):
+    with pytest.raises(BadArtifact, match=r"photos is not a folder of checkpoints: it holds cat\.jpg"):
         trained(log, checkpoints=tmp_path / "photos")
     Checkpoints(tmp_path / "other").write(FTRL().to_state())
-    with pytest.raises(BadArtifact, match="other is no folder of checkpoints of a training run: it has no 'run'"):
+    with pytest.raises(BadArtifact, match="other is not a folder of checkpoints of a training run: it has no 'run'"):
         trained(log, checkpoints=tmp_path / "other", resume=True)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,13 @@ from broadmatch.clicks.learner import ClickLearner
 from broadmatch.clicks.many_models import ManyModels
 from broadmatch.clicks.model import MODEL, ClickModel
 from broadmatch.clicks.training.batches import BatchStream
-from broadmatch.clicks.training.checkpoints import Checkpoints
 from broadmatch.clicks.training.join import ClickJoin, joined
 from broadmatch.clicks.training.subsample import Subsampler
 from broadmatch.data import Batch
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite
 from broadmatch.evaluate.prediction_log import PredictionLog
 from broadmatch.io import Position, Rejects
+from broadmatch.io.checkpoints import KIND, Checkpoints
 from broadmatch.io.files import Source
 from broadmatch.parallel import map_threads, n_workers
 from broadmatch.params import Flag, Number, Whole
@@ -141,11 +141,6 @@ class ClickTraining:
         return ClickModel(
             self._stream.description, served, calibration=self.calibration, names=self._names, training=self._told()
         )
-
-    @classmethod
-    def from_state(cls, state: State) -> NoReturn:
-        """Refuse: a checkpoint says where a run stood, not what its files and settings are."""
-        raise BadArtifact("This is a checkpoint of a training run, not a model: resume the run that wrote it.")
 
     def counts(self) -> dict[str, int]:
         """What happened to the impressions: learned, rejected, out of order; with a join, late, doubled and so on."""
@@ -324,7 +319,8 @@ class ClickTraining:
             return self._restore(last)
         except KeyError as error:
             raise BadArtifact(
-                f"{self.checkpoints} is no folder of checkpoints of a training run: it has no {error}; choose another."
+                f"{self.checkpoints} is not a folder of checkpoints of a training run: it has no {error}; "
+                "choose another."
             ) from error
 
     def _restore(self, last: State) -> int | None:
@@ -375,7 +371,7 @@ class ClickTraining:
             "names": self._names,
         }
         parts = {name: thing.to_state() for name, thing in held.items() if thing is not None}
-        self._kept.write(State("click_training", {}, {}, facts, parts))
+        self._kept.write(State(KIND, {}, {}, facts, parts))
         self._written = time.monotonic()
 
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR
-from broadmatch.labels.checkpoint import Checkpoint, joined_ptr, offsets
+from broadmatch.data.csr import joined_ptr, offsets
+from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.labels.ranking_trees._predict import Forest, reach_shares
 from broadmatch.labels.ranking_trees._split import Costs, Points
 from broadmatch.labels.ranking_trees._tree import child_seed, grow, split_rows
 from broadmatch.parallel import Stop, map_threads, n_workers
-from broadmatch.state import State
 
 _OFTEN = 1 / 64
 """Nodes that at least this share of the points reach get a slot. With more slots they no longer fit the first cache."""
@@ -36,11 +36,6 @@ class Tree(NamedTuple):
     leaf_label: NDArray[np.int32]
     leaf_value: NDArray[np.float32]
     leaf_size: NDArray[np.int32]
-
-    @classmethod
-    def from_state(cls, state: State) -> "Tree":
-        """Take the tree out of a checkpoint."""
-        return cls(*(state.arrays[name] for name in cls._fields))
 
 
 class Growing(NamedTuple):
@@ -81,16 +76,16 @@ def grow_forest(
 ) -> Forest:
     """Grow all trees on the points `rows`; tree t learns from points_of(t). Parameters and data name the checkpoint."""
     stop = Stop()
-    kept = Checkpoint(checkpoint, "xml_tree", shaping, data)
+    kept = Checkpoints.of_parts(checkpoint, shaping, data)
     workers = n_workers(how.n_jobs)
 
     def tree(number: int, n_jobs: int) -> Tree:
-        state = kept.take(number)
-        if state is not None:
-            return Tree.from_state(state)
+        finished = kept.take(number, Tree)
+        if finished is not None:
+            return finished
         grown = _grow_tree(points_of(number), rows, how, number, n_jobs, stop)
         if not stop.flag[0]:
-            kept.keep(number, grown._asdict())
+            kept.keep(number, grown)
         return grown
 
     trees: list[Tree] = []

@@ -5,9 +5,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, reveal
+from broadmatch.data.csr import offsets
 from broadmatch.evaluate import psp_at_k
 from broadmatch.labels.base import NOTHING
-from broadmatch.labels.checkpoint import offsets
 from broadmatch.labels.ranking_trees._neighbours import Neighbours, nearest_points, neighbour_weights
 from broadmatch.labels.ranking_trees._points import unit_rows
 from broadmatch.labels.ranking_trees.tail import largest_entries

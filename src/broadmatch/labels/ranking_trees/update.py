@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names, as_features, as_labels
+from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput
-from broadmatch.labels.checkpoint import offsets
 from broadmatch.labels.ranking_trees._predict import Forest, Tail
 from broadmatch.labels.ranking_trees._split import Points
 from broadmatch.labels.ranking_trees._update import add_to_leaves, leaves_reached

@@ -1,15 +1,18 @@
 """Checkpoints: the last whole one counts, whatever was left lying about."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
-from broadmatch.clicks.training.checkpoints import Checkpoints
+import broadmatch
 from broadmatch.errors import BadArtifact, CannotWrite
+from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.state import State
 
 
 def state(number):
-    return State("ftrl", {}, {"x": np.full(3, number)}, {"number": number}, {"part": State("ftrl", {}, {})})
+    return State("checkpoint", {}, {"x": np.full(3, number)}, {"number": number}, {"part": State("ftrl", {}, {})})
 
 
 def names(folder):
@@ -79,9 +82,9 @@ def test_a_place_that_is_not_for_checkpoints(tmp_path):
         Checkpoints(tmp_path / "file").write(state(1))
     (tmp_path / "holidays").mkdir()
     (tmp_path / "holidays" / "beach.jpg").write_text("x")
-    with pytest.raises(BadArtifact, match=r"holidays is no folder of checkpoints: it holds beach\.jpg"):
+    with pytest.raises(BadArtifact, match=r"holidays is not a folder of checkpoints: it holds beach\.jpg"):
         Checkpoints(tmp_path / "holidays").last()
-    with pytest.raises(BadArtifact, match="is no folder of checkpoints"):
+    with pytest.raises(BadArtifact, match="is not a folder of checkpoints"):
         Checkpoints(tmp_path / "holidays").write(state(1))
     assert (tmp_path / "holidays" / "beach.jpg").exists()
 
@@ -93,3 +96,34 @@ def test_a_damaged_one_is_refused(tmp_path):
     array.write_bytes(array.read_bytes()[:-1] + b"\x01")
     with pytest.raises(BadArtifact, match=r"x\.npy"):
         kept.last()
+
+
+class Tree(NamedTuple):
+    child: np.ndarray
+    weight: np.ndarray
+
+
+def test_parts_are_taken_up_by_the_same_work_only(tmp_path):
+    data, tree = np.arange(4.0), Tree(np.arange(3), np.ones(2))
+    kept = Checkpoints.of_parts(tmp_path / "c", {"seed": 1}, [data])
+    assert kept.take(7, Tree) is None
+    kept.keep(7, tree)
+    again = Checkpoints.of_parts(tmp_path / "c", {"seed": 1}, [data.copy()])
+    assert all(map(np.array_equal, again.take(7, Tree), tree))
+    assert again.take(8, Tree) is None
+    for other in (({"seed": 2}, [data]), ({"seed": 1}, [data + 1]), ({"seed": 1}, [data.reshape(2, 2)])):
+        with pytest.raises(BadArtifact, match="other data or with other parameters"):
+            Checkpoints.of_parts(tmp_path / "c", *other).take(7, Tree)
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kept = Checkpoints.of_parts(None, {}, [])
+    kept.keep(1, Tree(np.arange(3), np.ones(2)))
+    assert kept.take(1, Tree) is None and not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_is_not_a_model(tmp_path):
+    Checkpoints(tmp_path / "c").write(state(1))
+    with pytest.raises(BadArtifact, match="checkpoint of work that was not finished, not a model"):
+        broadmatch.load(tmp_path / "c" / "00000001")

@@ -1,0 +1,115 @@
+"""Where long work stands, on disk: numbered artifacts in a folder, each written whole or not at all.
+
+Work in parts (the trees of a forest) keeps each part by its number, and the same work takes it up again. Work in one
+stream (a training run) keeps where it stands, and only the last counts.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.errors import BadArtifact, CannotWrite
+from broadmatch.io.artifacts import load_state, save
+from broadmatch.state import State
+
+KIND = "checkpoint"
+_NUMBER = re.compile(r"\d{8}")
+Part = TypeVar("Part", bound=tuple[Any, ...])
+
+
+class Checkpoints:
+    """The checkpoints in a folder; without one nothing is kept. `identity` names the data and parameters of parts.
+
+    >>> kept = Checkpoints("run.checkpoints")
+    >>> kept.write(State("checkpoint", {}, {"state": np.zeros(2)}))
+    >>> list(Checkpoints("run.checkpoints").last().arrays)
+    ['state']
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, identity: str = "") -> None:
+        self.folder = Path("" if folder is None else folder)
+        self._used = folder is not None
+        self._identity = identity
+
+    @classmethod
+    def of_parts(
+        cls, folder: str | os.PathLike[str] | None, shaping: Mapping[str, Any], arrays: Iterable[NDArray[Any]]
+    ) -> "Checkpoints":
+        """Checkpoints of work in parts; `shaping` and `arrays` are what a part depends on: parameters and data."""
+        return cls(folder, "" if folder is None else _fingerprint(shaping, arrays))
+
+    def take(self, number: int, kind: type[Part]) -> Part | None:
+        """The part of that number, a named tuple of arrays, if it was finished before."""
+        if not self._used or not self._place(number).exists():
+            return None
+        state = load_state(self._place(number))
+        if state.facts.get("part") != kind.__name__ or state.facts.get("identity") != self._identity:
+            raise BadArtifact(
+                f"{self._place(number)} was made from other data or with other parameters: "
+                f"remove {self.folder}, or go on with those."
+            )
+        fields: Any = kind
+        return kind(*(state.arrays[name] for name in fields._fields))
+
+    def keep(self, number: int, part: Any) -> None:
+        """File a finished part."""
+        if self._used:
+            facts = {"part": type(part).__name__, "identity": self._identity}
+            save(State(KIND, {}, part._asdict(), facts), self._place(number))
+
+    def last(self) -> State | None:
+        """The newest checkpoint, checked and in memory; None if there is none. Remains of an interrupted one go."""
+        numbers = self._numbers()
+        for entry in self.folder.iterdir() if self.folder.is_dir() else ():
+            if entry.name.startswith(".") and entry.name.endswith((".tmp", ".old")):
+                shutil.rmtree(entry, ignore_errors=True)
+        return _in_memory(load_state(self._place(numbers[-1]))) if numbers else None
+
+    def write(self, state: State) -> None:
+        """Keep `state` as the newest checkpoint; the older ones go only when it is whole."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise CannotWrite(f"{self.folder} is a file; checkpoints need a folder, so choose another name.")
+        numbers = self._numbers()
+        save(state, self._place((numbers[-1] if numbers else 0) + 1))
+        for number in numbers:
+            shutil.rmtree(self._place(number), ignore_errors=True)
+
+    @classmethod
+    def from_state(cls, state: State) -> NoReturn:
+        """Refuse: a checkpoint says where work stood, not what its data and settings are."""
+        raise BadArtifact("This is a checkpoint of work that was not finished, not a model: go on with that work.")
+
+    def _place(self, number: int) -> Path:
+        return self.folder / f"{number:08d}"
+
+    def _numbers(self) -> list[int]:
+        if not self.folder.is_dir():
+            return []
+        names = [entry.name for entry in self.folder.iterdir()]
+        if strange := [name for name in names if not _NUMBER.fullmatch(name) and not name.startswith(".")]:
+            raise BadArtifact(
+                f"{self.folder} is not a folder of checkpoints: it holds {strange[0]}; choose another name."
+            )
+        return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+
+
+def _fingerprint(shaping: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
+    digest = hashlib.sha256(repr(sorted(shaping.items())).encode())
+    for array in arrays:
+        digest.update(repr(array.shape).encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _in_memory(state: State) -> State:
+    """The same without the files, which go when the next checkpoint is written."""
+    arrays = {name: np.array(array) for name, array in state.arrays.items()}
+    return replace(state, arrays=arrays, parts={name: _in_memory(part) for name, part in state.parts.items()})
