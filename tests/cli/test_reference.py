@@ -9,7 +9,7 @@ import typer.main
 from broadmatch import labels, sets
 from broadmatch.cli import app, evaluate, reference
 from broadmatch.cli.settings import catalog, class_of, make
-from broadmatch.clicks import FTRL, ClickModel, ClickTraining, Variant
+from broadmatch.clicks import FTRL, ClickModel, ClickTraining
 from broadmatch.clicks.calibration.recalibration import recalibrate
 from broadmatch.evaluate import COVERINGS, progressive_report, warm_start_report
 from broadmatch.features import PageVectorizer
@@ -56,14 +56,12 @@ def test_the_defaults_are_the_librarys():
     assert defaults_of("harvest")["min_pages"] == PageVectorizer().min_pages
     of_training = assert_same_defaults("clicks train", ClickTraining)
     assert of_training == {"calibration", "checkpoints", "refresh"}
-    for learner in (FTRL, Variant):
-        assert assert_same_defaults("clicks train", learner) <= {"inclusion", "fields"}
     assert assert_same_defaults("clicks validate", progressive_report) == {"slices", "level", "max_rows"}
     assert assert_same_defaults("clicks calibrate", recalibrate) == {"by"}
     assert defaults_of("clicks show")["top"] == inspect.signature(ClickModel.top_features).parameters["top"].default
 
 
-@pytest.mark.parametrize(("family", "name"), [(f, name) for f in ("label", "sets") for name in catalog()[f]])
+@pytest.mark.parametrize(("family", "name"), [(f, name) for f, models in catalog().items() for name in models])
 def test_a_model_without_settings_has_its_own_defaults(family, name):
     cls = class_of(family, name)
     assert make(cls, {}, name, seed=0, n_jobs=None).get_params(deep=False) == cls().get_params(deep=False)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from broadmatch.cli import demo_report, options
-from broadmatch.cli import output as talk
+from broadmatch.cli import demo_report, options, output
 from broadmatch.cli.evaluate import measure
 from broadmatch.cli.explain_tables import shown
 
@@ -47,8 +46,8 @@ def command(
       broadmatch demo
       broadmatch demo --pages 500 --seed 7 --json
     """
-    talk.notify_compilation()
-    console = talk.console(quiet=json)
+    output.notify_compilation()
+    console = output.console(quiet=json)
     run = _Run(console, out, seed)
     demo_report.opening(console)
     market = _simulate(run, n_pages)
@@ -59,7 +58,7 @@ def command(
     why = _explain(run, data, forests["MLRF on beliefs"], samples)
     demo_report.closing(console, out, run.total())
     if json:
-        talk.print_json(
+        output.print_json(
             {
                 "out": str(out),
                 "seconds": run.seconds | {"in all": run.total()},
@@ -148,7 +147,7 @@ def _harvest(run: _Run, market: "Marketplace") -> _Data:
              "--test-share", _TEST_SHARE, "--min-test-queries", _MIN_TEST_QUERIES, "--seed", run.seed)  # fmt: skip
     with run.step("Harvest labels, and infer those that are missing", *asked):
         log = ClickLog(market.clicks)
-        with talk.warnings_only():
+        with output.warnings_only():
             found = harvest(log, test_share=_TEST_SHARE, min_test_queries=_MIN_TEST_QUERIES, seed=run.seed)
         vectorizer = PageVectorizer()
         pages = PageSource(market.pages)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
+from broadmatch.cli import options, output
 from broadmatch.cli.evaluate_sets import measure_sets
 from broadmatch.cli.opened import open_model
 from broadmatch.cli.rows import check_features
@@ -97,7 +96,7 @@ def command(
     if shares is not None and hierarchy is not None:
         raise typer.BadParameter("--hierarchy is about sets, which are not made with --reveal; ask for one of them.")
     coverings = None if covering is None else _coverings(covering)
-    talk.notify_compilation()
+    output.notify_compilation()
     from broadmatch.io import read_hierarchy
 
     opened = open_model(model)
@@ -110,7 +109,7 @@ def command(
     if shares is not None:
         warm = measure_warm(opened.ranks("leave out --reveal"), points, shares, n_seeds, cuts, data)
         if json:
-            talk.print_json(warm.to_dict())
+            output.print_json(warm.to_dict())
         else:
             typer.echo(str(warm))
         return
@@ -120,7 +119,7 @@ def command(
     reports = {} if opened.ranking is None else measure(opened.ranking, points, truth, cuts, data)
     if json:
         made = {name: report.to_dict() for name, report in reports.items()}
-        talk.print_json(made | ({} if sets is None else {"sets": sets.to_dict()}))
+        output.print_json(made | ({} if sets is None else {"sets": sets.to_dict()}))
         return
     if reports:
         _print(reports)
@@ -219,7 +218,7 @@ def _only_numbers(names: "Names") -> bool:
 
 def _print(reports: "dict[str, Report]") -> None:
     first = _table(reports)
-    talk.console().print(
+    output.console().print(
         f"{first.n_points:,} points, {first.n_labels:,} labels; {first.n_without_truth:,} points without labels, "
         f"{first.n_without_predictions:,} without recommendations. Shares in %.",
         style="dim",
@@ -230,7 +229,7 @@ def _print_sets(sets: "Measured") -> None:
     typer.echo()
     first = _table({name: one.report for name, one in sets.reports.items()}, "sets")
     one = sets.reports["log"]
-    talk.console().print(
+    output.console().print(
         f"{one.labels_per_point:.2f} labels in a set on average, {one.true_labels_per_point:.2f} in truth; "
         f"{first.n_without_predictions:,} of {first.n_points:,} sets are empty. Shares in %.",
         style="dim",
@@ -248,8 +247,8 @@ def _print_depths(depths: "list[DepthReport]") -> None:
     for one in depths:
         table.add_row(str(one.depth), f"{one.n_true:,}", *(_cells(metric, one.report)[0] for metric in _BY_DEPTH))
     typer.echo()
-    talk.console().print(table)
-    talk.console().print("With the categories above those of the sets and of truth. Shares in %.", style="dim")
+    output.console().print(table)
+    output.console().print("With the categories above those of the sets and of truth. Shares in %.", style="dim")
 
 
 def _table(reports: "dict[str, Report]", of: str = "metric") -> "Report":
@@ -266,7 +265,7 @@ def _table(reports: "dict[str, Report]", of: str = "metric") -> "Report":
     for metric in first.metrics:
         cells = [cell for report in reports.values() for cell in _cells(metric, report)]
         table.add_row(metric, *cells)
-    talk.console().print(table)
+    output.console().print(table)
     return first
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
+from broadmatch.cli import options, output
 from broadmatch.cli.explain_tables import shown
 from broadmatch.cli.opened import open_model
 from broadmatch.cli.revealed import revealed_phrases, revealed_rows
@@ -54,7 +53,7 @@ def command(
     names = options.parse_columns(revealed_columns, "--revealed-columns")
     if names is not None and revealed is None:
         raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
-    talk.notify_compilation()
+    output.notify_compilation()
     opened = open_model(model)
     ranking: Any = opened.ranking
     _check(opened, revealed)
@@ -68,9 +67,9 @@ def command(
     why = ranking.explain(x, phrase, **known)
     members = _members(opened, x)
     if json:
-        talk.print_json(why.to_dict() | ({} if members is None else {"in_set": phrase in members, "set": members}))
+        output.print_json(why.to_dict() | ({} if members is None else {"in_set": phrase in members, "set": members}))
         return
-    console = talk.console()
+    console = output.console()
     for part in shown(why, opened.vectorizer is not None):
         console.print(part)
     if members is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from broadmatch.cli import output as talk
+from broadmatch.cli import output
 from broadmatch.errors import BroadmatchError
 
 _MAPPING = re.compile(r"(\w*)columns=\{'(\w+)': ?[^}]*\}")
@@ -32,7 +32,7 @@ class Commands(Subcommands):
             command = ctx.meta.get(_CALLED)
             return with_option_names(text, {p.name or "": p.opts[0] for p in (command.params if command else [])})
 
-        with talk.log_to_stderr(in_options):
+        with output.log_to_stderr(in_options):
             try:
                 return super().invoke(ctx)
             except BroadmatchError as error:

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
+from broadmatch.cli import options, output
 
 _LEFT_OUT = {
     "bad_rows": "rows of the log that cannot be read",
@@ -86,7 +85,7 @@ def command(
     from broadmatch.harvest.harvested import check_place, summarise, write_harvested
 
     check_place(out)
-    talk.notify_compilation()
+    output.notify_compilation()
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
     from broadmatch.io import ClickLog, PageSource, Rejects
@@ -98,7 +97,7 @@ def command(
     ):
         source = PageSource(pages, columns=page_mapping, rejects=bad_pages)
         log = ClickLog(clicks, columns=mapping, names=None if names is None else names.split(","), rejects=bad_rows)
-        with talk.warnings_only():
+        with output.warnings_only():
             found = harvest(
                 log,
                 since=since,
@@ -117,7 +116,7 @@ def command(
     kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
     write_harvested(out, train, test, vectorizer, kept)
     if json:
-        talk.print_json(kept | {"out": str(out)})
+        output.print_json(kept | {"out": str(out)})
     else:
         _tell(out, kept)
 

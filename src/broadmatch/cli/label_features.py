@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broadmatch.cli import output as talk
+from broadmatch.cli import output
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def given_features(file: Path, columns: Mapping[str, str] | None, points: "Datas
             f"they are called such as {points.labels[0]!r}."
         )
     if without:
-        talk.log.warning("Labels without a text in %s: %s of %s.", file, f"{without:,}", f"{len(points.labels):,}")
+        output.log.warning("Labels without a text in %s: %s of %s.", file, f"{without:,}", f"{len(points.labels):,}")
     return words_of([texts.get(name, "") for name in points.labels])
 
 
@@ -46,5 +46,5 @@ def words_of(texts: list[str]) -> "CSR | None":
     try:
         return text_label_features(texts)[0]
     except BadInput:
-        talk.log.warning("No word is in two of the %s label texts; labels go without features.", f"{len(texts):,}")
+        output.log.warning("No word is in two of the %s label texts; labels go without features.", f"{len(texts):,}")
         return None

@@ -64,7 +64,9 @@ def _print_model(name: str, json: bool) -> None:
         output.print_json({"name": name, "option": _OPTIONS[family], **entry, "parameters": plain})
         return
     output.print_text(f"{name} ({cls.__name__} in Python): {entry['use']}.")
-    measured = ", ".join(f"{head} {_figure(entry, key)}" for key, head in _FIGURES.items() if key in entry["figures"])
+    measured = ", ".join(
+        f"{head} {_figure(entry, key)}" for key, head in _FIGURES.items() if key in entry.get("figures", ())
+    )
     if measured:
         output.print_text(f"EURLex-4K: {measured}; measured by {entry['source']}.")
     typer.echo()

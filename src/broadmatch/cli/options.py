@@ -21,7 +21,7 @@ PageColumns = Annotated[
 ]
 MaxBadRows = Annotated[
     int | None,
-    typer.Option("--max-bad-rows", help="Stop after so many bad rows; if not given, when more are bad than good."),
+    typer.Option("--max-bad-rows", help="Stop after so many; if not given, when most are bad."),
 ]
 Revealed = Annotated[
     Path | None,
@@ -45,13 +45,11 @@ LabelsFile = Annotated[
     typer.Option("--labels-file", metavar="FILE", help="The labels, if DATA has features only."),
 ]
 RejectsFile = Annotated[
-    Path | None, typer.Option("--rejects", metavar="FILE", help="Write what was rejected here, with the reason.")
+    Path | None, typer.Option("--rejects", metavar="FILE", help="Write bad rows here, with the reason.")
 ]
 Format = Annotated[
     LogFormat | None,
-    typer.Option(
-        "--format", help="Of DATA; if not given: as described, or told by the suffix. Standard input is JSON lines."
-    ),
+    typer.Option("--format", metavar="FORMAT", help="parquet, csv, tsv, jsonl, criteo, avazu or vw, if not by suffix."),
 ]
 ModelName = Annotated[
     str | None, typer.Option("--model", metavar="NAME", help="One of several models; if not given, the first.")

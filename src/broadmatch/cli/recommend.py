@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
+from broadmatch.cli import options, output
 from broadmatch.cli.opened import open_model
 from broadmatch.cli.revealed import revealed_phrases, revealed_rows
 from broadmatch.cli.rows import rows_of
@@ -91,7 +90,7 @@ def command(
     if names is not None and revealed is None:
         raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
     chosen = "jsonl" if json else format or _told_by_name(out)
-    talk.notify_compilation()
+    output.notify_compilation()
     from broadmatch.io import PageSource, Rejects
     from broadmatch.io.files import replacing_file
 
@@ -118,7 +117,7 @@ def command(
             return
         with replacing_file(out) as file:
             n = _write(found, chosen, words, file.write)
-    talk.log.info("%s for %s %s are in %s.", words.many.capitalize(), f"{n:,}", f"{words.point}s", out)
+    output.log.info("%s for %s %s are in %s.", words.many.capitalize(), f"{n:,}", f"{words.point}s", out)
 
 
 def recommend_for(
@@ -171,7 +170,7 @@ def _named(
     for phrases in answers(watched, contents()):
         yield names.popleft(), phrases
     if watched.unknown:
-        talk.log.warning("Pages without a word that the model knows: %s; their phrases are a guess.", watched.unknown)
+        output.log.warning("Pages without a word that the model knows: %s; their phrases are a guess.", watched.unknown)
 
 
 def recommend_rows(opened: "Opened", rows: "Rows", k: int, revealed: "CSR | None" = None) -> Iterator[Found]:
@@ -230,7 +229,7 @@ def _told_by_name(out: Path | None) -> Format:
 
 def _print(found: Iterator[Found], format: Format, words: _Words) -> None:
     if format == "table":
-        console = talk.console()
+        console = output.console()
         for page, phrases in found:
             console.print(_table(page, phrases, words))
     else:
@@ -251,7 +250,7 @@ def _write(found: Iterator[Found], format: Format, words: _Words, write: Callabl
             write(json_lines.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
         else:
             text = io.StringIO()
-            talk.console(file=text, width=100).print(_table(page, phrases, words))
+            output.console(file=text, width=100).print(_table(page, phrases, words))
             write(text.getvalue().encode())
     return n
 

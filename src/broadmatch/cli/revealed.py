@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broadmatch.cli import output as talk
+from broadmatch.cli import output
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Revealed:
                 unknown[phrase] = None
                 by_page.setdefault(page, [])
         if unknown:
-            talk.log.warning(
+            output.log.warning(
                 "Phrases of %s that the model does not know: %s, such as %r; they are left out.",
                 file,
                 f"{len(unknown):,}",
@@ -59,7 +59,7 @@ class Revealed:
     def finish(self) -> None:
         """Say what was not asked for; if nothing was, the names are not those of the pages."""
         if not self.by_page:
-            talk.log.warning("%s reveals nothing.", self.file)
+            output.log.warning("%s reveals nothing.", self.file)
             return
         if not self.met:
             raise BadInput(
@@ -68,7 +68,7 @@ class Revealed:
             )
         left = len(self.by_page) - len(self.met)
         if left:
-            talk.log.info("%s pages of %s were not among the pages.", f"{left:,}", self.file)
+            output.log.info("%s pages of %s were not among the pages.", f"{left:,}", self.file)
 
 
 def revealed_phrases(
@@ -125,6 +125,6 @@ def _renumbered(file: Path, labels: "CSR", given: "Names", known: "Names") -> "C
     kept = place >= 0
     if not kept.all():
         lost = len(np.unique(labels.indices[~kept]))
-        talk.log.warning("Labels of %s that the model does not know: %s; they are left out.", file, f"{lost:,}")
+        output.log.warning("Labels of %s that the model does not know: %s; they are left out.", file, f"{lost:,}")
     rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))[kept]
     return CSR.from_scipy(sp.csr_matrix((labels.data[kept], (rows, place[kept])), (labels.n_rows, len(known))))

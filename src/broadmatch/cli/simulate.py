@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
+from broadmatch.cli import options, output
 
 
 def command(
@@ -27,12 +26,12 @@ def command(
       broadmatch simulate market/ --pages 1000 --sessions 100000
       broadmatch harvest --clicks market/clicks.parquet --pages market/pages.parquet --out data/
     """
-    talk.notify_compilation()
+    output.notify_compilation()
     from broadmatch.simulate import simulate_marketplace
 
     market = simulate_marketplace(out, n_pages=n_pages, n_sessions=n_sessions, days=days, seed=seed)
     if json:
-        talk.print_json(asdict(market) | {"folder": str(out)})
+        output.print_json(asdict(market) | {"folder": str(out)})
         return
     typer.echo(
         f"{market.n_pages:,} landing pages, {market.n_searches:,} searches for {market.n_queries:,} queries in "
@@ -60,7 +59,7 @@ def matrix_command(
       broadmatch simulate-matrix synthetic/ --points 100000 --labels 50000 --features 50000
       broadmatch train synthetic/ --out model/
     """
-    talk.notify_compilation()
+    output.notify_compilation()
     from broadmatch.io import write_dataset
     from broadmatch.simulate import synthetic_dataset
 
@@ -75,7 +74,7 @@ def matrix_command(
     write_dataset(data, out)
     if json:
         shape = {"points": len(data), "labels": data.Y.n_cols, "features": data.X.n_cols}
-        talk.print_json(shape | {"out": str(out), "x_entries": data.X.nnz, "y_entries": data.Y.nnz})
+        output.print_json(shape | {"out": str(out), "x_entries": data.X.nnz, "y_entries": data.Y.nnz})
         return
     typer.echo(
         f"{out}: {len(data):,} points, {data.X.n_cols:,} features ({data.X.nnz:,} values), "

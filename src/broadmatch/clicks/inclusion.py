@@ -49,7 +49,16 @@ class InclusionRule(Rule):
         return value is None or isinstance(value, Poisson | Bloom)
 
     def text(self) -> str:
-        return "None, Poisson(p) or Bloom(n)"
+        return "None, Poisson(p) or Bloom(n); as text none, poisson:0.1 or bloom:2"
+
+    def parse(self, text: str) -> Any:
+        kind, _, number = text.partition(":")
+        rules: dict[str, tuple[Rule, Any]] = {"poisson": (Number(), Poisson), "bloom": (Whole(), Bloom)}
+        if text == "none" or kind not in rules:
+            return None if text == "none" else text
+        rule, inclusion = rules[kind]
+        value = rule.parse(number)
+        return inclusion(value) if rule.holds(value) else text
 
     def to_plain(self, value: Any) -> Any:
         return None if value is None else asdict(value)

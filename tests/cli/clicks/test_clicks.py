@@ -16,7 +16,7 @@ import pytest
 
 import broadmatch
 from tests.cli.conftest import broadmatch as run
-from tests.cli.conftest import failed, worked
+from tests.cli.conftest import failed, settings, worked
 
 SCRIPT = [sys.executable, "-c", "from broadmatch.cli import main; main()"]
 DESCRIPTION = """\
@@ -239,12 +239,11 @@ def test_variants_in_one_pass(train, tmp_path):
     assert p["all"] == worked("clicks", "predict", out, file)
 
 
-def test_other_learners_and_what_to_include(train, tmp_path):
-    for i, asked in enumerate((("--learner", "rda", "--l1", 0.1), ("--learner", "ogd", "--rates", "counts"),
-                               ("--include", "poisson:0.5", "--encoding", "q2.13"), ("--include", "bloom:2"),
-                               ("--subsample", 0.5))):  # fmt: skip
+def test_settings_and_what_to_include(train, tmp_path):
+    for i, asked in enumerate((settings(l1=0.1, rates="counts"), settings(inclusion="poisson:0.5", encoding="q2.13"),
+                               settings(inclusion="bloom:2"), ("--subsample", 0.5))):  # fmt: skip
         worked(*train, tmp_path / str(i), *asked)
-    assert broadmatch.load(tmp_path / "2").training["parameters"]["inclusion"] == "Poisson(p=0.5)"
+    assert broadmatch.load(tmp_path / "1").training["parameters"]["inclusion"] == "Poisson(p=0.5)"
 
 
 def test_clicks_that_come_by_themselves(place, tmp_path):
@@ -285,7 +284,8 @@ def test_going_on_with_more_data(place, tmp_path):
     pq.write_table(impressions(1000, seed=1, start=2000), logs / "2.parquet")
     said = failed(*asked, tmp_path / "twice", "--predictions", tmp_path / "p2")
     assert "twice.training is left from an earlier run: pass --resume" in said
-    said = failed(*asked, tmp_path / "twice", "--predictions", tmp_path / "p2", "--resume", "--alpha", 0.5)
+    said = failed(*asked, tmp_path / "twice", "--predictions", tmp_path / "p2", "--resume", "--set",
+                  "alpha=0.5")  # fmt: skip
     assert "alpha was '0.1' and is '0.5'" in said
     told = worked(*asked, tmp_path / "twice", "--predictions", tmp_path / "p2", "--resume")
     assert "3,000 impressions learned, 1,000 of them now" in told

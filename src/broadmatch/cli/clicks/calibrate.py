@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
-from broadmatch.cli.clicks.models import open_model, prepare
+from broadmatch.cli import options, output
+from broadmatch.cli.clicks.common import open_model, prepare
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def command(
     if kind == "none":
         found.calibration = None
         found.save(model)
-        talk.log.info("%s has no calibration now.", model)
+        output.log.info("%s has no calibration now.", model)
         return
     if predictions is None:
         raise BadInput("Name the folder of PREDICTIONS that `broadmatch clicks train --predictions` wrote.")
@@ -68,12 +67,12 @@ def command(
         plot_reliability({"before": result.before.reliability, "after": result.after.reliability}, plot)
     facts = _facts(result)
     if json:
-        talk.print_json({"model": str(model), "calibrated": first, "by": slices, "kind": kind, **facts})
+        output.print_json({"model": str(model), "calibrated": first, "by": slices, "kind": kind, **facts})
     else:
         _print(result, slices)
-        talk.log.info("%s now has the calibration%s.", model, "" if plot is None else f"; the plot is {plot}")
+        output.log.info("%s now has the calibration%s.", model, "" if plot is None else f"; the plot is {plot}")
     if result.after.log_loss > result.before.log_loss:
-        talk.log.warning(
+        output.log.warning(
             "On later traffic LogLoss is higher with the calibration than without; --kind none takes it away again."
         )
 
@@ -109,7 +108,7 @@ def _print(result: "Recalibration", slices: list[str]) -> None:
         )
     table.add_row("LogLoss", f"{before.log_loss:.5f}", f"{after.log_loss:.5f}")
     table.add_row("bias", *(f"{100 * one.reliability.bias:+.2f} %" for one in (before, after)))
-    console = talk.console()
+    console = output.console()
     console.print(table)
     console.print(
         f"Fitted to the first {result.n_fitted:,} predictions, measured on the next {result.n_judged:,}; "

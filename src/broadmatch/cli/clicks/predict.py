@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
-from broadmatch.cli.clicks.models import open_model, prepare, source_of
+from broadmatch.cli import options, output
+from broadmatch.cli.clicks.common import open_model, prepare, source_of
 from broadmatch.errors import BadInput
 from broadmatch.io.formats import STANDARD_INPUT
 
@@ -60,7 +59,7 @@ def command(
             return
         n = _write(predicted, out, chosen)
     if out != STANDARD_INPUT:
-        talk.log.info("%s probabilities are in %s.", f"{n:,}", out)
+        output.log.info("%s probabilities are in %s.", f"{n:,}", out)
 
 
 def _told_by_name(out: str) -> str:

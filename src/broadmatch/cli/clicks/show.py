@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
-from broadmatch.cli.clicks.models import open_model, prepare
+from broadmatch.cli import options, output
+from broadmatch.cli.clicks.common import open_model, prepare
 
 if TYPE_CHECKING:
     from broadmatch.clicks import ClickModel
@@ -49,7 +48,7 @@ def command(
     features = found.top_features(top=top, signals=chosen, model=model) if found.names is not None or chosen else []
     facts = _facts(found, path)
     if json:
-        talk.print_json({**facts, "features": [vars(feature) for feature in features]})
+        output.print_json({**facts, "features": [vars(feature) for feature in features]})
         return
     _print_facts(facts)
     if found.names is None:
@@ -149,7 +148,7 @@ def _print_features(features: "list[Feature]") -> None:
         previous = feature.signal
         table.add_row(shown, feature.value, f"{feature.weight:+.3f}", f"{feature.rate:.2g}")
     typer.echo("")
-    talk.console().print(table)
+    output.console().print(table)
 
 
 def _size(n: float) -> str:

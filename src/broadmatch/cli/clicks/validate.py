@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from broadmatch.cli import options
-from broadmatch.cli import output as talk
-from broadmatch.cli.clicks.models import prepare
+from broadmatch.cli import options, output
+from broadmatch.cli.clicks.common import prepare
 
 if TYPE_CHECKING:
     from broadmatch.evaluate import ProgressiveReport
@@ -54,7 +53,7 @@ def command(
     worst = {name: worst_slices(report, name)[:top] for name in slices}
     buckets = [] if every is None else by_time(report)
     if json:
-        talk.print_json(_plain(report, worst, buckets))
+        output.print_json(_plain(report, worst, buckets))
         return
     _print_models(report)
     for name, rows in worst.items():
@@ -64,7 +63,7 @@ def command(
             row["name"] = f"{row['start']:%Y-%m-%d %H:%M}" if every == "hour" else f"{row['start']:%Y-%m-%d}"
         _print_groups(report, buckets[-top:], str(every))
     if out is not None:
-        talk.log.info("All figures are in %s.", out)
+        output.log.info("All figures are in %s.", out)
 
 
 def worst_slices(report: "ProgressiveReport", slicing: str) -> list[Row]:
@@ -140,7 +139,7 @@ def _print_models(report: "ProgressiveReport") -> None:
             cells += [_signed(row["relative"]), f"{_signed(row['relative_low'])} – {_signed(row['relative_high'])}"]
         table.add_row(row["model"] if row["model"] != previous else "", row["metric"], *cells)
         previous = row["model"]
-    console = talk.console()
+    console = output.console()
     console.print(table)
     how = "" if report.exact else "; AucLoss from binned scores, its error in the intervals"
     against = f"; change against {report.baseline}" if several else ""
@@ -157,7 +156,7 @@ def _print_groups(report: "ProgressiveReport", rows: list[Row], name: str) -> No
         cells += [_number(group["metrics"][m]["Bias"]["value"], False) for m in (report.baseline, *others)]
         table.add_row(group["name"], f"{group['impressions']:,}", f"{group['clicks']:,}", *cells)
     typer.echo("")
-    talk.console().print(table)
+    output.console().print(table)
 
 
 def _number(value: float | None, plain: bool) -> str:
