@@ -70,7 +70,7 @@ def down_one_way(found: Settings, jobs: int) -> HierarchicalLabels:
 
 
 def down(found: Settings, jobs: int) -> HierarchicalLabels:
-    return HierarchicalLabels(model=OneVsRest(c=found["c"]), howmany=None, n_jobs=jobs)
+    return HierarchicalLabels(OneVsRest(c=found["c"]), sets=None, n_jobs=jobs)
 
 
 def down_meta(found: Settings, jobs: int) -> HierarchicalLabels:

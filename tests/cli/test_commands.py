@@ -120,7 +120,7 @@ def test_labels_that_the_model_does_not_know_count_as_misses(tmp_path):
 
 def test_recommend_in_every_format(model, page, tmp_path):
     recommender = broadmatch.load(model)
-    (best,) = recommender.recommend([page.read_bytes()], 3)
+    ((_, best),) = recommender.recommend(page.read_bytes(), 3)
     (line,) = worked("recommend", model, page, "-k", 3, "--json").splitlines()
     expected = [{"phrase": p, "score": s} for p, s in best]
     assert json.loads(line) == {"page": str(page), "phrases": expected}

@@ -61,7 +61,7 @@ def test_options_reach_the_model(points, tree, tmp_path, linear, sets, given):
     asked = [*settings(**linear), *(() if sets is None else ("--sets", sets)), *settings("sets.", **given)]
     facts = json.loads(worked("train", points, "--out", tmp_path / "m", *LINEAR, "--hierarchy", tree, *asked, "--json"))
     kinds, data = read_hierarchy(tree), read_dataset(points)
-    expected = HierarchicalLabels(model=OneVsRest(n_jobs=1, **linear), n_jobs=1, howmany=sets, **given)
+    expected = HierarchicalLabels(model=OneVsRest(n_jobs=1, **linear), n_jobs=1, sets=sets, **given)
     expected.fit(data.X, data.Y, kinds, label_names=data.labels)
     model = broadmatch.load(tmp_path / "m")
     ours, theirs = (one.get_params() for one in (model, expected))
@@ -153,7 +153,7 @@ def test_recommend_answers_with_categories(points, filed):
     data, model = read_dataset(points), broadmatch.load(filed)
     lines = [json.loads(line) for line in worked("recommend", filed, points, "--json").splitlines()]
     assert [line["point"] for line in lines] == list(data.points)
-    assert [len(line["labels"]) for line in lines] == model.counts(data.X).tolist()
+    assert [len(line["labels"]) for line in lines] == model.set_sizes(data.X).tolist()
     right = sum({one["label"] for one in line["labels"]} == {LABELS[j] for j in data.Y.row(i)[0]}
                 for i, line in enumerate(lines))  # fmt: skip
     assert right > 120

@@ -9,7 +9,6 @@ import pytest
 
 import broadmatch
 from broadmatch.data import Hierarchy
-from broadmatch.errors import BadInput
 from broadmatch.evaluate import covering_error, set_report
 from broadmatch.io import read_dataset
 from broadmatch.labels import MLRF, AdaBoostLC, OneVsRest, Recommender
@@ -133,7 +132,7 @@ def test_any_model_can_have_sets(points, tmp_path):
            "--n-jobs", 1)  # fmt: skip
     model = broadmatch.load(tmp_path / "m")
     assert type(model.model_) is MLRF
-    assert model.counts(read_dataset(points).X).max() == 2  # a forest need not rank so many
+    assert model.set_sizes(read_dataset(points).X).max() == 2  # a forest need not rank so many
     assert "3 trees" in worked("train", points, "--out", tmp_path / "m", "--trees", 3, "--sets", "rcut")
 
 
@@ -190,14 +189,14 @@ def test_recommend_answers_with_sets(points, sets):
     data, model = read_dataset(points), broadmatch.load(sets)
     lines = [json.loads(line) for line in worked("recommend", sets, points, "--json").splitlines()]
     assert [line["point"] for line in lines] == list(data.points)
-    assert [len(line["labels"]) for line in lines] == model.counts(data.X).tolist()
+    assert [len(line["labels"]) for line in lines] == model.set_sizes(data.X).tolist()
     labels, scores = model.predict_one(data.X.row(7))
     assert lines[7]["labels"] == [{"label": LABELS[i], "score": float(s)} for i, s in zip(labels, scores, strict=True)]
     table = worked("recommend", sets, points)
     size = len(labels)
     assert f"p7: {size} label{'' if size == 1 else 's'}" in table
     rows = list(csv.DictReader(io.StringIO(worked("recommend", sets, points, "--format", "csv"))))
-    assert len(rows) == model.counts(data.X).sum()
+    assert len(rows) == model.set_sizes(data.X).sum()
 
 
 def test_k_asks_for_the_ranking(points, sets, boosted, tmp_path):
@@ -305,11 +304,11 @@ def test_sets_of_phrases_for_pages(data, market, page, tmp_path):
     worked("train", data, "--out", place, *LINEAR, "--sets", "metalabeler", "--set", "sets.most=5")
     recommender = broadmatch.load(place)
     assert isinstance(recommender, Recommender)
-    (expected,) = recommender.sets([page.read_bytes()])
+    ((_, expected),) = recommender.recommend(page.read_bytes(), None)
     assert json.loads(worked("recommend", place, page, "--json"))["phrases"] == [
         {"phrase": phrase, "score": score} for phrase, score in expected
     ]
-    (best,) = recommender.recommend([page.read_bytes()], 8)
+    ((_, best),) = recommender.recommend([page.read_bytes()], 8)
     assert [p.phrase for p in best][: len(expected)] == [p.phrase for p in expected]
     assert len(json.loads(worked("recommend", place, page, "-k", 8, "--json"))["phrases"]) == 8
     why = json.loads(worked("explain", place, page, best[0].phrase, "--json"))
@@ -320,15 +319,3 @@ def test_sets_of_phrases_for_pages(data, market, page, tmp_path):
     assert "known truth" in worked("evaluate", place, data, "--truth", market)
     said = refused("train", data, "--out", tmp_path / "n", *LINEAR, "--sets", "pcut")
     assert "pages come one by one" in said
-
-
-def test_a_recommender_that_only_ranks_has_no_sets(model, page):
-    with pytest.raises(BadInput, match="MLRF only ranks; wrap it"):
-        next(broadmatch.load(model).sets([page.read_bytes()]))
-
-
-def test_a_recommender_of_a_hierarchy_has_no_ranking(page):
-    tree = Hierarchy.of({"food": [], "travel": []})
-    filing = HierarchicalLabels(n_jobs=1).fit([[1, 0], [0, 1]] * 5, [["food"], ["travel"]] * 5, tree)
-    with pytest.raises(BadInput, match="HierarchicalLabels has sets and no ranking"):
-        next(Recommender(None, filing).recommend([page.read_bytes()]))

@@ -192,7 +192,7 @@ def test_recommend_for_pages_with_revealed_phrases(warm, market, page, tmp_path)
         assert len(row["phrases"]) == 3
         assert known[row["page"]] not in [p["phrase"] for p in row["phrases"]]
     recommender = broadmatch.load(warm)
-    (expected,) = recommender.recommend([page.read_bytes()], 3, revealed=[[known[cold[0]["page"]]]])
+    ((_, expected),) = recommender.recommend(page.read_bytes(), 3, revealed=[[known[cold[0]["page"]]]])
     assert [p["phrase"] for p in told[0]["phrases"]] == [p.phrase for p in expected]
 
 

@@ -122,7 +122,7 @@ def how_many(nodes, node, scores, ranked, numbers):
     if not numbers:
         return sum(scores[j] > 0 for j in ranked)
     sizes = [int(nodes.meaning[j]) for j in numbers]
-    if nodes.score_weight != nodes.score_weight:
+    if nodes.score_weight < 0:
         return sizes[max(range(len(numbers)), key=lambda k: (scores[numbers[k]], -k))]
 
     def z(k):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from broadmatch.data import Names, Ranking
+
 N_POINTS, N_FEATURES, N_LABELS = 400, 20, 6
 
 
@@ -20,6 +22,14 @@ def points(seed=0, n=N_POINTS):
     Y[np.arange(n), topic] = 1
     Y[np.flatnonzero(two), (topic[two] + 1) % (N_LABELS - 1)] = 1  # the last label is never seen
     return sp.csr_matrix(X.astype(np.float32)), sp.csr_matrix(Y)
+
+
+def ranked(rows, n_labels):
+    """A ranking of the (label, score) pairs of each point."""
+    best = [sorted(row, key=lambda pair: (-pair[1], pair[0])) for row in rows]
+    labels, scores = ([pair[i] for row in best for pair in row] for i in (0, 1))
+    return Ranking.of(np.array([len(row) for row in best]), np.array(labels, np.int32), np.array(scores, np.float32),
+                      Names.numbers(n_labels))  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,7 @@ def test_in_a_search_and_in_a_pipeline(cls, data):
 @every_class
 def test_every_number_of_threads_gives_the_same_bits(cls, data):
     (X, Y), (asked, _) = data
-    one, two = (small(cls, model=OneVsRest(n_jobs=n)).fit(X, Y).predict(asked) for n in (1, 2))
+    one, two = (small(cls, model=OneVsRest(n_jobs=n)).fit(X, Y).predict_sets(asked).to_csr() for n in (1, 2))
     for a, b in ((one.indptr, two.indptr), (one.indices, two.indices), (one.data, two.data)):
         assert a.tobytes() == b.tobytes()
 
@@ -120,7 +120,9 @@ def test_bad_input(cls, data):
     with pytest.raises(BadInput, match="fitted on 20"):
         fitted.predict(X[:, :3])
     with pytest.raises(NotFitted, match=cls.__name__):
-        _ = small(cls).label_names_
+        small(cls).predict(X)
+    with pytest.raises(BadInput, match=f"sets of {cls.__name__} take no revealed labels"):
+        fitted.predict(X, revealed=Y)
 
 
 @pytest.mark.parametrize("cls", [SCut, TargetCut, Threshold])

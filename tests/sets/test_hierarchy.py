@@ -50,13 +50,11 @@ def matrix(sets, n_categories):
 
 def said(model, X):
     """Category -> score of each row."""
-    found = model.predict(X)
-    rows = [slice(found.indptr[i], found.indptr[i + 1]) for i in range(found.shape[0])]
-    return [dict(zip(found.indices[r].tolist(), found.data[r].tolist(), strict=True)) for r in rows]
+    return [dict(zip(labels.tolist(), scores.tolist(), strict=True)) for labels, scores in model.predict_sets(X)]
 
 
 @pytest.mark.parametrize("empty", [True, False])
-@pytest.mark.parametrize("settings", [{"howmany": None}, {}, {"most": 2}, {"score_weight": 1.5}], ids=str)
+@pytest.mark.parametrize("settings", [{"sets": None}, {}, {"most": 2}, {"score_weight": 1.5}], ids=str)
 @pytest.mark.parametrize("damped", [True, False])
 @pytest.mark.parametrize("above", [TREE, DAG, CHAIN, FLAT], ids=["tree", "dag", "chain", "flat"])
 def test_equals_the_slow_recursion(above, settings, damped, empty):
@@ -65,7 +63,7 @@ def test_equals_the_slow_recursion(above, settings, damped, empty):
     plain, counter = (OneVsRest(c=c, damped=damped, n_jobs=1) for c in (3.0, 0.5))
     fast = HierarchicalLabels(model=plain, counter=counter, n_jobs=1, **settings)
     fast.fit(X, matrix(sets, len(above)), named(above))
-    meta = None if "howmany" in settings else MetaLabeler(model=plain, counter=counter, **settings)
+    meta = None if "sets" in settings else MetaLabeler(model=plain, counter=counter, **settings)
     reference = slow.Recursion(above, plain, meta).fit(X, sets)
     for found, x in zip(said(fast, asked), asked, strict=True):
         assert found == pytest.approx(reference.predict_one(x), abs=1e-5)
@@ -76,9 +74,9 @@ def test_without_depth_it_is_the_flat_model():
     Y, tree = matrix(sets, 4), named(FLAT)
     for flat, filing in (
         (MetaLabeler(model=OneVsRest(n_jobs=1)), HierarchicalLabels(n_jobs=1)),
-        (Threshold(model=OneVsRest(n_jobs=1), threshold=0.0), HierarchicalLabels(howmany=None, n_jobs=1)),
+        (Threshold(model=OneVsRest(n_jobs=1), threshold=0.0), HierarchicalLabels(sets=None, n_jobs=1)),
     ):
-        expected, found = flat.fit(X, Y).predict(X), filing.fit(X, Y, tree).predict(X)
+        expected, found = (m.predict_sets(X).to_csr() for m in (flat.fit(X, Y), filing.fit(X, Y, tree)))
         assert abs(expected - found).max() < 1e-5
         assert expected.nnz == found.nnz
         assert (np.diff(found.indptr) == 0).any()  # points without categories are learned from
@@ -87,7 +85,7 @@ def test_without_depth_it_is_the_flat_model():
 def test_it_learns_something():
     X, sets = points(DAG, n=600)
     tree, Y = named(DAG), matrix(sets, len(DAG))
-    with_numbers, without = (HierarchicalLabels(howmany=how, n_jobs=1).fit(X, Y, tree) for how in ("metalabeler", None))
+    with_numbers, without = (HierarchicalLabels(sets=how, n_jobs=1).fit(X, Y, tree) for how in ("metalabeler", None))
     new, truth = points(DAG, n=600, seed=0)[0], Y
     assert with_numbers.score(new, truth) > 0.6
     assert without.score(new, truth) > 0.5
@@ -106,15 +104,15 @@ def test_a_category_is_reported_once_with_its_highest_score():
     tree = Hierarchy.of({"a": [], "b": [], "both": ["a", "b"], "x": ["a"], "y": ["b"]})
     X = np.eye(3)[[0, 1, 2] * 20]
     Y = [["both"], ["x"], ["y"]] * 20
-    model = HierarchicalLabels(model=OneVsRest(c=10.0), howmany=None, n_jobs=1).fit(X, Y, tree)
-    found = model.predict([[1, 0, 0]])
-    assert [model.label_names_[i] for i in found.indices] == ["both"]
+    model = HierarchicalLabels(model=OneVsRest(c=10.0), sets=None, n_jobs=1).fit(X, Y, tree)
+    found = model.predict_sets([[1, 0, 0]])
+    assert found.names() == [["both"]]
     asked = model.nodes_
     ways = [j for j in range(len(asked.bias)) if asked.meaning[j] == 2 and asked.leads[j] < 0]
     assert len(ways) == 2  # once for each parent
     matrix_of = sp.csr_matrix((asked.weight, asked.column, asked.ptr), shape=(3, len(asked.bias)))
     scores = matrix_of[0].toarray()[0][ways] + asked.bias[ways]
-    assert found.data[0] == pytest.approx(scores.max())
+    assert found.scores[0] == pytest.approx(scores.max())
 
 
 def test_a_node_with_one_child_passes_everybody_on():
@@ -128,7 +126,7 @@ def test_a_node_with_one_child_passes_everybody_on():
 def test_where_no_child_is_followed_the_node_is_the_answer():
     tree = Hierarchy.of({"r": [], "a": ["r"], "b": ["r"], "c": ["r"]})
     X = np.eye(3)[[0, 1, 2] * 20]
-    model = HierarchicalLabels(howmany=None, n_jobs=1).fit(X, [["a"], ["b"], ["c"]] * 20, tree)
+    model = HierarchicalLabels(sets=None, n_jobs=1).fit(X, [["a"], ["b"], ["c"]] * 20, tree)
     assert said(model, np.zeros((1, 3))) == [{0: 1.0}]  # no word is there, but everything is below r
 
 
@@ -159,7 +157,7 @@ def test_one_row_and_counts():
     X, sets = points(DAG)
     model = HierarchicalLabels(n_jobs=1).fit(X, matrix(sets, len(DAG)), named(DAG))
     rows = said(model, X)
-    assert model.counts(X).tolist() == [len(row) for row in rows]
+    assert model.set_sizes(X).tolist() == [len(row) for row in rows]
     for x, row in zip(X[:30], rows, strict=False):
         for form in (x, sp.csr_matrix(x)):
             categories, scores = model.predict_one(form)

@@ -11,7 +11,7 @@ from broadmatch.evaluate import exact_match, micro_f1
 from broadmatch.labels import MLRF, AdaBoostLC, FastXML, OneVsRest
 from broadmatch.sets import MetaLabeler, RCut
 from broadmatch.sets.calibration import LabelCalibrations
-from tests.sets.conftest import N_LABELS
+from tests.sets.conftest import N_LABELS, ranked
 
 SMALL = {
     "OneVsRest": OneVsRest(n_jobs=1),
@@ -48,16 +48,14 @@ def test_sets_are_better_than_a_fixed_number_around_any_model(name, settings, da
 def test_one_row_is_as_good_as_many(settings, data):
     (X, Y), (asked, _) = data
     model = MetaLabeler(model=SMALL["OneVsRest"], **settings).fit(X, Y)
-    sets, counts = model.predict(asked), model.counts(asked)
-    assert np.diff(sets.indptr).tolist() == counts.tolist()
+    sets, sizes = model.predict_sets(asked), model.set_sizes(asked)
+    assert sizes.tolist() == sets.lengths.tolist() == np.diff(model.predict(asked).indptr).tolist()
     for i in range(40):
         labels, scores = model.predict_one(asked[i])
         assert labels.dtype == np.int32
         assert scores.dtype == np.float32
         assert (np.diff(scores) <= 0).all()
-        assert dict(zip(labels.tolist(), scores.tolist(), strict=True)) == dict(
-            zip(sets[i].indices.tolist(), sets[i].data.tolist(), strict=True)
-        )
+        assert (labels.tolist(), scores.tolist()) == tuple(part.tolist() for part in sets[i])
 
 
 def test_the_sets_are_the_first_of_the_ranking(data):
@@ -75,15 +73,15 @@ def test_larger_numbers_are_taken_for_the_most(data):
     free, cut = MetaLabeler().fit(X, Y), MetaLabeler(most=1).fit(X, Y)
     assert free.numbers_.tolist() == [1, 2]
     assert cut.numbers_.tolist() == [1]
-    assert set(free.counts(asked).tolist()) == {1, 2}
-    assert set(cut.counts(asked).tolist()) == {1}
+    assert set(free.set_sizes(asked).tolist()) == {1, 2}
+    assert set(cut.set_sizes(asked).tolist()) == {1}
 
 
 @every_kind
 def test_all_points_with_the_same_number(settings, data):
     X = data[0][0]
     Y = sp.csr_matrix(np.eye(3, dtype=np.float32)[np.arange(X.shape[0]) % 3])
-    assert set(MetaLabeler(**settings).fit(X, Y).counts(X).tolist()) == {1}
+    assert set(MetaLabeler(**settings).fit(X, Y).set_sizes(X).tolist()) == {1}
 
 
 def test_points_without_labels_teach_empty_sets(data):
@@ -92,7 +90,7 @@ def test_points_without_labels_teach_empty_sets(data):
     model = MetaLabeler(model=SMALL["OneVsRest"]).fit(X, some)
     assert model.numbers_.tolist() == [0, 2]
     plain = X[X[:, 0].toarray()[:, 0] == 0][:1]
-    assert model.counts(plain).tolist() == [0]
+    assert model.set_sizes(plain).tolist() == [0]
     assert [len(part) for part in model.predict_one(plain)] == [0, 0]
     assert model.predict(plain).nnz == 0
 
@@ -103,14 +101,14 @@ def test_empty_rows_one_label_and_no_points(settings, data):
     model = MetaLabeler(model=SMALL["OneVsRest"], **settings).fit(X, Y[:, :1])
     assert model.predict(sp.csr_matrix((2, X.shape[1]), dtype=np.float32)).shape == (2, 1)
     assert model.predict(X[:0]).shape == (0, 1)
-    assert model.counts(X[:0]).tolist() == []
+    assert model.set_sizes(X[:0]).tolist() == []
 
 
 def test_more_numbers_than_candidates_are_found_all_the_same(data):
     (X, Y), (asked, _) = data
     two = np.flatnonzero(np.diff(Y.indptr) == 2)
     model = MetaLabeler(model=SMALL["OneVsRest"], on="ranks", candidates=1).fit(X[two], Y[two])
-    assert set(model.counts(asked).tolist()) == {2}
+    assert set(model.set_sizes(asked).tolist()) == {2}
     assert set(np.diff(model.predict(asked).indptr).tolist()) == {2}
     assert len(model.predict_one(asked[0])[0]) == 2
 
@@ -118,7 +116,7 @@ def test_more_numbers_than_candidates_are_found_all_the_same(data):
 def test_scores_of_few_candidates_stand_above_the_last(data):
     (X, Y), _ = data
     model = MetaLabeler(on="scores", candidates=2).fit(X, Y)
-    rows = CSR(np.array([0, 2, 3]), np.array([1, 4, 0], np.int32), np.array([-0.5, 0.25, 7], np.float32), N_LABELS)
+    rows = ranked([[(1, -0.5), (4, 0.25)], [(0, 7)]], N_LABELS)
     phi = model._phi(rows).to_scipy().toarray()
     assert phi.tolist() == [[0, 0, 0, 0, 0.75, 0], [7, 0, 0, 0, 0, 0]]
     model = MetaLabeler(on="ranks", candidates=2).fit(X, Y)
@@ -156,32 +154,32 @@ def test_scores_that_say_no_make_sets_smaller_and_those_that_say_yes_larger(data
     model = OneVsRest(n_jobs=1).fit(X, Y)
     said = model.decision_function(asked) > 0
     heavy = MetaLabeler(model=model, score_weight=1e6).fit(X, Y)
-    assert heavy.counts(asked).tolist() == np.clip(said.sum(axis=1), 1, 2).tolist()  # training has one or two labels
-    none = MetaLabeler(model=model).fit(X, Y).counts(asked)
-    light = MetaLabeler(model=model, score_weight=0.0).fit(X, Y).counts(asked)
-    assert light.tolist() == none.tolist() != heavy.counts(asked).tolist()  # of two numbers, one is the other's no
+    assert heavy.set_sizes(asked).tolist() == np.clip(said.sum(axis=1), 1, 2).tolist()  # training has one or two labels
+    none = MetaLabeler(model=model).fit(X, Y).set_sizes(asked)
+    light = MetaLabeler(model=model, score_weight=0.0).fit(X, Y).set_sizes(asked)
+    assert light.tolist() == none.tolist() != heavy.set_sizes(asked).tolist()  # of two numbers, one is the other's no
 
 
 def test_the_set_goes_on_while_content_and_scores_together_say_so(data):
     X, Y = data[0]
     model = MetaLabeler(score_weight=2.0).fit(X, Y)
     model.numbers_ = np.array([1, 2, 4])
-    said = CSR.from_scipy(sp.csr_matrix(np.float32([[1, -1, 0.5], [1, -1, -1], [1, 1, 1]])))
-    scores = sp.csr_matrix(np.float32([[0.9, 0.7, 0.2, 0.1], [0.9, 0.7, 0.5, 0.4], [-3, -0.4, -0.5, -0.6]]))
+    said = ranked([list(enumerate(row)) for row in ([1, -1, 0.5], [1, -1, -1], [1, 1, 1])], 3)
     # first: −1 + 2·0.7 > 0, then 2·0.5 + 2·(0.2 + 0.1) > 0; second: −1 + 1.4 > 0, −2 + 1.8 < 0;
     # third: 1 − 2·0.5 (the second best) = 0 is no gain over 1, and neither is 1 − 1 + 2 − 2·(0.6 + 3)
-    scores[2] = np.float32([-0.4, -0.5, -0.6, -3])
-    assert model._decided(said, CSR.from_scipy(scores)).tolist() == [4, 2, 1]
+    rows = [0.9, 0.7, 0.2, 0.1], [0.9, 0.7, 0.5, 0.4], [-0.4, -0.5, -0.6, -3]
+    best = ranked([list(enumerate(row)) for row in rows], N_LABELS)
+    assert model._decided(said, best).tolist() == [4, 2, 1]
     model.bar = 0.7
-    assert model._decided(said, CSR.from_scipy(scores)).tolist() == [1, 1, 1]
+    assert model._decided(said, best).tolist() == [1, 1, 1]
     model.bar = -0.2
-    assert model._decided(said, CSR.from_scipy(scores)).tolist() == [4, 4, 2]
+    assert model._decided(said, best).tolist() == [4, 4, 2]
 
 
 def test_a_lower_bar_makes_larger_sets(data):
     (X, Y), (asked, _) = data
     model = OneVsRest(n_jobs=1).fit(X, Y)
-    counts = [MetaLabeler(model=model, score_weight=1.0, bar=bar).fit(X, Y).counts(asked) for bar in (-9, 0, 9)]
+    counts = [MetaLabeler(model=model, score_weight=1.0, bar=bar).fit(X, Y).set_sizes(asked) for bar in (-9, 0, 9)]
     assert set(counts[0].tolist()) == {2}
     assert set(counts[2].tolist()) == {1}
     assert (counts[0] >= counts[1]).all() and (counts[1] >= counts[2]).all()
@@ -198,15 +196,15 @@ def test_calibrations_rise_and_rare_labels_share_one_map():
     rng = np.random.default_rng(0)
     score = rng.normal(size=(300, 3)).astype(np.float32)
     truth = sp.csr_matrix((rng.random((300, 3)) < [0.5, 0.1, 0.01] * (score > 0)).astype(np.float32))
-    rows = CSR(np.arange(0, 901, 3), np.tile(np.arange(3, dtype=np.int32), 300), score.ravel(), 3)
+    rows = ranked([list(enumerate(row)) for row in score], 3)
     maps = LabelCalibrations.fit(rows, CSR.from_scipy(truth))
-    probability = maps.apply(rows).data.reshape(300, 3)
+    probability = maps.apply(rows).to_csr().toarray()
     for label in range(3):
         order = np.argsort(score[:, label])
         assert (np.diff(probability[order, label]) >= 0).all()
     assert probability[:, 0].mean() == pytest.approx(truth[:, 0].mean(), abs=0.1)
     assert ((probability > 0) & (probability < 1)).all()
-    nothing = LabelCalibrations.fit(CSR.from_rows([[], []], 2), CSR.from_rows([[0], [1]], 2))
+    nothing = LabelCalibrations.fit(ranked([[], []], 2), CSR.from_rows([[0], [1]], 2))
     assert nothing.probabilities.tolist() == [0.5, 0.5]
 
 

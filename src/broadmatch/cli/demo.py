@@ -228,7 +228,7 @@ def _recommend(run: _Run, market: "Marketplace", data: _Data, forest: "MLRF") ->
         files[0].parent.mkdir(exist_ok=True)
         for page, file in zip(chosen, files, strict=True):
             file.write_bytes(page.html)
-            phrases = next(iter(recommender.recommend([page.html], _PHRASES)))
+            phrases = next(iter(recommender.recommend(page.html, _PHRASES))).phrases
             right = demo_report.truly_relevant(market, page.name, [phrase for phrase, _ in phrases])
             marked = [(phrase, score, ok) for (phrase, score), ok in zip(phrases, right, strict=True)]
             words, known = len(bag_of_words(page.html, stop_words=None)), data.vectorizer.transform([page.html]).nnz

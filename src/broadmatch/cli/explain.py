@@ -89,9 +89,7 @@ def _check(opened: "Opened", revealed: Path | None) -> None:
 
 def _members(opened: "Opened", x: Any) -> list[str] | None:
     """The set of one point; None if the model has none, or none of one point alone."""
-    from broadmatch.sets import PCut
-
-    if opened.sets is None or isinstance(opened.sets, PCut):
+    if opened.sets is None or not opened.sets.pointwise:
         return None
     labels, _ = opened.sets.predict_one(x)
     return [opened.label_names[int(label)] for label in labels]

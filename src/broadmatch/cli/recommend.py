@@ -4,7 +4,6 @@ import contextlib
 import csv
 import io
 import json as json_lines
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from broadmatch.cli.opened import Opened
     from broadmatch.cli.revealed import Revealed
     from broadmatch.cli.rows import Rows
-    from broadmatch.data import CSR
+    from broadmatch.data import CSR, Ranking
     from broadmatch.io import Page
     from broadmatch.labels import Phrase
 
@@ -106,7 +105,7 @@ def command(
         if opened.vectorizer is not None:
             words, asked = _OF_PAGES, PageSource(pages or "-", columns=columns, rejects=own)
             table = None if revealed is None else revealed_phrases(revealed, names, opened.label_names)
-            found = sets_for(opened, asked) if as_sets else recommend_for(opened, asked, wanted, table)
+            found = recommend_for(opened, asked, None if as_sets else wanted, table)
         else:
             words, rows = _OF_ROWS, rows_of(pages or [], labels_path, opened.feature_names)
             known = None if revealed is None else revealed_rows(revealed, names, opened.label_names, rows)
@@ -121,78 +120,34 @@ def command(
 
 
 def recommend_for(
-    opened: "Opened", pages: "Iterable[Page]", k: int, revealed: "Revealed | None" = None
+    opened: "Opened", pages: "Iterable[Page]", k: int | None, revealed: "Revealed | None" = None
 ) -> Iterator[Found]:
-    """Each page's name and its phrases, as a stream; at its end, a warning if there were pages of unknown words."""
+    """Each page's name and its phrases, as a stream; with no `k`, its set of phrases."""
     from broadmatch.labels import Recommender
 
-    asked: deque[str] = deque()
-
-    def known(table: "Revealed") -> Iterator[list[str]]:
-        while True:  # asked for as many as there are pages in the batch that was just taken
-            yield table.of(asked.popleft())
-
-    def noted() -> "Iterator[Page]":
-        for page in pages:
-            asked.append(page.name)
-            yield page
-
-    told = None if revealed is None else known(revealed)
-    ranking = opened.ranks("leave out -k")
-    yield from _named(
-        opened, noted(), lambda watched, html: Recommender(watched, ranking).recommend(html, k, revealed=told)
-    )
+    model: Any = opened.sets if k is None else opened.ranks("leave out -k")
+    known = None if revealed is None else revealed.by_page
+    for found in Recommender(opened.vectorizer, model).recommend(pages, k, revealed=known):
+        if revealed is not None:
+            revealed.of(found.name)
+        yield found
     if revealed is not None:
         revealed.finish()
 
 
-def sets_for(opened: "Opened", pages: "Iterable[Page]") -> Iterator[Found]:
-    """Each page's name and its set of phrases, as a stream."""
-    from broadmatch.labels import Recommender
-
-    return _named(opened, pages, lambda watched, html: Recommender(watched, opened.sets).sets(html))
-
-
-def _named(
-    opened: "Opened",
-    pages: "Iterable[Page]",
-    answers: "Callable[[_Watched, Iterator[bytes]], Iterator[list[Phrase]]]",
-) -> Iterator[Found]:
-    """The names of pages beside what is found for them; pages without a known word are told at the end."""
-    names: deque[str] = deque()
-    watched = _Watched(opened.vectorizer)
-
-    def contents() -> Iterator[bytes]:
-        for page in pages:
-            names.append(page.name)
-            yield page.html
-
-    for phrases in answers(watched, contents()):
-        yield names.popleft(), phrases
-    if watched.unknown:
-        output.log.warning("Pages without a word that the model knows: %s; their phrases are a guess.", watched.unknown)
-
-
 def recommend_rows(opened: "Opened", rows: "Rows", k: int, revealed: "CSR | None" = None) -> Iterator[Found]:
     """Each row's name, or its number, and its labels, as a stream."""
-    from broadmatch.data import CSR
-
     model = opened.ranks("leave out -k")
     for block in _blocks(rows, _BATCH):
         shown = None if revealed is None else revealed.take(block)
-        best = CSR.from_scipy(model.predict_topk(rows.X.take(block), k=k, revealed=shown).to_csr())
-        yield from _found(rows, block, best, opened)
+        yield from _found(rows, block, model.predict_topk(rows.X.take(block), k=k, revealed=shown))
 
 
 def sets_of_rows(opened: "Opened", rows: "Rows") -> Iterator[Found]:
     """Each row's name, or its number, and its set of labels."""
-    from broadmatch.evaluate.ranking import as_scores
-    from broadmatch.sets import PCut
-
     sets: Any = opened.sets
-    # PCut shares labels out among the points that are asked together; all others can be asked part by part.
-    for block in _blocks(rows, rows.X.n_rows if isinstance(sets, PCut) else _BATCH):
-        yield from _found(rows, block, as_scores(sets.predict(rows.X.take(block))), opened)
+    for block in _blocks(rows, _BATCH if sets.pointwise else rows.X.n_rows):
+        yield from _found(rows, block, sets.predict_sets(rows.X.take(block)))
 
 
 def _blocks(rows: "Rows", size: int) -> Iterator[Any]:
@@ -202,24 +157,12 @@ def _blocks(rows: "Rows", size: int) -> Iterator[Any]:
         yield np.arange(start, min(start + size, rows.X.n_rows))
 
 
-def _found(rows: "Rows", block: Any, scores: "CSR", opened: "Opened") -> Iterator[Found]:
-    from broadmatch.labels.recommender import ranked
+def _found(rows: "Rows", block: Any, best: "Ranking") -> Iterator[Found]:
+    from broadmatch.labels import Phrase
 
-    for i, row in enumerate(block.tolist()):
+    for row, names, (_, scores) in zip(block.tolist(), best.names(), best, strict=True):
         name = str(row) if rows.points is None else rows.points[row]
-        yield name, ranked(scores, i, opened.label_names)
-
-
-class _Watched:
-    """A vectorizer that counts the pages of which it knows no word."""
-
-    def __init__(self, vectorizer: Any) -> None:
-        self.vectorizer, self.unknown = vectorizer, 0
-
-    def transform(self, pages: Any) -> Any:
-        rows = self.vectorizer.transform(pages)
-        self.unknown += int((rows.indptr[1:] == rows.indptr[:-1]).sum())
-        return rows
+        yield name, [Phrase(*pair) for pair in zip(names, scores.tolist(), strict=True)]
 
 
 def _told_by_name(out: Path | None) -> Format:

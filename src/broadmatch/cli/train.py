@@ -172,7 +172,7 @@ def _learner(
         from broadmatch.sets import HierarchicalLabels
 
         learner = make(HierarchicalLabels, texts["sets"], "--hierarchy", "sets.", **common)
-        learner.set_params(model=ranks, howmany=sets)
+        learner.set_params(model=ranks, sets=sets)
     else:
         learner = make(class_of("sets", str(sets)), texts["sets"], str(sets), "sets.", **common)
         learner.set_params(model=ranks)

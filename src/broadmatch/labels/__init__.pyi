@@ -11,4 +11,5 @@ from .ranking_trees.fastxml import FastXML as FastXML
 from .ranking_trees.pfastrexml import PfastreXML as PfastreXML
 from .ranking_trees.swiftxml import SwiftXML as SwiftXML
 from .recommender import Phrase as Phrase
+from .recommender import Recommendation as Recommendation
 from .recommender import Recommender as Recommender

@@ -59,6 +59,7 @@ class AdaBoostLC(LabelModel):
     n_jobs: Jobs = None
     kind: ClassVar[str] = "adaboost_lc"
     bar: ClassVar[float] = 0.0
+    sized: ClassVar[bool] = True
 
     alpha_: NDArray[np.float32] = learned()
     limits_: NDArray[np.float32] = learned()

@@ -2,36 +2,32 @@
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR, Names, Ranking, as_features, as_labels
-from broadmatch.data.convert import column_names, matched_columns
+from broadmatch.data import CSR, Names, Ranking, as_labels
+from broadmatch.data.convert import column_names
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import precision_at_k
-from broadmatch.io import artifacts
 from broadmatch.kernels.label_calibration import calibrate_rows
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.calibration import Calibration, fit_calibration
+from broadmatch.labels.predictor import NOTHING, LabelPredictor, Row, is_table, training_data
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole, learned
-from broadmatch.state import Saved
+
+__all__ = ["NOTHING", "LabelModel", "Row"]
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 4096  # points that are ranked at a time for their sets
 _FIRST = 16  # labels of a point that are looked at first
-Row = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
-NOTHING: Row = (np.empty(0, np.int32), np.empty(0, np.float32))
-"""A row without anything: no revealed labels."""
-
-
-class LabelModel(Saved):
+class LabelModel(LabelPredictor):
     """Base of the label models: rows of features in, ranked labels out.
 
     A model fills in `_fit(X, Y)`, `_best(X, k, revealed)` and `_best_of_row(x, k, revealed)`. It need not care that
@@ -39,7 +35,8 @@ class LabelModel(Saved):
     """
 
     bar: ClassVar[float] = 0.5
-    """A label that scores higher belongs to the set that `predict` gives."""
+    """A label that scores higher belongs to the set that `predict` gives; once calibrated, one above 0.5."""
+    sized: ClassVar[bool] = False
 
     feature_names_: Names | None = learned()
     point_names_: Names | None = learned()
@@ -48,7 +45,6 @@ class LabelModel(Saved):
     label_counts_: NDArray[np.float64] = learned()
     calibration_: Calibration | None = learned()
     dense_labels_: bool = learned()
-    """Whether Y was a dense table, so that `predict` gives one too."""
     label_names_: Names = learned()
 
     def fit(
@@ -80,24 +76,15 @@ class LabelModel(Saved):
         """Check everything, then `_fit`; `more` is what a model's own `fit` takes beyond X and Y."""
         self.check_params()
         columns = column_names(X) if names["features"] is None else names["features"]
-        features = as_features(X)
-        labels, found_names = as_labels(Y)
-        if features.n_rows != labels.n_rows:
-            raise BadInput(f"X has {features.n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points.")
-        if not labels.nnz:
-            raise BadInput("Y has no label at all; there is nothing to learn.")
-        if not features.n_cols:
-            raise BadInput("X has no features; there is nothing to learn from.")
-        given = found_names if names["labels"] is None else _names(names["labels"], labels.n_cols, "labels")
-        named_features = _names(columns, features.n_cols, "features")
-        named_points = _names(names["points"], features.n_rows, "points")
+        features, labels, found_names = training_data(X, Y)
+        given = found_names if names["labels"] is None else checked_names(names["labels"], labels.n_cols, "labels")
+        named_features = checked_names(columns, features.n_cols, "features")
+        named_points = checked_names(names["points"], features.n_rows, "points")
         self._fit(features, labels, checkpoint, **more)
         # Last, so that a fit that was interrupted does not pass for one that ended.
         self.n_points_, self.calibration_ = features.n_rows, None
         self.label_counts_ = np.bincount(labels.indices, labels.data, labels.n_cols).astype(np.float64)
-        self.n_features_in_ = features.n_cols
-        listed = found_names is not None and column_names(Y) is None
-        self.dense_labels_ = not (listed or sp.issparse(Y) or isinstance(Y, CSR))
+        self.n_features_in_, self.dense_labels_ = features.n_cols, is_table(Y, found_names)
         self.feature_names_, self.point_names_ = named_features, named_points
         self.label_names_ = Names.numbers(labels.n_cols) if given is None else given
         return self
@@ -113,42 +100,10 @@ class LabelModel(Saved):
             calibrate_rows(scores, found, *self.calibration_)
         return Ranking(labels, scores, found, self.label_names_)
 
-    def predict(self, X: Any, *, revealed: Any = None) -> Any:
-        """The set of labels that each row is likely to have, as a 0/1 matrix of points × labels.
-
-        That are the labels that score above `bar`, or, once the model is calibrated, those that are more likely than
-        not. The matrix is sparse where Y was sparse or names, a table where Y was a table. `broadmatch.sets` has models
-        that learn how many labels a point has.
-        """
-        self._check_fitted()
-        features = self._features(X)
-        bar = self.bar if self.calibration_ is None else 0.5
-        known = None if revealed is None else self._revealed(revealed, features.n_rows)
-        found = [(np.empty(0, np.int64), NOTHING[0])]
-        for start, stop in blocks(features.n_rows, _BLOCK):
-            taken = np.arange(start, stop)
-            row, label = self._above(features.take(taken), None if known is None else known.take(taken), bar)
-            found.append((row + start, label))
-        rows, labels = (np.concatenate(part) for part in zip(*found, strict=True))
-        shape = (features.n_rows, len(self.label_names_))
-        sets = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, labels)), shape=shape)
-        return sets.toarray() if self.dense_labels_ else sets
-
     def decision_function(self, X: Any) -> Any:
         """The scores of all labels, points × labels; sparse or a table as in `predict`."""
         self._check_fitted()
-        scores = self.predict_topk(X, len(self.label_names_)).to_csr()
-        return scores.toarray() if self.dense_labels_ else scores
-
-    def _above(self, X: CSR, revealed: CSR | None, bar: float) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Rows and their labels that score above the bar; where the first few all do, more are looked at."""
-        k, n_labels = _FIRST, len(self.label_names_)
-        while True:
-            ranking = self.predict_topk(X, min(k, n_labels), revealed=revealed)
-            above = ranking.found & (ranking.scores > bar)
-            if k >= n_labels or not above[:, -1].any():
-                return np.nonzero(above)[0], ranking.labels[above]
-            k *= 8
+        return self._as_given(self.predict_topk(X, len(self.label_names_)).to_csr())
 
     def predict_one(self, x: Any, k: int = 10, *, revealed: Any = None) -> Row:
         """The `k` best labels of one row, best first, and their scores: the low-latency path.
@@ -199,15 +154,7 @@ class LabelModel(Saved):
     def score(self, X: Any, Y: Any) -> float:
         """Precision at 1, for scikit-learn's searches."""
         self._check_fitted()
-        labels, names = as_labels(Y)
-        if names is not None:
-            labels = self._renumbered(labels, names)
-        return float(precision_at_k(labels, self.predict_topk(X, k=1), k=1))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as a folder; `broadmatch.load` opens it again, memory-mapped."""
-        self._check_fitted()
-        artifacts.save(self, path)
+        return float(precision_at_k(self._renumbered(*as_labels(Y)), self.predict_topk(X, k=1), k=1))
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         raise NotImplementedError
@@ -220,6 +167,20 @@ class LabelModel(Saved):
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
         raise NotImplementedError
+
+    def _sets(self, X: CSR, revealed: CSR | None) -> Iterator[Ranking]:
+        """The labels that score above the bar; where the first few of a block all do, more are looked at."""
+        bar, n_labels = self.bar if self.calibration_ is None else 0.5, len(self.label_names_)
+        for start, stop in blocks(X.n_rows, _BLOCK):
+            taken, k = np.arange(start, stop), _FIRST
+            known = None if revealed is None else revealed.take(taken)
+            while True:
+                ranking = self.predict_topk(X.take(taken), min(k, n_labels), revealed=known)
+                above = ranking.scores > bar
+                if k >= n_labels or not (above & ranking.found)[:, -1].any():
+                    break
+                k *= 8
+            yield ranking.where(above)
 
     def _ranking(
         self, X: Any, k: int, revealed: Any
@@ -237,46 +198,6 @@ class LabelModel(Saved):
         leave_out(labels, scores, found, known.indptr, known.indices, min(k, n_labels))
         return labels, scores, found
 
-    def _features(self, X: Any) -> CSR:
-        """Features as the model knows them: the columns of a table by their names, those of a matrix by number."""
-        return as_features(matched_columns(X, self.feature_names_), n_features=self.n_features_in_)
-
-    def _row(self, x: Any) -> Row:
-        """One row as sorted int32 indices and float32 values; only arrays of these types pass unchecked."""
-        if isinstance(x, tuple) and len(x) == 2:
-            indices, values = np.asarray(x[0]), np.asarray(x[1])
-            n = indices.size
-            numbers = not n or (indices.dtype.kind in "iu" and values.dtype.kind in "biuf")
-            if indices.ndim != 1 or values.shape != indices.shape or not numbers or (indices[1:] <= indices[:-1]).any():
-                raise BadInput("A row is a pair of sorted, distinct feature indices and as many values.")
-            if n and (indices[0] < 0 or indices[-1] >= self.n_features_in_):
-                wrong = indices[0] if indices[0] < 0 else indices[-1]
-                raise BadInput(f"The row names feature {wrong}; the model knows 0 to {self.n_features_in_ - 1}.")
-            if values.dtype != np.float32:
-                with np.errstate(over="ignore"):  # what does not fit becomes inf, and is refused
-                    values = values.astype(np.float32)
-            if not np.isfinite(values).all():
-                raise BadInput("The row holds a value that is not a finite number.")
-            return np.ascontiguousarray(indices, np.int32), np.ascontiguousarray(values)
-        matrix = as_features(x if sp.issparse(x) else np.atleast_2d(np.asarray(x)), n_features=self.n_features_in_)
-        if matrix.n_rows != 1:
-            raise BadInput(f"predict_one takes one row, but there are {matrix.n_rows}; use predict_topk.")
-        return matrix.row(0)
-
-    def _revealed(self, revealed: Any, n_rows: int) -> CSR:
-        """The labels that points are known to have, by the model's numbers."""
-        labels, names = as_labels(revealed)
-        if labels.n_rows != n_rows:
-            raise BadInput(f"X has {n_rows:,} rows and revealed has {labels.n_rows:,}; they must be the same points.")
-        if names is not None:
-            return self._renumbered(labels, names)
-        if labels.n_cols != len(self.label_names_):
-            raise BadInput(
-                f"revealed has {labels.n_cols:,} labels, but the model knows {len(self.label_names_):,}; "
-                "give their names instead, or the columns that the model was fitted with."
-            )
-        return labels
-
     def _revealed_row(self, revealed: Any) -> Row:
         """The labels that one point is known to have, from numbers or names; names that are not known are passed."""
         if sp.issparse(revealed):
@@ -290,30 +211,9 @@ class LabelModel(Saved):
         numbers = np.unique(np.array([self._label(label) for label in known], np.int32))
         return numbers, np.ones(len(numbers), np.float32)
 
-    def _renumbered(self, labels: CSR, names: Names) -> CSR:
-        """Labels by the model's numbers; those that it does not know are left out, and counted."""
-        position = np.array([self.label_names_.index(n) if n in self.label_names_ else -1 for n in names], np.int64)
-        lost = int((position < 0).sum())
-        if lost:
-            log.warning("%d of %d labels are unknown to the model.", lost, len(names))
-        place = position[labels.indices]
-        kept = place >= 0
-        rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))[kept]
-        shape = (labels.n_rows, len(self.label_names_))
-        return CSR.from_scipy(sp.csr_matrix((labels.data[kept], (rows, place[kept])), shape=shape))
 
-    def _label(self, label: int | str) -> int:
-        """The number of a label given by number or by name."""
-        if isinstance(label, str):
-            if label not in self.label_names_:
-                raise BadInput(f"{label!r} is not one of the {len(self.label_names_):,} labels of this model.")
-            return self.label_names_.index(label)
-        if int(label) != label or not 0 <= label < len(self.label_names_):
-            raise BadInput(f"There is no label {label}; the model has 0 to {len(self.label_names_) - 1}.")
-        return int(label)
-
-
-def _names(given: Iterable[str] | None, expected: int, what: str) -> Names | None:
+def checked_names(given: Iterable[str] | None, expected: int, what: str) -> Names | None:
+    """Names for as many things; None stays None."""
     if given is None:
         return None
     names = Names.of(given)

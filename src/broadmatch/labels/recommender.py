@@ -3,18 +3,23 @@
 import itertools
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from broadmatch.data import CSR, Names
+import numpy as np
+
+from broadmatch.data import CSR
 from broadmatch.errors import BadArtifact, BadInput
-from broadmatch.evaluate.ranking import as_scores
 from broadmatch.io import artifacts
 from broadmatch.labels.explanation import Explanation
-from broadmatch.state import State, restore
+from broadmatch.labels.predictor import LabelPredictor
+from broadmatch.state import State, pack, restore
 
 log = logging.getLogger("broadmatch")
 _BATCH = 1024
+AnyPage = tuple[str, bytes | str] | bytes | str
+"""A `broadmatch.io.Page`, or another pair of a name and HTML; or HTML or text alone, whose name is its number."""
 
 
 class Phrase(NamedTuple):
@@ -24,69 +29,80 @@ class Phrase(NamedTuple):
     score: float
 
 
-def ranked(scores: CSR, row: int, names: Names) -> list[Phrase]:
-    """The labels of a row of scores, best first; of equal scores the lower number comes first."""
-    found = sorted(zip(*scores.row(row), strict=True), key=lambda pair: (-pair[1], pair[0]))
-    return [Phrase(names[int(label)], float(score)) for label, score in found]
+class Recommendation(NamedTuple):
+    """The phrases that are recommended for a page, best first."""
+
+    name: str
+    phrases: list[Phrase]
 
 
+@dataclass
 class Recommender:
     """Bid phrases for landing pages.
 
     `vectorizer` turns pages (HTML as bytes or str) into rows, `model` is any label model of this package, or one of
-    those of `broadmatch.sets` that make sets of its ranking.
+    those of `broadmatch.sets` that make sets of its ranking; both are fitted.
     """
 
-    def __init__(self, vectorizer: Any, model: Any) -> None:
-        self.vectorizer = vectorizer
-        self.model = model
+    vectorizer: Any
+    model: LabelPredictor
 
     def recommend(
-        self, pages: Iterable[bytes | str], k: int = 10, *, revealed: Iterable[Iterable[str]] | None = None
-    ) -> Iterator[list[Phrase]]:
-        """The `k` best phrases of each page, best first; pages are read in batches, so any number may come.
+        self,
+        pages: Iterable[AnyPage] | bytes | str,
+        k: int | None = 10,
+        *,
+        revealed: Mapping[str, Iterable[str]] | Iterable[Iterable[str]] | None = None,
+    ) -> Iterator[Recommendation]:
+        """The `k` best phrases of each page, or with None the set that the model predicts, best first.
 
-        `revealed` are the phrases that each page is known to have, [] for none. They are not recommended again, and
-        a model for warm starts (`SwiftXML`) learns from them. Those that the model does not know are counted.
+        Pages are read in batches, so any number may come; one text is one page. `revealed` are the phrases that pages
+        are known to have, by the name of the page, or for each page in turn. They are not recommended again, and a
+        model for warm starts (`SwiftXML`) learns from them. Those that the model does not know are counted.
         """
-        known, ranking = self.model.label_names_, self._ranking()
-        source, told = iter(pages), None if revealed is None else iter(revealed)
-        unknown = 0
-        while batch := list(itertools.islice(source, _BATCH)):
+        if k is None and not self.model.pointwise:
+            name = type(self.model).__name__
+            raise BadInput(f"The sets of {name} depend on all pages together, but pages come in batches; give a k.")
+        return self._answers(iter([pages] if isinstance(pages, bytes | str) else pages), k, revealed)
+
+    def _answers(self, pages: Iterator[AnyPage], k: int | None, revealed: Any) -> Iterator[Recommendation]:
+        lists = None if revealed is None or isinstance(revealed, Mapping) else iter(revealed)
+        n, empty, unknown = 0, 0, 0
+        while batch := list(itertools.islice(pages, _BATCH)):
+            named = [page if isinstance(page, tuple) else (str(n + i), page) for i, page in enumerate(batch)]
+            n += len(batch)
             given: dict[str, Any] = {}
-            if told is not None:
-                named = [list(phrases) for phrases in itertools.islice(told, len(batch))]
-                if len(named) < len(batch):
-                    raise BadInput("There are more pages than revealed lists; give one for each page, [] for none.")
-                unknown += sum(phrase not in known for phrases in named for phrase in phrases)
-                rows = [[known.index(phrase) for phrase in phrases if phrase in known] for phrases in named]
-                given["revealed"] = CSR.from_rows(rows, len(known))
-            best = CSR.from_scipy(ranking.predict_topk(self.vectorizer.transform(batch), k=k, **given).to_csr())
-            for i in range(best.n_rows):
-                yield ranked(best, i, known)
+            if revealed is not None:
+                given["revealed"], lost = self._known([name for name, _ in named], revealed if lists is None else lists)
+                unknown += lost
+            rows = self.vectorizer.transform([html for _, html in named])
+            empty += int((np.diff(rows.indptr) == 0).sum())
+            model = self.model
+            best = model.predict_sets(rows, **given) if k is None else model.predict_topk(rows, k, **given)
+            for (name, _), phrases, (_, scores) in zip(named, best.names(), best, strict=True):
+                yield Recommendation(name, [Phrase(*pair) for pair in zip(phrases, scores.tolist(), strict=True)])
         if unknown:
             log.warning("%d revealed phrases are unknown to the model.", unknown)
+        if empty:
+            log.warning("Pages without a word that the model knows: %d; their phrases are a guess.", empty)
 
-    def sets(self, pages: Iterable[bytes | str]) -> Iterator[list[Phrase]]:
-        """As many phrases as the model says that each page has, best first, of a model that answers with sets."""
-        if not hasattr(self.model, "predict"):
-            raise BadInput(f"A {type(self.model).__name__} only ranks; wrap it in one of those of broadmatch.sets.")
-        source = iter(pages)
-        while batch := list(itertools.islice(source, _BATCH)):
-            chosen = as_scores(self.model.predict(self.vectorizer.transform(batch)))
-            for i in range(chosen.n_rows):
-                yield ranked(chosen, i, self.model.label_names_)
+    def _known(self, pages: list[str], revealed: Any) -> tuple[CSR, int]:
+        """The revealed phrases of pages in the model's numbers, and how many it does not know."""
+        if isinstance(revealed, Mapping):
+            given = [list(revealed.get(page, ())) for page in pages]
+        else:
+            given = [list(phrases) for phrases in itertools.islice(revealed, len(pages))]
+        if len(given) < len(pages):
+            raise BadInput("There are more pages than revealed lists; give one for each page, [] for none.")
+        names = self.model.label_names_
+        rows = [[names.index(phrase) for phrase in phrases if phrase in names] for phrases in given]
+        return CSR.from_rows(rows, len(names)), sum(map(len, given)) - sum(map(len, rows))
 
-    def _ranking(self) -> Any:
-        """What ranks the labels: the model, or the one inside it."""
-        found = self.model if hasattr(self.model, "predict_topk") else getattr(self.model, "model_", None)
-        if found is None:
-            raise BadInput(f"A {type(self.model).__name__} has sets and no ranking; ask it for sets.")
-        return found
-
-    def explain(self, page: bytes | str, phrase: str, **how: Any) -> Explanation:
+    def explain(self, page: AnyPage, phrase: str, **how: Any) -> Explanation:
         """Why `phrase` is recommended for `page`; `how` is what the model's `explain` takes besides."""
-        why: Explanation = self._ranking().explain(self.vectorizer.transform([page]), phrase, **how)
+        html = page[1] if isinstance(page, tuple) else page
+        model: Any = self.model
+        why: Explanation = model.explain(self.vectorizer.transform([html]), phrase, **how)
         return why
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -95,8 +111,7 @@ class Recommender:
 
     def to_state(self) -> State:
         """Give both parts to `broadmatch.io.artifacts.save`."""
-        parts = {"vectorizer": self.vectorizer.to_state(), "model": self.model.to_state()}
-        return State("recommender", {}, {}, {}, parts)
+        return pack("recommender", {"vectorizer": self.vectorizer, "model": self.model})
 
     @classmethod
     def from_state(cls, state: State) -> "Recommender":

@@ -28,7 +28,7 @@ class Nodes(NamedTuple):
     ptr: I64  # feature -> its weights
     column: I32
     weight: F32
-    score_weight: float  # NaN: the numbers are classes, and the best one is taken
+    score_weight: float  # below 0: the numbers are classes, and the best one is taken
 
 
 @kernel
@@ -68,11 +68,11 @@ def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
             n += 1
         return n
     best, best_z, z, before = 0, -np.inf, 0.0, nodes.meaning[start + ways]
-    if node > 0 and not np.isnan(nodes.score_weight):
+    if node > 0 and nodes.score_weight >= 0:
         best_z = 0.0
     for j in range(ways, n_columns):
         number = nodes.meaning[start + j]
-        if np.isnan(nodes.score_weight):
+        if nodes.score_weight < 0:
             z = float(scores[j])
         else:
             z += float(scores[j]) * (number - before)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR
+from broadmatch.data import CSR, Ranking
 from broadmatch.labels.calibration import fit_calibration
 from broadmatch.sets._cuts import calibrate_labels
 from broadmatch.sets.ranked import LabelLists
@@ -21,15 +21,15 @@ class LabelCalibrations(NamedTuple):
     probabilities: NDArray[np.float64]
 
     @classmethod
-    def fit(cls, rows: CSR, truth: CSR) -> "LabelCalibrations":
+    def fit(cls, ranking: Ranking, truth: CSR) -> "LabelCalibrations":
         """Isotonic regression for each label; labels with fewer than 10 right scores share one map of all scores.
 
         B. Zadrozny and C. Elkan, "Transforming classifier scores into accurate multiclass probability estimates",
         KDD 2002.
         """
-        lists = LabelLists.of(rows, truth)
+        lists, n_labels = LabelLists.of(ranking, truth), truth.n_cols
         if not len(lists.scores):  # nothing was ranked: one map that says the same of everything
-            return cls(np.arange(rows.n_cols + 1), np.zeros(rows.n_cols), np.full(rows.n_cols, 0.5))
+            return cls(np.arange(n_labels + 1), np.zeros(n_labels), np.full(n_labels, 0.5))
         shared = fit_calibration(lists.scores, lists.right)
         maps = []
         for start, stop in zip(lists.ptr[:-1], lists.ptr[1:], strict=True):
@@ -38,6 +38,8 @@ class LabelCalibrations(NamedTuple):
         ptr = np.concatenate([[0], np.cumsum([len(m.scores) for m in maps])])
         return cls(ptr, np.concatenate([m.scores for m in maps]), np.concatenate([m.probabilities for m in maps]))
 
-    def apply(self, rows: CSR) -> CSR:
-        """Probabilities in the place of scores."""
-        return rows._replace(data=calibrate_labels(rows.indices, rows.data, *self))
+    def apply(self, ranking: Ranking) -> Ranking:
+        """Probabilities in the place of scores; the order stays that of the scores."""
+        found, scores = ranking.found, np.zeros_like(ranking.scores)
+        scores[found] = calibrate_labels(ranking.labels[found], ranking.scores[found], *self)
+        return Ranking(ranking.labels, scores, ranking.lengths, ranking.label_names)

@@ -1,44 +1,42 @@
 """Cuts that look at ranks and shares: RCut and PCut (Y. Yang, "A study on thresholding strategies", SIGIR 2001)."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR, as_features
+from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadInput
-from broadmatch.labels.base import LabelModel, Row
-from broadmatch.params import Either, OneOf, Rule, Whole
-from broadmatch.sets.base import AnyLabelModel, SetModel, Training
-from broadmatch.sets.ranked import as_rows, kept, places, row_numbers, to_matrix
-from broadmatch.state import State
+from broadmatch.labels.predictor import Row
+from broadmatch.params import Either, OneOf, Whole, learned
+from broadmatch.sets.base import Candidates, SetModel, Training
+from broadmatch.sets.ranked import places
 
 
 class RCut(SetModel):
     """The k best labels of every point.
 
-    model: any label model; None is `OneVsRest()`. One that is fitted already is used as it is.
-    k: how many; "floor" and "ceiling" are the mean number of labels of the training points, rounded down (to 1 at
-        least) or up: RCut_c and RCut_a in the MetaLabeler paper.
-
     >>> from broadmatch.labels import MLRF
     >>> X, Y = [[1, 0], [0, 1]] * 5, [["pizza", "oven"], ["taxi"]] * 5
-    >>> RCut(model=MLRF(n_trees=4, max_leaf=2), k="floor").fit(X, Y).k_
+    >>> RCut(MLRF(n_trees=4, max_leaf=2), k="floor").fit(X, Y).k_
     1
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "model": AnyLabelModel(),
-        "k": Either((Whole(1), OneOf(("floor", "ceiling")))),
-    }
-    _kind = "rcut"
+    k: Annotated[
+        int | str,
+        Either((Whole(1), OneOf(("floor", "ceiling")))),
+        "how many; 'floor' and 'ceiling' are the mean number of labels of the training points, rounded down (to 1 at "
+        "least) or up: RCut_c and RCut_a in the MetaLabeler paper",
+    ] = "floor"
+    kind: ClassVar[str] = "rcut"
 
-    k_: int
+    k_: int = learned()
 
-    def __init__(self, *, model: LabelModel | None = None, k: int | str = "floor") -> None:
-        self.model = model
-        self.k = k
+    def predict_one(self, x: Any) -> Row:
+        """The set of one row, best label first, and the scores."""
+        self._check_fitted()
+        return self.model_.predict_one(x, self.k_)
 
     def _tune(self, training: Training) -> None:
         if isinstance(self.k, str):
@@ -47,69 +45,50 @@ class RCut(SetModel):
         else:
             self.k_ = int(self.k)
 
-    def _sets(self, X: CSR) -> CSR:
-        return as_rows(self.model_.predict_topk(X, self.k_))
-
-    def _set_of_row(self, x: Any) -> Row:
-        return self.model_.predict_one(x, self.k_)
+    def _cut(self, X: CSR) -> Ranking:
+        return self.model_.predict_topk(X, self.k_)
 
     def _width(self) -> int:
         return self.k_
 
-    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any], dict[str, State]]:
-        return {}, {"k": self.k_}, {}
-
-    def _take_learned(self, state: State, parts: dict[str, Any]) -> None:
-        self.k_ = state.facts["k"]
-
 
 class PCut(SetModel):
-    """For each label, the same share of the asked points as has it in training: those that score highest.
+    """For each label, the same share of the points in X as has it in training: those that score highest.
 
-    It looks at all points that are asked together, so that the answer for one depends on the others, and one point
-    alone cannot be asked.
-
-    model: any label model; None is `OneVsRest()`. One that is fitted already is used as it is.
-    candidates: how many of the best labels of a point are looked at.
+    It looks at all points of X together, so that the set of one depends on the others, and there is no set of one point
+    alone. Label l goes to the round(share_l · rows) best rows.
 
     >>> from broadmatch.labels import MLRF
     >>> X, Y = [[1, 0], [1, 0], [1, 0], [0, 1]] * 5, [["pizza"], ["pizza"], ["pizza"], ["taxi"]] * 5
-    >>> sets = PCut(model=MLRF(n_trees=4, max_leaf=2)).fit(X, Y)
+    >>> sets = PCut(MLRF(n_trees=4, max_leaf=2)).fit(X, Y)
     >>> sets.predict(X).getnnz(axis=0).tolist()
     [15, 5]
     """
 
-    rules: ClassVar[dict[str, Rule]] = {"model": AnyLabelModel(), "candidates": Whole(1)}
-    _kind = "pcut"
+    candidates: Candidates = 100
+    kind: ClassVar[str] = "pcut"
+    pointwise: ClassVar[bool] = False
 
-    shares_: NDArray[np.float64]
+    shares_: NDArray[np.float64] = learned()
 
-    def __init__(self, *, model: LabelModel | None = None, candidates: int = 100) -> None:
-        self.model = model
-        self.candidates = candidates
-
-    def predict(self, X: Any) -> sp.csr_matrix:
-        """The set of labels of each row with their scores; label l goes to the round(share_l · rows) best rows."""
+    def predict_one(self, x: Any) -> Row:
+        """Refused: one point has no share."""
         self._check_fitted()
-        features = as_features(X, n_features=self.model_.n_features_in_)
-        n_labels = len(self.label_names_)
-        scored = [as_rows(self.model_.predict_topk(block, self.candidates)) for block in self._blocks(features)]
-        rows = as_rows(to_matrix(scored, n_labels))
-        wanted = np.round(self.shares_ * rows.n_rows)
-        best = places(rows.indices, rows.data, row_numbers(rows)) < wanted[rows.indices]
-        return to_matrix([kept(rows, best)], n_labels)
+        raise BadInput("PCut shares labels out among many points, so it cannot answer for one; call predict with all.")
 
     def _tune(self, training: Training) -> None:
         self.shares_ = np.bincount(training.Y.indices, minlength=training.Y.n_cols) / training.Y.n_rows
 
-    def _set_of_row(self, x: Any) -> Row:
-        raise BadInput("PCut shares labels out among many points, so it cannot answer for one; call predict with all.")
+    def _sets(self, X: CSR, revealed: CSR | None) -> Iterator[Ranking]:
+        pieces = list(super()._sets(X, revealed))
+        ranking = Ranking.stack(pieces, self.label_names_)
+        labels, scores = ranking.labels[ranking.found], ranking.scores[ranking.found]
+        kept = ranking.found
+        kept[kept] = places(labels, scores, ranking.rows) < np.round(self.shares_ * len(ranking))[labels]
+        yield ranking.where(kept)
+
+    def _cut(self, X: CSR) -> Ranking:
+        return self.model_.predict_topk(X, self.candidates)
 
     def _width(self) -> int:
         return self.candidates
-
-    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any], dict[str, State]]:
-        return {"shares": self.shares_}, {}, {}
-
-    def _take_learned(self, state: State, parts: dict[str, Any]) -> None:
-        self.shares_ = state.arrays["shares"]

@@ -81,7 +81,7 @@ class Node(NamedTuple):
     weight: NDArray[np.float32]
 
 
-def learned(X: CSR, plan: Plan, node: int, model: OneVsRest, meta: MetaLabeler | None) -> Node:
+def trained_node(X: CSR, plan: Plan, node: int, model: OneVsRest, meta: MetaLabeler | None) -> Node:
     """Train the models of a node: those of the ways, and with `meta` that of their number."""
     Y = plan.labels(node)
     number = np.diff(Y.indptr)

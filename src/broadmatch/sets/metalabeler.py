@@ -1,21 +1,19 @@
 """MetaLabeler: the number of labels of a point is learned too (Tang, Rajan and Narayanan, WWW 2009)."""
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from broadmatch.data import CSR, as_features
+from broadmatch.data import CSR, Names, Ranking
 from broadmatch.errors import BadParameter
 from broadmatch.labels import OneVsRest
-from broadmatch.labels.base import NOTHING, LabelModel, Row
-from broadmatch.params import Flag, Number, OneOf, Rule, Whole
-from broadmatch.sets.base import AnyLabelModel, SetModel, Training
+from broadmatch.labels.base import LabelModel
+from broadmatch.labels.predictor import NOTHING, Row
+from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
+from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training
 from broadmatch.sets.calibration import LabelCalibrations
-from broadmatch.sets.ranked import as_rows, kept, places_in_rows, row_numbers, to_matrix
-from broadmatch.state import State
 
 
 class MetaLabeler(SetModel):
@@ -32,77 +30,56 @@ class MetaLabeler(SetModel):
     on all folds but one. That costs `folds` more trainings. A model that is fitted already is not trained again: `fit`
     then takes points that it has not seen.
 
-    model: any label model; None is `OneVsRest()`. The one given is never changed: `model_` is trained in its place,
-        unless it is fitted already.
-    counter: the label model that learns the number; None is `OneVsRest()`.
-    on: what the number is learned from.
-    most: larger numbers are taken for this one, in training and prediction (τ in the paper); None leaves them.
-    calibrated: with "scores" and "ranks", turn each label's scores into probabilities first, by isotonic regression.
-    score_weight: None is the paper: a class for each number. With a value w, the second model learns for each number
-        whether a point has at least so many, and n maximises Σ_{r≤n} (d_r + w·s_r), where d_r is its score for "at
-        least r" and s_r the score of the label at rank r: both have a say whether the set goes on. It costs no
-        more, and takes models and counters whose scores above 0 say yes (`OneVsRest`, `AdaBoostLC`).
-    bar: with a score_weight, what d_r + w·s_r has to be above. A lower bar makes larger sets, for recall and micro-F1;
-        a higher one smaller sets, for precision.
-    candidates: with "scores" and "ranks", how many of the best labels of a point are looked at.
-    folds: with "scores" and "ranks", in how many parts the training points are held out.
-    seed: draws the folds.
-
     >>> from broadmatch.labels import MLRF
     >>> X = [[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 0]] * 5
     >>> Y = [["pizza"], ["pizza", "oven"], ["taxi"], ["taxi"]] * 5
     >>> forest = MLRF(n_trees=4, max_leaf=2)
-    >>> sets = MetaLabeler(model=forest, counter=forest).fit(X, Y)
-    >>> sets.counts([[1, 0, 1], [0, 1, 0]])
+    >>> sets = MetaLabeler(forest, counter=forest).fit(X, Y)
+    >>> sets.set_sizes([[1, 0, 1], [0, 1, 0]])
     array([2, 1])
     >>> [sets.label_names_[label] for label in sets.predict_one([1, 0, 1])[0].tolist()]
     ['pizza', 'oven']
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "model": AnyLabelModel(),
-        "counter": AnyLabelModel(),
-        "on": OneOf(("content", "scores", "ranks")),
-        "most": Whole(1, none=True),
-        "calibrated": Flag(),
-        "score_weight": Number(0, none=True),
-        "bar": Number(),
-        "candidates": Whole(1),
-        "folds": Whole(2),
-        "seed": Whole(0),
-    }
-    _kind = "metalabeler"
-    _models = ("model", "counter")
+    counter: Annotated[
+        LabelModel | None, AnyLabelModel(), "the label model that learns the number; None is `OneVsRest()`"
+    ] = None
+    on: Annotated[str, OneOf(("content", "scores", "ranks")), "what the number is learned from"] = "content"
+    most: Annotated[
+        int | None,
+        Whole(1, none=True),
+        "larger numbers are taken for this one, in training and prediction (τ in the paper); None leaves them",
+    ] = None
+    calibrated: Annotated[
+        bool,
+        Flag(),
+        "with 'scores' and 'ranks', turn each label's scores into probabilities first, by isotonic regression",
+    ] = False
+    score_weight: Annotated[
+        float | None,
+        Number(0, none=True),
+        "None is the paper: a class for each number; with a value w, the second model learns for each number whether a "
+        "point has at least so many, and n maximises Σ_{r≤n} (d_r + w·s_r), where d_r is its score for 'at least r' "
+        "and s_r the score of the label at rank r: both have a say whether the set goes on; it costs no more, and "
+        "takes models and counters whose scores above 0 say yes (`OneVsRest`, `AdaBoostLC`)",
+    ] = None
+    bar: Annotated[
+        float,
+        Number(),
+        "with a score_weight, what d_r + w·s_r has to be above: a lower bar makes larger sets, for recall and "
+        "micro-F1, a higher one smaller sets, for precision",
+    ] = 0.0
+    candidates: Annotated[
+        int, Whole(1), "with 'scores' and 'ranks', how many of the best labels of a point are looked at"
+    ] = 100
+    folds: Folds = 5
+    seed: FoldSeed = 0
+    kind: ClassVar[str] = "metalabeler"
 
-    counter_: LabelModel
-    numbers_: NDArray[np.int64]
-    usual_: int
-    calibrations_: LabelCalibrations | None
-
-    def __init__(
-        self,
-        *,
-        model: LabelModel | None = None,
-        counter: LabelModel | None = None,
-        on: str = "content",
-        most: int | None = None,
-        calibrated: bool = False,
-        score_weight: float | None = None,
-        bar: float = 0.0,
-        candidates: int = 100,
-        folds: int = 5,
-        seed: int = 0,
-    ) -> None:
-        self.model = model
-        self.counter = counter
-        self.on = on
-        self.most = most
-        self.calibrated = calibrated
-        self.score_weight = score_weight
-        self.bar = bar
-        self.candidates = candidates
-        self.folds = folds
-        self.seed = seed
+    counter_: LabelModel = learned()
+    numbers_: NDArray[np.int64] = learned()
+    usual_: int = learned()
+    calibrations_: LabelCalibrations | None = learned()
 
     def check_params(self) -> None:
         """Check every parameter, and that calibration and bar have something to work on."""
@@ -112,12 +89,15 @@ class MetaLabeler(SetModel):
         if self.bar and self.score_weight is None:
             raise BadParameter("bar must be 0 where score_weight is None: there is nothing that it is a bar for.")
 
-    def counts(self, X: Any) -> NDArray[np.int64]:
-        """The number of labels that the second model says each row has."""
+    def predict_one(self, x: Any) -> Row:
+        """The set of one row, best label first, and the scores."""
         self._check_fitted()
-        features = as_features(X, n_features=self.model_.n_features_in_)
-        found = [self._numbers(block)[0] for block in self._blocks(features)]
-        return np.concatenate([np.empty(0, np.int64), *found])
+        depth, names = self._depth(), self.label_names_
+        best = _one_row(self.model_.predict_one(x, depth), names) if depth else None
+        phi = x if best is None or self.on == "content" else self._phi(best).row(0)
+        said = _one_row(self.counter_.predict_one(phi, self._choices()), self.counter_.label_names_)
+        number = int(self._decided(said, best)[0])
+        return self.model_.predict_one(x, number) if number else NOTHING
 
     def _tune(self, training: Training) -> None:
         n = np.diff(training.Y.indptr)
@@ -136,77 +116,67 @@ class MetaLabeler(SetModel):
     def _learn_scores(self, training: Training) -> CSR:
         """φ of the training points, from scores by models that have not seen them."""
         folds = list(training.new_scores(self.candidates, self.folds, self.seed))
-        scored = to_matrix([scores for _, scores in folds], training.Y.n_cols)
-        rows = as_rows(scored[np.argsort(np.concatenate([held for held, _ in folds]))])
+        scored = Ranking.stack([scores for _, scores in folds], training.model.label_names_)
+        ranking = scored.take(np.argsort(np.concatenate([held for held, _ in folds])))
         if self.calibrated:
-            self.calibrations_ = LabelCalibrations.fit(rows, training.Y)
-        return self._phi(rows)
+            self.calibrations_ = LabelCalibrations.fit(ranking, training.Y)
+        return self._phi(ranking)
 
-    def _phi(self, rows: CSR) -> CSR:
+    def _phi(self, ranking: Ranking) -> CSR:
         """Score vectors, or sorted scores, as features.
 
         Of more labels than `candidates` only the best are in a score vector; the others are taken to score as the last
         of them does. Since features that are not stored are 0, that score is subtracted.
         """
-        rows = kept(rows, places_in_rows(rows) < self.candidates)
+        ranking, n_labels = ranking.first(np.full(len(ranking), self.candidates)), ranking.shape[1]
         if self.calibrations_ is not None:
-            rows = self.calibrations_.apply(rows)
+            ranking = self.calibrations_.apply(ranking)
+        scores, found = ranking.scores, ranking.found
         if self.on == "ranks":
-            shape = (rows.n_rows, min(self.candidates, rows.n_cols))
-            return CSR.from_scipy(sp.csr_matrix((rows.data, (row_numbers(rows), places_in_rows(rows))), shape=shape))
-        if rows.n_cols > self.candidates and self.calibrations_ is None:
-            last = np.full(rows.n_rows, np.inf, np.float32)
-            np.minimum.at(last, row_numbers(rows), rows.data)
-            cut_off = np.where(np.diff(rows.indptr) == self.candidates, last, np.float32(0))
-            rows = rows._replace(data=rows.data - cut_off[row_numbers(rows)])
-        return CSR.from_scipy(rows.to_scipy())
+            if self.calibrations_ is not None:  # each label has a map of its own, so that the order may change
+                scores = -np.sort(np.where(found, -scores, np.inf), axis=1)
+            columns: NDArray[Any] = np.nonzero(found)[1]
+            shape, values = (len(ranking), min(self.candidates, n_labels)), scores[found]
+        else:
+            shape, columns, values = ranking.shape, ranking.labels[found], scores[found]
+            full = ranking.lengths == self.candidates
+            if n_labels > self.candidates and self.calibrations_ is None and full.any():
+                values -= np.where(full, scores[:, self.candidates - 1], np.float32(0))[ranking.rows]
+        return CSR.from_scipy(sp.csr_matrix((values, (ranking.rows, columns)), shape=shape))
 
     def _new_counter(self, model: LabelModel) -> LabelModel:
         if self.counter is not None:
-            return clone(self.counter)
+            fresh: LabelModel = clone(self.counter)
+            return fresh
         # Words are damped; a score is worth what it says.
         return OneVsRest(damped=self.on == "content", n_jobs=getattr(model, "n_jobs", None))
 
-    def _numbers(self, X: CSR) -> tuple[NDArray[np.int64], CSR | None]:
-        """How many labels each row has, and the scores if they were looked at."""
+    def _cut(self, X: CSR) -> Ranking:
         depth = self._depth()
-        rows = as_rows(self.model_.predict_topk(X, depth)) if depth else None
-        phi = X if rows is None or self.on == "content" else self._phi(rows)
-        said = as_rows(self.counter_.predict_topk(phi, self._choices()))
-        return self._decided(said, rows), rows
-
-    def _sets(self, X: CSR) -> CSR:
-        numbers, rows = self._numbers(X)
+        best = self.model_.predict_topk(X, depth) if depth else None
+        phi = X if best is None or self.on == "content" else self._phi(best)
+        numbers = self._decided(self.counter_.predict_topk(phi, self._choices()), best)
         deepest = max(1, int(numbers.max(initial=1)))
-        if rows is None or deepest > self._depth():
-            rows = as_rows(self.model_.predict_topk(X, deepest))
-        return kept(rows, places_in_rows(rows) < numbers[row_numbers(rows)])
+        if best is None or deepest > depth:
+            best = self.model_.predict_topk(X, deepest)
+        return best.first(numbers)
 
-    def _set_of_row(self, x: Any) -> Row:
-        depth, n_labels = self._depth(), len(self.label_names_)
-        rows = _one_row(self.model_.predict_one(x, depth), n_labels) if depth else None
-        phi = x if rows is None or self.on == "content" else self._phi(rows).row(0)
-        said = _one_row(self.counter_.predict_one(phi, self._choices()), len(self.numbers_))
-        number = int(self._decided(said, rows)[0])
-        return self.model_.predict_one(x, number) if number else NOTHING
-
-    def _decided(self, said: CSR, rows: CSR | None) -> NDArray[np.int64]:
+    def _decided(self, said: Ranking, best: Ranking | None) -> NDArray[np.int64]:
         """The number of each row, from what the second model says and, if they have a weight, from the scores.
 
         A row of which the second model says nothing gets the usual number.
         """
         if self.score_weight is None:
-            numbers = np.full(said.n_rows, self.usual_, np.int64)
-            numbers[np.diff(said.indptr) > 0] = self.numbers_[said.indices]
+            numbers = np.full(len(said), self.usual_, np.int64)
+            numbers[said.lengths > 0] = self.numbers_[said.labels[said.lengths > 0, 0]]
             return numbers
-        at_least = np.full((said.n_rows, len(self.numbers_)), -1.0)
-        at_least[row_numbers(said), said.indices] = said.data
+        at_least = np.full((len(said), len(self.numbers_)), -1.0)
+        at_least[said.rows, said.labels[said.found]] = said.scores[said.found]
         z = np.cumsum((at_least - self.bar) * np.diff(self.numbers_, prepend=self.numbers_[0]), axis=1)
-        if rows is not None:
-            ranked = np.zeros((rows.n_rows, int(self.numbers_[-1]) + 1))
-            place = places_in_rows(rows) + 1
-            near = place < ranked.shape[1]
-            ranked[row_numbers(rows)[near], place[near]] = rows.data[near]
+        if best is not None:
+            most = int(self.numbers_[-1])
+            ranked, scores = np.zeros((len(best), most + 1)), np.where(best.found, best.scores, 0)[:, :most]
+            ranked[:, 1 : scores.shape[1] + 1] = scores
             z += self.score_weight * np.cumsum(ranked, axis=1)[:, self.numbers_]
         return np.asarray(self.numbers_[np.argmax(z, axis=1)], np.int64)
 
@@ -222,19 +192,6 @@ class MetaLabeler(SetModel):
     def _width(self) -> int:
         return max(self._depth(), int(self.numbers_[-1]), len(self.numbers_))
 
-    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any], dict[str, State]]:
-        arrays: dict[str, NDArray[Any]] = {"numbers": self.numbers_}
-        if self.calibrations_ is not None:
-            arrays |= {f"calibration_{name}": array for name, array in self.calibrations_._asdict().items()}
-        return arrays, {"usual": self.usual_}, {"counter": self.counter_.to_state()}
-
-    def _take_learned(self, state: State, parts: dict[str, Any]) -> None:
-        a = state.arrays
-        self.numbers_, self.usual_, self.counter_ = a["numbers"], state.facts["usual"], parts["counter"]
-        fields = LabelCalibrations._fields
-        found = "calibration_ptr" in a
-        self.calibrations_ = LabelCalibrations(*(a[f"calibration_{name}"] for name in fields)) if found else None
-
 
 def _all_up_to(number: NDArray[np.int64], n_cols: int) -> CSR:
     """Rows with the columns 0 to number[i]."""
@@ -243,7 +200,6 @@ def _all_up_to(number: NDArray[np.int64], n_cols: int) -> CSR:
     return CSR(indptr, indices.astype(np.int32), np.ones(len(indices), np.float32), n_cols)
 
 
-def _one_row(row: Row, n_cols: int) -> CSR:
+def _one_row(row: Row, names: Names) -> Ranking:
     labels, scores = row
-    order = np.argsort(labels)
-    return CSR(np.array([0, len(labels)]), labels[order], scores[order], n_cols)
+    return Ranking(labels[None], scores[None], np.array([len(labels)]), names)

@@ -1,28 +1,11 @@
-"""Scored labels as CSR, and what cuts do with them: places within rows or labels, and the entries that stay."""
+"""What cuts do with rankings: which labels are right, the scores of each label, thresholds between scores."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Ranking
-
-
-def as_rows(scored: Any) -> CSR:
-    """What `predict_topk` gave, as CSR; a score of 0 stays stored, for the label is ranked all the same."""
-    scored = scored.to_csr() if isinstance(scored, Ranking) else scored
-    return CSR(
-        np.asarray(scored.indptr, np.int64),
-        np.asarray(scored.indices, np.int32),
-        np.asarray(scored.data, np.float32),
-        int(scored.shape[1]),
-    )
-
-
-def row_numbers(rows: CSR) -> NDArray[np.int64]:
-    """The row of each entry."""
-    return np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
 
 
 def places(group: NDArray[Any], scores: NDArray[np.float32], tie: NDArray[Any]) -> NDArray[np.int64]:
@@ -38,33 +21,14 @@ def places(group: NDArray[Any], scores: NDArray[np.float32], tie: NDArray[Any]) 
     return place
 
 
-def places_in_rows(rows: CSR) -> NDArray[np.int64]:
-    """The place of each label in the ranking of its point."""
-    return places(row_numbers(rows), rows.data, rows.indices)
-
-
-def kept(rows: CSR, keep: NDArray[np.bool_]) -> CSR:
-    """Only the entries that are marked."""
-    ends = np.concatenate([[0], np.cumsum(keep)])
-    return CSR(ends[rows.indptr], rows.indices[keep], rows.data[keep], rows.n_cols)
-
-
-def to_matrix(pieces: list[CSR], n_cols: int) -> sp.csr_matrix:
-    """Rows of several blocks, one below the other; scores of 0 stay stored."""
-    indptr = np.concatenate([[0], *(np.diff(p.indptr) for p in pieces)]).cumsum()
-    indices = np.concatenate([np.empty(0, np.int32), *(p.indices for p in pieces)])
-    data = np.concatenate([np.empty(0, np.float32), *(p.data for p in pieces)])
-    return sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_cols))
-
-
-def true_entries(rows: CSR, truth: CSR) -> NDArray[np.bool_]:
-    """Which entries are labels that their point has."""
-    key = row_numbers(rows) * rows.n_cols + rows.indices
-    return np.isin(key, row_numbers(truth) * rows.n_cols + truth.indices, assume_unique=True)
+def right_labels(ranking: Ranking, truth: CSR) -> NDArray[np.bool_]:
+    """Which of the labels `ranking.labels[ranking.found]` their point has."""
+    own = np.repeat(np.arange(truth.n_rows), np.diff(truth.indptr)) * truth.n_cols + truth.indices
+    return np.isin(ranking.rows * truth.n_cols + ranking.labels[ranking.found], own, assume_unique=True)
 
 
 class LabelLists(NamedTuple):
-    """The entries of each label, best score first: label l has ptr[l] to ptr[l+1]."""
+    """The scores of each label, best first: label l has ptr[l] to ptr[l+1]."""
 
     ptr: NDArray[np.int64]
     scores: NDArray[np.float32]
@@ -72,13 +36,14 @@ class LabelLists(NamedTuple):
     n_true: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: CSR, truth: CSR) -> "LabelLists":
+    def of(cls, ranking: Ranking, truth: CSR) -> "LabelLists":
         """The scores of points, label by label, beside the truth."""
-        order = np.lexsort((row_numbers(rows), -rows.data, rows.indices))
-        ptr = np.zeros(rows.n_cols + 1, np.int64)
-        np.cumsum(np.bincount(rows.indices, minlength=rows.n_cols), out=ptr[1:])
-        n_true = np.bincount(truth.indices, minlength=rows.n_cols)
-        return cls(ptr, rows.data[order], true_entries(rows, truth)[order], n_true)
+        labels, scores = ranking.labels[ranking.found], ranking.scores[ranking.found]
+        order = np.lexsort((ranking.rows, -scores, labels))
+        ptr = np.zeros(truth.n_cols + 1, np.int64)
+        np.cumsum(np.bincount(labels, minlength=truth.n_cols), out=ptr[1:])
+        n_true = np.bincount(truth.indices, minlength=truth.n_cols)
+        return cls(ptr, scores[order], right_labels(ranking, truth)[order], n_true)
 
 
 def above(scores: NDArray[np.float32], threshold: NDArray[np.float64] | float) -> NDArray[np.bool_]:

@@ -2,18 +2,17 @@
 multi-label classification", National Taiwan University 2007).
 """
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR
-from broadmatch.labels.base import LabelModel, Row
-from broadmatch.params import Number, OneOf, Rule, Whole
+from broadmatch.data import CSR, Ranking
+from broadmatch.labels.predictor import Row
+from broadmatch.params import Number, OneOf, learned
 from broadmatch.sets._cuts import cycled_cuts, separate_cuts
-from broadmatch.sets.base import AnyLabelModel, SetModel, Training
-from broadmatch.sets.ranked import LabelLists, above, as_rows, between, kept
-from broadmatch.state import State
+from broadmatch.sets.base import Candidates, Folds, FoldSeed, SetModel, Training
+from broadmatch.sets.ranked import LabelLists, above, between
 
 
 class SCut(SetModel):
@@ -28,55 +27,42 @@ class SCut(SetModel):
     on the scores of the training points themselves. In a fold without any point of a label, its threshold is its
     highest score there.
 
-    model: any label model; None is `OneVsRest()`. One that is fitted already is used as it is, and the thresholds are
-        tuned once, on the points given, which it must not have seen.
-    metric: what the thresholds are tuned for.
-    fbr: where the F1 of a label in a fold is below this value, its threshold is not trusted; None trusts all.
-    below_fbr: what it becomes then: "highest" is the highest score of the fold (SCutFBR.1), "never" infinite
-        (SCutFBR.0). A label that is "never" in at least half of the folds is never predicted; otherwise the mean is
-        over the other folds.
-    candidates: how many of the best labels of a point are looked at.
-    folds: how many folds.
-    seed: draws the folds.
+    A model that is fitted already is used as it is, and the thresholds are tuned once, on the points given, which it
+    must not have seen.
 
     >>> from broadmatch.labels import MLRF
     >>> X, Y = [[1, 0], [1, 0], [0, 1]] * 10, [["pizza", "oven"], ["pizza"], ["taxi"]] * 10
-    >>> sets = SCut(model=MLRF(n_trees=4, max_leaf=2)).fit(X, Y)
+    >>> sets = SCut(MLRF(n_trees=4, max_leaf=2)).fit(X, Y)
     >>> [sets.label_names_[label] for label in sets.predict_one([0, 1])[0].tolist()]
     ['taxi']
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "model": AnyLabelModel(),
-        "metric": OneOf(("micro-F1", "macro-F1")),
-        "fbr": Number(0, 1, none=True),
-        "below_fbr": OneOf(("highest", "never")),
-        "candidates": Whole(1),
-        "folds": Whole(2),
-        "seed": Whole(0),
-    }
-    _kind = "scut"
+    metric: Annotated[str, OneOf(("micro-F1", "macro-F1")), "what the thresholds are tuned for"] = "micro-F1"
+    fbr: Annotated[
+        float | None,
+        Number(0, 1, none=True),
+        "where the F1 of a label in a fold is below this value, its threshold is not trusted; None trusts all",
+    ] = None
+    below_fbr: Annotated[
+        str,
+        OneOf(("highest", "never")),
+        "what a threshold becomes that is not trusted: 'highest' is the highest score of the fold (SCutFBR.1), 'never' "
+        "infinite (SCutFBR.0); a label that is 'never' in at least half of the folds is never predicted, otherwise the "
+        "mean is over the other folds",
+    ] = "highest"
+    candidates: Candidates = 100
+    folds: Folds = 5
+    seed: FoldSeed = 0
+    kind: ClassVar[str] = "scut"
 
-    thresholds_: NDArray[np.float64]
+    thresholds_: NDArray[np.float64] = learned()
 
-    def __init__(
-        self,
-        *,
-        model: LabelModel | None = None,
-        metric: str = "micro-F1",
-        fbr: float | None = None,
-        below_fbr: str = "highest",
-        candidates: int = 100,
-        folds: int = 5,
-        seed: int = 0,
-    ) -> None:
-        self.model = model
-        self.metric = metric
-        self.fbr = fbr
-        self.below_fbr = below_fbr
-        self.candidates = candidates
-        self.folds = folds
-        self.seed = seed
+    def predict_one(self, x: Any) -> Row:
+        """The set of one row, best label first, and the scores."""
+        self._check_fitted()
+        labels, scores = self.model_.predict_one(x, self.candidates)
+        keep = above(scores, self.thresholds_[labels])
+        return labels[keep], scores[keep]
 
     def _tune(self, training: Training) -> None:
         folds = training.new_scores(self.candidates, self.folds, self.seed)
@@ -89,7 +75,7 @@ class SCut(SetModel):
                 thresholds = np.where(rare, seen, thresholds)
         self.thresholds_ = np.where(training.model.label_counts_ > 0, thresholds, np.inf)  # never what was never seen
 
-    def _tuned(self, scores: CSR, truth: CSR) -> NDArray[np.float64]:
+    def _tuned(self, scores: Ranking, truth: CSR) -> NDArray[np.float64]:
         """The best threshold of each label on these points; NaN where it is not among the candidates of any."""
         lists = LabelLists.of(scores, truth)
         cuts, right = (separate_cuts if self.metric == "macro-F1" else cycled_cuts)(*lists)
@@ -103,23 +89,13 @@ class SCut(SetModel):
                 thresholds[label] = between(own, cuts[label])
         return thresholds
 
-    def _sets(self, X: CSR) -> CSR:
-        rows = as_rows(self.model_.predict_topk(X, self.candidates))
-        return kept(rows, above(rows.data, self.thresholds_[rows.indices]))
-
-    def _set_of_row(self, x: Any) -> Row:
-        labels, scores = self.model_.predict_one(x, self.candidates)
-        keep = above(scores, self.thresholds_[labels])
-        return labels[keep], scores[keep]
+    def _cut(self, X: CSR) -> Ranking:
+        ranking = self.model_.predict_topk(X, self.candidates)
+        bars = self.thresholds_[np.where(ranking.found, ranking.labels, 0)]
+        return ranking.where(above(ranking.scores, bars))
 
     def _width(self) -> int:
         return self.candidates
-
-    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any], dict[str, State]]:
-        return {"thresholds": self.thresholds_}, {}, {}
-
-    def _take_learned(self, state: State, parts: dict[str, Any]) -> None:
-        self.thresholds_ = state.arrays["thresholds"]
 
 
 def _averaged(found: NDArray[np.float64]) -> NDArray[np.float64]:

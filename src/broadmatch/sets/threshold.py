@@ -1,19 +1,18 @@
 """One threshold for all labels: given or tuned, with a few best labels in any case; or for a precision or recall."""
 
 from statistics import NormalDist
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR
+from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadInput
-from broadmatch.labels.base import LabelModel, Row
-from broadmatch.params import Number, OneOf, Rule, Whole
+from broadmatch.labels.predictor import Row
+from broadmatch.params import Number, OneOf, Whole, learned
 from broadmatch.sets._cuts import best_cut, lower_ends
-from broadmatch.sets.base import AnyLabelModel, SetModel, Training
-from broadmatch.sets.ranked import above, as_rows, between, kept, places_in_rows, row_numbers, true_entries
-from broadmatch.state import State
+from broadmatch.sets.base import Candidates, Folds, FoldSeed, SetModel, Training
+from broadmatch.sets.ranked import above, between, right_labels
 
 
 class ScoredPoints(NamedTuple):
@@ -28,9 +27,10 @@ class ScoredPoints(NamedTuple):
     def of(cls, training: Training, k: int, folds: int, seed: int) -> "ScoredPoints":
         """The k best labels of each training point, scored by a model that has not seen it."""
         pieces = []
-        for held, rows in training.new_scores(k, folds, seed):
-            right = true_entries(rows, training.Y.take(held))
-            pieces.append((held[row_numbers(rows)], rows.data, right, places_in_rows(rows), rows.indices))
+        for held, ranking in training.new_scores(k, folds, seed):
+            right, found = right_labels(ranking, training.Y.take(held)), ranking.found
+            place = np.nonzero(found)[1]
+            pieces.append((held[ranking.rows], ranking.scores[found], right, place, ranking.labels[found]))
         points, scores, right, place, labels = (np.concatenate(part) for part in zip(*pieces, strict=True))
         order = np.lexsort((labels, points, -scores))
         return cls(points[order], scores[order], right[order], place[order])
@@ -39,29 +39,29 @@ class ScoredPoints(NamedTuple):
 class _OneThreshold(SetModel):
     """The labels that score above `threshold_`, and the first `_always()` ones in any case."""
 
-    threshold_: float
-    candidates: int
+    candidates: Candidates = 100
+    folds: Folds = 5
+    seed: FoldSeed = 0
 
-    def _always(self) -> int:
-        return 0
+    threshold_: float = learned()
 
-    def _sets(self, X: CSR) -> CSR:
-        rows = as_rows(self.model_.predict_topk(X, self._width()))
-        keep = above(rows.data, self.threshold_)
-        if self._always():
-            keep |= places_in_rows(rows) < self._always()
-        return kept(rows, keep)
-
-    def _set_of_row(self, x: Any) -> Row:
+    def predict_one(self, x: Any) -> Row:
+        """The set of one row, best label first, and the scores."""
+        self._check_fitted()
         labels, scores = self.model_.predict_one(x, self._width())
         keep = above(scores, self.threshold_) | (np.arange(len(scores)) < self._always())
         return labels[keep], scores[keep]
 
+    def _always(self) -> int:
+        return 0
+
+    def _cut(self, X: CSR) -> Ranking:
+        ranking = self.model_.predict_topk(X, self._width())
+        size = (above(ranking.scores, self.threshold_) & ranking.found).sum(axis=1)
+        return ranking.first(np.maximum(size, self._always()))  # scores fall: the first ones are those above
+
     def _width(self) -> int:
         return max(self.candidates, self._always())
-
-    def _take_learned(self, state: State, parts: dict[str, Any]) -> None:
-        self.threshold_ = state.facts["threshold"]
 
 
 class Threshold(_OneThreshold):
@@ -71,46 +71,20 @@ class Threshold(_OneThreshold):
     al., WSDM 2018, §6): `Threshold(threshold=0.7, at_least=2)`. Of a one-vs-rest, `Threshold(threshold=0.0)` is the
     plain answer: all labels that it says yes to.
 
-    model: any label model; None is `OneVsRest()`. One that is fitted already is used as it is.
-    threshold: the score to be above; None tunes it for micro-F1, on scores by models that have not seen the points.
-    at_least: how many of the best labels are always in the set.
-    candidates: how many of the best labels of a point are looked at.
-    folds: how many folds the tuning has.
-    seed: draws the folds.
-
     >>> from broadmatch.labels import MLRF
     >>> X, Y = [[1, 0], [1, 0], [0, 1]] * 10, [["pizza", "oven"], ["pizza"], ["taxi"]] * 10
-    >>> sets = Threshold(model=MLRF(n_trees=4), threshold=0.7).fit(X, Y)
-    >>> sets.counts([[1, 0], [0, 1]])
+    >>> sets = Threshold(MLRF(n_trees=4), threshold=0.7).fit(X, Y)
+    >>> sets.set_sizes([[1, 0], [0, 1]])
     array([1, 1])
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "model": AnyLabelModel(),
-        "threshold": Number(none=True),
-        "at_least": Whole(0),
-        "candidates": Whole(1),
-        "folds": Whole(2),
-        "seed": Whole(0),
-    }
-    _kind = "threshold"
-
-    def __init__(
-        self,
-        *,
-        model: LabelModel | None = None,
-        threshold: float | None = None,
-        at_least: int = 0,
-        candidates: int = 100,
-        folds: int = 5,
-        seed: int = 0,
-    ) -> None:
-        self.model = model
-        self.threshold = threshold
-        self.at_least = at_least
-        self.candidates = candidates
-        self.folds = folds
-        self.seed = seed
+    threshold: Annotated[
+        float | None,
+        Number(none=True),
+        "the score to be above; None tunes it for micro-F1, on scores by models that have not seen the points",
+    ] = None
+    at_least: Annotated[int, Whole(0), "how many of the best labels are always in the set"] = 0
+    kind: ClassVar[str] = "threshold"
 
     def _always(self) -> int:
         return self.at_least
@@ -130,9 +104,6 @@ class Threshold(_OneThreshold):
         cut, _ = best_cut(scores, right, 0, len(scores), size, int(always.sum()), len(always))
         self.threshold_ = between(scores, cut)
 
-    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any], dict[str, State]]:
-        return {}, {"threshold": self.threshold_}, {}
-
 
 class TargetCut(_OneThreshold):
     """The labels that score above the threshold that reaches a precision or a recall: the goal comes first.
@@ -144,56 +115,31 @@ class TargetCut(_OneThreshold):
     A goal that no threshold reaches is refused, with what can be reached. The MetaLabeler paper names this as its open
     problem.
 
-    model: any label model; None is `OneVsRest()`. One that is fitted already is used as it is, and the threshold is
-        chosen on the points given, which it must not have seen.
-    metric: "precision" or "recall", over all labels of all points together.
-    goal: what it has to be.
-    level: of the interval, both sides together: 0.95 leaves 2.5 % below its lower end.
-    candidates: how many of the best labels of a point are looked at.
-    folds: how many folds the choice has.
-    seed: draws the folds.
+    A model that is fitted already is used as it is, and the threshold is chosen on the points given, which it must not
+    have seen.
 
     `measured_` is the metric at the threshold, `low_` the lower end of its interval.
 
     >>> from broadmatch.labels import MLRF
     >>> X, Y = [[1, 0], [1, 0], [0, 1]] * 50, [["pizza", "oven"], ["pizza"], ["taxi"]] * 50
-    >>> sets = TargetCut(model=MLRF(n_trees=4, max_leaf=2), goal=0.9).fit(X, Y)
+    >>> sets = TargetCut(MLRF(n_trees=4, max_leaf=2), goal=0.9).fit(X, Y)
     >>> [sets.label_names_[label] for label in sets.predict_one([1, 0])[0].tolist()]
     ['pizza']
     """
 
-    rules: ClassVar[dict[str, Rule]] = {
-        "model": AnyLabelModel(),
-        "metric": OneOf(("precision", "recall")),
-        "goal": Number(0, 1, above=True),
-        "level": Number(0, 0.9999, above=True),
-        "candidates": Whole(1),
-        "folds": Whole(2),
-        "seed": Whole(0),
-    }
-    _kind = "target_cut"
+    metric: Annotated[
+        str, OneOf(("precision", "recall")), "what is to be reached, over all labels of all points together"
+    ] = "precision"
+    goal: Annotated[float, Number(0, 1, above=True), "what it has to be"] = 0.8
+    level: Annotated[
+        float,
+        Number(0, 0.9999, above=True),
+        "of the interval, both sides together: 0.95 leaves 2.5 % below its lower end",
+    ] = 0.95
+    kind: ClassVar[str] = "target_cut"
 
-    measured_: float
-    low_: float
-
-    def __init__(
-        self,
-        *,
-        model: LabelModel | None = None,
-        metric: str = "precision",
-        goal: float = 0.8,
-        level: float = 0.95,
-        candidates: int = 100,
-        folds: int = 5,
-        seed: int = 0,
-    ) -> None:
-        self.model = model
-        self.metric = metric
-        self.goal = goal
-        self.level = level
-        self.candidates = candidates
-        self.folds = folds
-        self.seed = seed
+    measured_: float = learned()
+    low_: float = learned()
 
     def _tune(self, training: Training) -> None:
         points = ScoredPoints.of(training, self.candidates, self.folds, self.seed)
@@ -217,10 +163,3 @@ class TargetCut(_OneThreshold):
             f"No threshold reaches a {self.metric} of {self.goal:g}: {most}; ask for less, or give more points, "
             "a better model or more candidates."
         )
-
-    def _learned(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any], dict[str, State]]:
-        return {}, {"threshold": self.threshold_, "measured": self.measured_, "low": self.low_}, {}
-
-    def _take_learned(self, state: State, parts: dict[str, Any]) -> None:
-        super()._take_learned(state, parts)
-        self.measured_, self.low_ = state.facts["measured"], state.facts["low"]
