@@ -117,7 +117,7 @@ def answer(model, given=None):
     if isinstance(model, LabelModel):
         said = model.predict_topk(X, k=4).to_csr()
     else:
-        said = model.predict(X) if hasattr(model, "predict") else model.transform(X)
+        said = model.predict_sets(X).to_csr() if hasattr(model, "predict_sets") else model.transform(X)
     return tuple(np.asarray(a).tobytes() for a in (said.indptr, said.indices, said.data)), said.shape
 
 
