@@ -63,7 +63,7 @@ def train(logs: Path, out: Path) -> None:
     from broadmatch.clicks import FTRL, ClickTraining, SlicedCalibration
     from broadmatch.clicks.training import batches as reading
     from broadmatch.io import RecordStream, Rejects
-    from broadmatch.signals import Categorical, Cross, Description, Number
+    from broadmatch.signals import Categorical, Cross, Description, Numeric
     from broadmatch.signals.signal import Signal
 
     def small_batches(*args: Any, **kwargs: Any) -> RecordStream:
@@ -71,7 +71,7 @@ def train(logs: Path, out: Path) -> None:
 
     reading.__dict__["RecordStream"] = small_batches  # many steps in a short run
     signals: list[Signal | Cross] = [Categorical(name) for name in ("ad", "user", "country")]
-    signals += [Number("price", buckets="log"), Cross("ad", "country")]
+    signals += [Numeric("price", buckets="log"), Cross("ad", "country")]
     description = Description(id="id", time="time", query="query", slices=["country", "id"], signals=signals)
     with Rejects(out / "rejects.jsonl") as rejects:
         run = ClickTraining(

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from broadmatch.signals import Categorical, Cross, Description, Number, Text
+from broadmatch.signals import Categorical, Cross, Description, Numeric, Text
 
-SIGNALS = [Categorical("ad"), Categorical("country"), Number("price", buckets="log"), Text("title")]
+SIGNALS = [Categorical("ad"), Categorical("country"), Numeric("price", buckets="log"), Text("title")]
 SIGNALS += [Cross("ad", "country")]
 DESCRIPTION = Description(label="clicked", weight="w", time="time", slices=["country"], signals=SIGNALS)
 

@@ -20,7 +20,7 @@ def floats(*values):
 BAD_ROWS = {
     "keys": (
         {"keys": np.array([7, 0, 8], np.uint64)},
-        "0 is no key of a feature; make keys with broadmatch.signals.",
+        "0 cannot be the key of a feature; make keys with broadmatch.signals.",
     ),
     "equal keys": (
         {"keys": np.array([7, 7, 8], np.uint64)},

@@ -13,7 +13,7 @@ from broadmatch.clicks import FTRL, ClickTraining, IsotonicCalibration, PoissonC
 from broadmatch.clicks.model import ClickModel
 from broadmatch.clicks.training.batches import BatchStream
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.signals import Categorical, Description, Hour, Number
+from broadmatch.signals import Categorical, Description, Hour, Numeric
 from tests.clicks.logs import DESCRIPTION, same_state, table, written
 
 
@@ -88,7 +88,7 @@ def test_slices_that_are_made_of_columns_are_the_same_for_one_row(folder):
     rows = rows.set_column(rows.column_names.index("time"), "time", clock)
     rows = rows.append_column("mobile", pa.array(np.arange(3000) % 2 == 0))
     log = written(rows, folder / "hours.parquet")
-    signals = [Categorical("ad"), Hour("time", name="hour"), Number("price", buckets="log"), Categorical("mobile")]
+    signals = [Categorical("ad"), Hour("time", name="hour"), Numeric("price", buckets="log"), Categorical("mobile")]
     by = ("mobile", "hour", "price")
     description = Description(label="clicked", slices=by, signals=signals)
     run = ClickTraining(log, description, FTRL(), calibration=SlicedCalibration(by=by, strength=0.1))

@@ -88,7 +88,7 @@ def test_a_column_that_changes_its_type_in_the_middle(tmp_path):
     rejects = Rejects()
     run = learned(tmp_path / "log", rejects)
     assert run.n_learned == 299
-    assert rejects.reasons == {"price is no finite number": 1}
+    assert rejects.reasons == {"price is not a finite number": 1}
     again = learned(written(rows, tmp_path / "once.parquet"))
     assert run.learner.n_features == again.learner.n_features, "an ad is the same ad as number and as text"
 
@@ -96,11 +96,11 @@ def test_a_column_that_changes_its_type_in_the_middle(tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "reason"),
     [
-        ("price", math.inf, "price is no finite number"),
-        ("price", -math.inf, "price is no finite number"),
-        ("w", -1.0, "the weight is no number of at least 0"),
-        ("w", math.nan, "the weight is no number of at least 0"),
-        ("w", math.inf, "the weight is no number of at least 0"),
+        ("price", math.inf, "price is not a finite number"),
+        ("price", -math.inf, "price is not a finite number"),
+        ("w", -1.0, "the weight is not a number of at least 0"),
+        ("w", math.nan, "the weight is not a number of at least 0"),
+        ("w", math.inf, "the weight is not a number of at least 0"),
         ("clicked", 2, "the label is neither 0 nor 1"),
         ("clicked", -1, "the label is neither 0 nor 1"),
         ("clicked", 0.5, "the label is neither 0 nor 1"),

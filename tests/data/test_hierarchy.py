@@ -94,7 +94,7 @@ def test_names_and_numbers():
     ("parents", "sentence"),
     [
         ({}, "The hierarchy is empty"),
-        ({"a": ["b"]}, "'a' has the parent 'b', which is no category"),
+        ({"a": ["b"]}, "'a' has the parent 'b', which is not a category"),
         ({"a": [], "b": ["a", "a"]}, "'b' has the parent 'a' twice"),
         ({"a": "b", "b": []}, "'a' must have a list of names of parents, but it has 'b'"),
         ({"a": [1]}, "'a' must have a list of names of parents"),
@@ -184,7 +184,7 @@ def test_without_lines_for_roots_the_roots_are_found(tmp_path):
         ("t.csv", 'a\n"b"x,a\n', "line 2: .*quotes go around whole names"),
         ("t.csv", "a,b\nb,c\nc,a\n", "t.csv: The hierarchy has a cycle: 'a' is below 'b' is below 'c' is below 'a'"),
         ("t.json", '{"a": [], "a": []}', "'a' is there twice"),
-        ("t.json", '{"a": ["b"]}', "'a' has the parent 'b', which is no category"),
+        ("t.json", '{"a": ["b"]}', "'a' has the parent 'b', which is not a category"),
         ("t.json", '{"a": "b", "b": []}', "'a' must have a list of the names of its parents, but it has 'b'"),
         ("t.json", '{"a": {"label": "x"}}', "'a' must have a list"),
         ("t.json", "[1]", "must be one object, .* but it is a list"),

@@ -397,7 +397,7 @@ def test_an_unknown_kind_is_refused(saved):
 def test_a_forged_name_cannot_leave_the_folder(saved, name):
     np.save(saved.parent / "secret.npy", np.arange(3))
     rewrite(saved, lambda m: m["arrays"].update({name: m["arrays"]["values"]}))
-    with pytest.raises(BadArtifact, match="is no name of an array"):
+    with pytest.raises(BadArtifact, match="is not the name of an array"):
         load_state(saved)
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from broadmatch.errors import BadInput, MissingFile
-from broadmatch.signals import Categorical, Cross, Description, Encoder, Hour, Number, Text, Weekday
+from broadmatch.signals import Categorical, Cross, Description, Encoder, Hour, Numeric, Text, Weekday
 
 WHOLE = """\
 format = "csv"
@@ -51,9 +51,9 @@ def test_everything_a_description_can_say(tmp_path):
         signals=[
             Categorical("ad"),
             Categorical("C*"),
-            Number("I*", buckets="log"),
-            Number("price", buckets=[0, 1, 5]),
-            Number("size", name="raw"),
+            Numeric("I*", buckets="log"),
+            Numeric("price", buckets=[0, 1, 5]),
+            Numeric("size", name="raw"),
             Text("title"),
             Hour("hour", name="hour_of_day"),
             Weekday("hour", name="day"),
@@ -70,7 +70,7 @@ def test_everything_a_description_can_say(tmp_path):
 
 
 def test_patterns_pass_over_what_has_another_role():
-    told = Description(label="y", id="id", signals=[Number("n1"), Categorical("n*"), Categorical("*")])
+    told = Description(label="y", id="id", signals=[Numeric("n1"), Categorical("n*"), Categorical("*")])
     resolved = told.resolve(["id", "y", "n1", "n2", "z"])
     assert [(signal.name, signal.kind) for signal in resolved.signals] == [
         ("n1", "number"),

@@ -16,17 +16,17 @@ from pyarrow import csv, parquet
 from broadmatch.errors import BadInput
 from broadmatch.io import Rejects, artifacts
 from broadmatch.kernels.hashing import key_of
-from broadmatch.signals import Categorical, Cross, Description, Encoder, FeatureNames, Hour, Number, Text, Weekday
+from broadmatch.signals import Categorical, Cross, Description, Encoder, FeatureNames, Hour, Numeric, Text, Weekday
 from tests.reference import signals as twin
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=15)
 SIGNALS = [
     Categorical("word"),
-    Number("x", buckets="log", name="x_log"),
+    Numeric("x", buckets="log", name="x_log"),
     Text("title"),
     Categorical("n"),
-    Number("x", buckets=[-1, 0, 2.5], name="x_edges"),
-    Number("x", name="x_raw"),
+    Numeric("x", buckets=[-1, 0, 2.5], name="x_edges"),
+    Numeric("x", name="x_raw"),
     Categorical("flag"),
     Categorical("real"),
     Cross("word", "n"),
@@ -141,7 +141,7 @@ COMMON = Encoder(
     Description(
         label="y",
         signals=[Categorical(c) for c in ("ad", "n", "huge", "flag", "real")]
-        + [Number("x", buckets="log"), Hour("time")],
+        + [Numeric("x", buckets="log"), Hour("time")],
     )
 )
 
@@ -204,21 +204,21 @@ BAD = pa.record_batch(
     }
 )
 REASONS = {
-    1: "the weight is no number of at least 0",
+    1: "the weight is not a number of at least 0",
     2: "the label is neither 0 nor 1",
     3: "the label is neither 0 nor 1",
     5: "the label is neither 0 nor 1",
-    6: "the weight is no number of at least 0",
-    7: "the weight is no number of at least 0",
+    6: "the weight is not a number of at least 0",
+    7: "the weight is not a number of at least 0",
     8: "the time in t cannot be read",
-    9: "the weight is no number of at least 0",
+    9: "the weight is not a number of at least 0",
     10: "the time in t cannot be read",
 }
 
 
 @pytest.mark.parametrize("coded", [False, True])
 def test_bad_rows_are_put_aside_and_all_others_kept(tmp_path, coded):
-    encoder = Encoder(Description(label="y", weight="w", time="t", signals=[Number("x")]))
+    encoder = Encoder(Description(label="y", weight="w", time="t", signals=[Numeric("x")]))
     table = pa.record_batch([c.dictionary_encode() for c in BAD], names=BAD.schema.names) if coded else BAD
     with Rejects(tmp_path / "bad.jsonl") as rejects:
         batch = encoder.encode(table, file="log.csv", line=2, rejects=rejects)
@@ -240,11 +240,11 @@ def test_bad_rows_are_put_aside_and_all_others_kept(tmp_path, coded):
     ],
 )
 def test_numbers_that_are_none(x, good):
-    encoder = Encoder(Description(signals=[Number("x"), Number("x", buckets="log", name="b")]))
+    encoder = Encoder(Description(signals=[Numeric("x"), Numeric("x", buckets="log", name="b")]))
     rejects = Rejects()
     batch = encoder.encode(pa.record_batch({"x": x}), file="f", rejects=rejects, labelled=False)
     assert len(batch) == sum(good)
-    assert rejects.reasons == ({"x is no finite number": 5 - sum(good)} if not all(good) else {})
+    assert rejects.reasons == ({"x is not a finite number": 5 - sum(good)} if not all(good) else {})
 
 
 def test_a_bad_row_is_an_error_where_nobody_takes_it():
@@ -263,7 +263,7 @@ def test_rules_of_labels(rule, clicked):
         pa.record_batch({"n": ["1", "2", "3", None], "ad": [1, 1, 1, 1]}), rejects=rejects
     )
     assert batch.impressions.clicked.tolist() == clicked
-    assert rejects.reasons == {"the label is no finite number": 1}
+    assert rejects.reasons == {"the label is not a finite number": 1}
 
 
 def test_without_labels_what_no_feature_needs_may_be_absent():
@@ -313,10 +313,10 @@ def test_times_in_all_their_forms(column):
 
 
 def test_one_row_refuses_what_a_batch_puts_aside():
-    encoder = Encoder(Description(signals=[Number("x"), Hour("t")]))
-    with pytest.raises(BadInput, match="x is no finite number: 'one'"):
+    encoder = Encoder(Description(signals=[Numeric("x"), Hour("t")]))
+    with pytest.raises(BadInput, match="x is not a finite number: 'one'"):
         encoder.encode_one({"x": "one"})
-    with pytest.raises(BadInput, match="x is no finite number: inf"):
+    with pytest.raises(BadInput, match="x is not a finite number: inf"):
         encoder.encode_one({"x": math.inf})
     with pytest.raises(BadInput, match="The time in t cannot be read: 'soon'"):
         encoder.encode_one({"t": "soon"})

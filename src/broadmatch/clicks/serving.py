@@ -98,7 +98,7 @@ class ServingModel:
         if len(given) not in (0, len(keys)):
             raise BadInput(f"There are {len(keys)} keys but {len(given)} values; give one each, or none.")
         if not keys.all():
-            raise BadInput("0 is no key of a feature; make keys with broadmatch.signals.")
+            raise BadInput("0 cannot be the key of a feature; make keys with broadmatch.signals.")
         if len(given) and not np.isfinite(given).all():
             raise BadInput("The value of a feature is not a finite number; leave such features out.")
         return serve_one(self.words, self.cells, keys, given, 0, len(keys), self.unseen)

@@ -67,7 +67,7 @@ class Hierarchy:
                 raise BadInput(f"{name!r} must have a list of names of parents, but it has {above!r}.")
             for parent in above:
                 if parent not in number:
-                    raise BadInput(f"{name!r} has the parent {parent!r}, which is no category; add it as one.")
+                    raise BadInput(f"{name!r} has the parent {parent!r}, which is not a category; add it as one.")
             if len(set(above)) < len(above):
                 twice = next(parent for parent in above if list(above).count(parent) > 1)
                 raise BadInput(f"{name!r} has the parent {twice!r} twice; name each parent once.")

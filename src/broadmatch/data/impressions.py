@@ -96,7 +96,7 @@ class Impressions(NamedTuple):
     def _refuse_row(self, row: int) -> NoReturn:
         keys, times = np.unique(self.row(row).keys, return_counts=True)
         if not keys.all():
-            raise BadInput("0 is no key of a feature; make keys with broadmatch.signals.")
+            raise BadInput("0 cannot be the key of a feature; make keys with broadmatch.signals.")
         key, n = keys[times.argmax()], times.max()
         raise BadInput(f"Row {row} has the key {key} {n} times; give each key once, with the sum of its values.")
 

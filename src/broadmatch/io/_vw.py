@@ -168,7 +168,7 @@ def _vw_line(
             if at == begin:
                 code = NO_NAME if text[at] == _COLON else FINE
                 continue
-            # What begins with a letter is no number: half the time of asking bits_of_text.
+            # What begins with a letter is not a number: half the time of asking bits_of_text.
             bits = bits_of_bytes(text, begin, at) if text[begin] > _NINE else bits_of_text(text, begin, at)
             keys[n] = feature_key(seed, bits)
             if text[at] == _COLON:

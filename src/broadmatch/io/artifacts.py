@@ -218,7 +218,7 @@ def _write_array(file: Path, array: NDArray[Any]) -> dict[str, Any]:
 
 def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> NDArray[Any]:
     if not _NAME.fullmatch(name):
-        raise BadArtifact(f"{folder / MANIFEST} is damaged: {name!r} is no name of an array.")
+        raise BadArtifact(f"{folder / MANIFEST} is damaged: {name!r} is not the name of an array.")
     file = folder / f"{name}.npy"
     again = "copy or train the folder again"
     if not file.is_file():

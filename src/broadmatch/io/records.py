@@ -233,7 +233,7 @@ class _RecordReader:
         if len(text) > _LONGEST_LINE:
             raise BadInput(
                 f"{self._log.path}, line {self._line + 1:,}, is longer than {_LONGEST_LINE >> 20} megabytes; "
-                "this is no log, or not in the format that was said."
+                "this is not a log, or not in the format that was said."
             )
         capacity = text.count(b"\n") + text.count(b"\r") + 2
         starts, lines = np.empty(capacity, np.int64), np.empty(capacity, np.int64)

@@ -26,7 +26,7 @@ NO_TIME = int(np.iinfo(np.int64).min)
 
 
 def numbers(array: Any) -> tuple[NDArray[np.float64], Flags]:
-    """A column as numbers (NaN where one is missing), and which rows have something that is no finite number."""
+    """A column as numbers (NaN where one is missing), and which rows have something that is not a finite number."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _by_code(array, *numbers(array.dictionary), np.nan)

@@ -3,7 +3,7 @@
 from broadmatch.signals.description import Description
 from broadmatch.signals.encoder import Encoder
 from broadmatch.signals.feature_names import FeatureNames
-from broadmatch.signals.signal import Categorical, Cross, Hour, Number, Text, Weekday
+from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Text, Weekday
 
 __all__ = [
     "Categorical",
@@ -12,7 +12,7 @@ __all__ = [
     "Encoder",
     "FeatureNames",
     "Hour",
-    "Number",
+    "Numeric",
     "Text",
     "Weekday",
 ]

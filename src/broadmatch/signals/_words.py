@@ -40,8 +40,8 @@ def words_of_texts(
     while size < longest + 2:  # at most half the places are ever taken
         size *= 2
     mask = np.uint64(size - 1)
-    seen = np.zeros(size, np.uint64)  # the keys of one text; 0, which is no key, where there is none
-    # One look a byte for ASCII: its lower case, 0 for what is no letter, WIDE for a byte beyond.
+    seen = np.zeros(size, np.uint64)  # the keys of one text; 0, which is not a key, where there is none
+    # One look a byte for ASCII: its lower case, 0 for what is not a letter, WIDE for a byte beyond.
     lower = np.empty(256, np.uint8)
     for b in range(256):
         lower[b] = WIDE if b >= 0x80 else letters.lower[b] if letters.flags[b] else 0

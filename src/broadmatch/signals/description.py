@@ -15,7 +15,7 @@ from broadmatch.data.impressions import CONSTANT
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.io.columns import no_column
 from broadmatch.io.formats import LOGS
-from broadmatch.signals.signal import Cross, Hour, Number, Signal, Weekday, signal_from
+from broadmatch.signals.signal import Cross, Hour, Numeric, Signal, Weekday, signal_from
 
 _KEYS = ("format", "label", "weight", "time", "query", "id", "slices", "signals")
 _RULE = re.compile(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*")
@@ -52,8 +52,8 @@ class Description:
     `{"column": "hour", "format": "%y%m%d%H"}`. `slices` are columns, or names of signals, along which figures are
     broken down. The name of a signal may be a pattern over columns such as "C*": see `resolve`.
 
-    >>> from broadmatch.signals import Categorical, Cross, Description, Number
-    >>> d = Description(label="clicked", signals=[Categorical("ad"), Number("price"), Categorical("query")])
+    >>> from broadmatch.signals import Categorical, Cross, Description, Numeric
+    >>> d = Description(label="clicked", signals=[Categorical("ad"), Numeric("price"), Categorical("query")])
     >>> d.columns_needed
     ('clicked', 'ad', 'price', 'query')
     """
@@ -258,7 +258,7 @@ class Description:
                     raise self.error(path, f"the cross of unknown signal {part!r}{_nearest(part, list(named))}.")
                 if isinstance(of, Cross):
                     raise self.error(path, f"{part!r} is a cross itself: cross its parts {list(of.parts)!r} instead.")
-                if isinstance(of, Number) and of.buckets is None:
+                if isinstance(of, Numeric) and of.buckets is None:
                     raise self.error(path, f"the number {part!r} cannot be crossed as it is: give it buckets.")
 
     def _check_columns(self, columns: Sequence[str]) -> None:
@@ -293,7 +293,7 @@ def _matches(column: str, pattern: str) -> bool:
 
 def derives(signal: Signal | Cross | None) -> bool:
     """Whether the value of a signal is not that of its column: a slice of its name is then of the signal."""
-    return isinstance(signal, Hour | Weekday) or (isinstance(signal, Number) and signal.buckets is not None)
+    return isinstance(signal, Hour | Weekday) or (isinstance(signal, Numeric) and signal.buckets is not None)
 
 
 def _nearest(word: str, words: Sequence[str]) -> str:

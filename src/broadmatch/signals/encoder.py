@@ -19,7 +19,7 @@ from broadmatch.signals.feature_names import FeatureNames
 from broadmatch.signals.naming import Naming
 from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
 from broadmatch.signals.reading import ParsedBatch, Place, Reader
-from broadmatch.signals.signal import Categorical, Cross, Hour, Number, Signal, Text, Weekday
+from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Signal, Text, Weekday
 from broadmatch.signals.words import TextWords
 
 _NO_VALUES, _NO_FIELDS = np.empty(0, np.float32), np.empty(0, np.int16)
@@ -75,7 +75,7 @@ class Encoder:
         seeds = [self._seeds[name] for name in fixed[: len(singles) + 1]]
         self._one = Singles(singles, seeds, description.time, description.time_format)
         self._one_row = np.array([0, len(fixed)], np.int64)
-        self._has_values = any(isinstance(signal, Number) for signal in manifold)
+        self._has_values = any(isinstance(signal, Numeric) for signal in manifold)
 
     def encode(
         self,
@@ -130,7 +130,7 @@ class Encoder:
             signal = self._named.get(name)
             if isinstance(signal, Signal) and derives(signal):
                 text = self._one.text(signal, row.get(signal.column))
-                if text and isinstance(signal, Number):
+                if text and isinstance(signal, Numeric):
                     text = signal.bucket_name(int(text))
                 slices[name] = pa.array([text or None], pa.large_string())
             else:
@@ -188,7 +188,7 @@ class Encoder:
             # The first of January 1970 was a Thursday.
             number = time // HOUR % 24 if isinstance(signal, Hour) else (time // (24 * HOUR) + 3) % 7
             return Source(number, seed, missing if missing.any() else None)
-        if not isinstance(signal, Number):
+        if not isinstance(signal, Numeric):
             raise TypeError(f"{signal!r} has not one feature a row.")
         numbers = reading.numbers[signal.column]
         missing = np.isnan(numbers)
@@ -271,7 +271,7 @@ class Encoder:
             source = self._source(signal, reading)
             coded = pa.array(source.values, mask=source.missing).dictionary_encode()
             numbers = coded.dictionary.to_pylist()
-            texts = [signal.bucket_name(i) if isinstance(signal, Number) else str(i) for i in numbers]
+            texts = [signal.bucket_name(i) if isinstance(signal, Numeric) else str(i) for i in numbers]
             return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.string()))
         if name not in have:
             return pa.nulls(reading.table.num_rows, pa.dictionary(pa.int32(), pa.string()))

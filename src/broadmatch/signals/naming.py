@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.signals.columns import Source
 from broadmatch.signals.feature_names import AS_IS_VALUE, MISSING_VALUE, FeatureNames
-from broadmatch.signals.signal import Cross, Number, Signal
+from broadmatch.signals.signal import Cross, Numeric, Signal
 from broadmatch.signals.words import TextWords
 
 
@@ -55,7 +55,7 @@ class Naming:
         value = self.sources[place].value(row)
         if value is None:
             return signal.name, MISSING_VALUE
-        return signal.name, signal.bucket_name(int(str(value))) if isinstance(signal, Number) else text_of(value)
+        return signal.name, signal.bucket_name(int(str(value))) if isinstance(signal, Numeric) else text_of(value)
 
     def _name_of_many(self, row: int, v: int, place: int) -> tuple[str, str]:
         signal = self.many[v]

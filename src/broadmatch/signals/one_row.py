@@ -11,7 +11,7 @@ from broadmatch.errors import BadInput, BadParameter
 from broadmatch.io.values import formatted, microseconds, moment_of, number_of
 from broadmatch.signals._encoder import keys_of_joined, keys_of_texts, log_buckets
 from broadmatch.signals.columns import number_text
-from broadmatch.signals.signal import Categorical, Hour, Number, Signal, Weekday
+from broadmatch.signals.signal import Categorical, Hour, Numeric, Signal, Weekday
 
 HOUR = 3_600_000_000
 """Microseconds of an hour."""
@@ -51,7 +51,7 @@ class Singles:
 
     def text(self, signal: Signal, value: Any) -> str:
         """What a column of texts would have to hold for the same feature; empty if it is missing."""
-        if isinstance(signal, Number):
+        if isinstance(signal, Numeric):
             x = one_number(signal.column, value)
             return "" if math.isnan(x) else str(buckets_of(signal, np.array([x]))[0])
         if isinstance(signal, Hour | Weekday):
@@ -94,11 +94,11 @@ def one_number(column: str, value: Any) -> float:
     except (ValueError, TypeError, OverflowError):
         found = math.inf
     if math.isinf(found):
-        raise BadInput(f"{column} is no finite number: {value!r}; leave it out where it is not known.")
+        raise BadInput(f"{column} is not a finite number: {value!r}; leave it out where it is not known.")
     return found
 
 
-def buckets_of(signal: Number, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+def buckets_of(signal: Numeric, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     """The bucket of each number; anything where it is missing."""
     if isinstance(signal.buckets, tuple):
         return np.searchsorted(np.array(signal.buckets), numbers, side="right").astype(np.int64)

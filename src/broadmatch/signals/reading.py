@@ -14,7 +14,7 @@ from broadmatch.io.rejects import Faults, Rejects
 from broadmatch.io.values import NO_TIME, flags, numbers, times
 from broadmatch.signals.columns import no_value
 from broadmatch.signals.description import Description
-from broadmatch.signals.signal import Hour, Number, Signal, Weekday
+from broadmatch.signals.signal import Hour, Numeric, Signal, Weekday
 
 _COMPARE = {
     ">=": operator.ge,
@@ -65,7 +65,7 @@ class Reader:
         self.rule = description.label_rule
         timed = {signal.column for signal in description.signals if isinstance(signal, Hour | Weekday)}
         self.time_columns = tuple(dict.fromkeys([*filter(None, [description.time]), *sorted(timed)]))
-        number = [signal for signal in description.signals if isinstance(signal, Number)]
+        number = [signal for signal in description.signals if isinstance(signal, Numeric)]
         self.number_columns = tuple(dict.fromkeys(signal.column for signal in number))
         self.as_is = {signal.column for signal in number if signal.buckets is None}
 
@@ -80,7 +80,7 @@ class Reader:
             clicked = self._label(table, faults)
         if self.description.weight in have:
             given, bad = numbers(table.column(self.description.weight))
-            faults.add(bad | ~((given >= 0) & (given <= _LARGEST)), "the weight is no number of at least 0")
+            faults.add(bad | ~((given >= 0) & (given <= _LARGEST)), "the weight is not a number of at least 0")
             weight = np.where(bad, 0, given).astype(np.float32)
         if self.joins and self.description.id in have:
             faults.add(no_value(table.column(self.description.id)), "the id is missing")
@@ -92,7 +92,7 @@ class Reader:
             found.numbers[column], bad = numbers(table.column(column))
             if column in self.as_is:
                 bad = bad | (np.abs(found.numbers[column]) > _LARGEST)
-            faults.add(bad, f"{column} is no finite number")
+            faults.add(bad, f"{column} is not a finite number")
         if faults.reasons:
             faults.file(table, place.file, place.of, rejects)
             return _only(found, ~faults.bad)
@@ -110,7 +110,7 @@ class Reader:
             faults.add(bad, "the label is neither 0 nor 1")
             return np.where(bad, 0, found).astype(np.float32)
         found, bad = numbers(column)
-        faults.add(bad | np.isnan(found), "the label is no finite number")
+        faults.add(bad | np.isnan(found), "the label is not a finite number")
         return np.asarray(_COMPARE[rule.comparison](found, rule.bound)).astype(np.float32)
 
     def _time(self, column: Any, name: str, faults: Faults) -> NDArray[np.int64]:

@@ -74,14 +74,14 @@ class Weekday(Signal):
 
 
 @dataclass(frozen=True, init=False)
-class Number(Signal):
+class Numeric(Signal):
     """A number: as it is (one feature with that value), or one feature for each bucket.
 
     `buckets="log"` makes two buckets for each doubling: sign(x)·⌊2·log₂(1 + |x|)⌋. A list of edges e₁ < e₂ < … makes
     the buckets below e₁, from e₁ to below e₂, and so on. A missing number has no feature as it is (nor has 0), and a
     feature of its own with buckets.
 
-    >>> Number("price", buckets=[0, 10, 100]).to_dict()
+    >>> Numeric("price", buckets=[0, 10, 100]).to_dict()
     {'kind': 'number', 'column': 'price', 'buckets': [0.0, 10.0, 100.0]}
     """
 
@@ -107,7 +107,7 @@ class Number(Signal):
     def bucket_name(self, bucket: int) -> str:
         """What numbers fall into a bucket.
 
-        >>> Number("price", buckets="log").bucket_name(4), Number("price", buckets=[0, 10]).bucket_name(1)
+        >>> Numeric("price", buckets="log").bucket_name(4), Numeric("price", buckets=[0, 10]).bucket_name(1)
         ('3 to 4.657', '0 to 10')
         """
         if isinstance(self.buckets, tuple):
@@ -152,7 +152,7 @@ class Cross:
         return {"cross": list(self.parts)}
 
 
-KINDS: Mapping[str, type[Signal]] = {kind.kind: kind for kind in (Categorical, Number, Text, Hour, Weekday)}
+KINDS: Mapping[str, type[Signal]] = {kind.kind: kind for kind in (Categorical, Numeric, Text, Hour, Weekday)}
 
 
 def signal_from(name: str, given: object) -> Signal | Cross:
@@ -180,7 +180,7 @@ def signal_from(name: str, given: object) -> Signal | Cross:
     if kind in ("hour", "weekday") and "column" not in settings:
         raise BadInput(f'{name!r} needs the column of the time: {{ kind = "{kind}", column = "..." }}.')
     if kind == "number":
-        return Number(column, buckets=settings.get("buckets"), name=name)
+        return Numeric(column, buckets=settings.get("buckets"), name=name)
     return KINDS[kind](column, name=name)
 
 

@@ -195,8 +195,8 @@ class ClickJoin(Parameters):
         wrong = np.flatnonzero((when > _FARTHEST) | (when < -_FARTHEST))
         if len(wrong):
             raise BadInput(
-                f"Row {wrong[0]} of these {what} has the time {when[wrong[0]]}, which is no time in microseconds since "
-                "1970; correct or reject it."
+                f"Row {wrong[0]} of these {what} has the time {when[wrong[0]]}, which is not a time in microseconds "
+                "since 1970; correct or reject it."
             )
         return keys, when
 

@@ -108,7 +108,7 @@ def _load(path: Path) -> dict[str, Any]:
                 return {"matrix": matrix}
             return {name: arrays[name] for name in arrays}
     except _BROKEN as error:
-        raise BadInput(f"{path} is damaged or is no .npz of numbers ({error}); fetch or write it again.") from error
+        raise BadInput(f"{path} is damaged or is not an .npz of numbers ({error}); fetch or write it again.") from error
 
 
 def _only(tables: dict[str, Any], wanted: tuple[str, ...], path: Path) -> Any:

@@ -85,7 +85,7 @@ def _header(stream: io.BufferedReader, path: Path, names: tuple[str, ...]) -> li
     words = line.split()
     if len(words) != len(names) or not all(word.isdigit() for word in words):
         raise BadInput(
-            f"{path}, line 1: {line.decode('utf-8', 'replace').strip()[:80]!r} is no header; "
+            f"{path}, line 1: {line.decode('utf-8', 'replace').strip()[:80]!r} is not a header; "
             f"the first line must be the numbers of {_listed(names)}."
         )
     counts = [int(word) for word in words]
