@@ -28,7 +28,7 @@ def calibration(stream: Stream, alpha: float, tell: Callable[..., None]) -> Figu
         whole.learn_many(p[middle], clicked[middle])
         whole.refresh()
         maps[f"{kind}, global"] = whole.apply(p[last])
-        sliced = SlicedCalibration(by=("subreddit",), kind=kind)
+        sliced = SlicedCalibration(by=("subreddit",), method=kind)
         sliced.learn_many(p[middle], clicked[middle], by[middle.start])
         sliced.refresh()
         maps[f"{kind}, by subreddit"] = sliced.apply(p[last], by[last.start])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broadmatch.kernels.label_calibration import probability_of
+from broadmatch.kernels.isotonic import probability_of
 from broadmatch.sets import _cuts as cuts
 from tests.reference import cuts as slow
 

@@ -13,7 +13,7 @@ from broadmatch.data import CSR, Names, Ranking, as_labels
 from broadmatch.data.convert import column_names
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import precision_at_k
-from broadmatch.kernels.label_calibration import calibrate_rows
+from broadmatch.kernels.isotonic import calibrate_rows
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.calibration import Calibration, fit_calibration
 from broadmatch.labels.predictor import NOTHING, LabelPredictor, Row, is_table, training_data

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.kernels.isotonic import pool_adjacent_violators
+
 
 class Calibration(NamedTuple):
     """The knots of a rising, piecewise linear map from scores to probabilities."""
@@ -23,13 +25,14 @@ def fit_calibration(scores: NDArray[np.float32], right: NDArray[np.bool_]) -> Ca
     >>> fit_calibration(np.float32([1, 2, 3, 4]), np.array([False, True, False, True])).probabilities
     array([0.5])
     """
-    from sklearn.isotonic import isotonic_regression
-
     given = np.concatenate([scores, [scores.min(), scores.max()]]).astype(np.float64)
     x, code = np.unique(given, return_inverse=True)
     n = np.bincount(code).astype(np.float64)
-    rate = np.bincount(code, np.concatenate([right, [True, False]])) / n
-    rising = isotonic_regression(rate, sample_weight=n)
-    step = np.concatenate([[0], np.cumsum(np.diff(rising) > 0)])
+    hits = np.bincount(code, np.concatenate([right, [True, False]]))
+    rate = hits / n
+    first, _ = pool_adjacent_violators(rate, n)
+    level = np.add.reduceat(hits, first[:-1]) / np.add.reduceat(n, first[:-1])
+    apart = np.concatenate([[0], np.cumsum(np.diff(level) > 0)])  # means that rounding alone holds apart are one step
+    step = np.repeat(apart, np.diff(first))
     mass = np.bincount(step, n)
     return Calibration(np.bincount(step, n * x) / mass, np.bincount(step, n * rate) / mass)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, Flags, kernel
-from broadmatch.kernels.label_calibration import probability_of
+from broadmatch.kernels.isotonic import probability_of
 
 
 @kernel

@@ -60,7 +60,7 @@ def test_sliced(log):
 
 
 def test_one_map_for_all(log):
-    found = recalibrate(log, "model", kind="isotonic", share=0.5)
+    found = recalibrate(log, "model", method="isotonic", share=0.5)
     p, clicked, weight, known = columns(log)
     by_hand = IsotonicCalibration()
     by_hand.learn_many(p[known], clicked[known], weight[known])
@@ -79,5 +79,5 @@ def test_what_cannot_be(log):
         recalibrate(log.slice(0, 1), "model")
     with pytest.raises(BadParameter, match="share must be"):
         recalibrate(log, "model", share=2)
-    with pytest.raises(BadParameter, match="kind must be"):
-        recalibrate(log, "model", kind="none")
+    with pytest.raises(BadParameter, match="method must be"):
+        recalibrate(log, "model", method="none")

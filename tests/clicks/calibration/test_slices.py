@@ -46,10 +46,10 @@ def fitted(p, clicked, slices, weight=None, **params):
 @pytest.mark.parametrize("min_clicks", [1e9, 20])
 def test_every_slice_of_every_level_becomes_calibrated(kind, min_clicks):
     p, clicked, slices, true = traffic(200_000)
-    calibration = fitted(p, clicked, slices, kind=kind, min_clicks=min_clicks)
+    calibration = fitted(p, clicked, slices, method=kind, min_clicks=min_clicks)
     assert calibration.n_slices == 3 + 12
     out = calibration.apply(p, slices)
-    whole = calibration.whole.apply(p)
+    whole = calibration.whole_.apply(p)
     assert np.abs(out - true).mean() < 0.2 * np.abs(whole - true).mean()
     for value in ("C0", "C1", "C2"):
         here = np.array(slices["country"]) == value
@@ -59,12 +59,12 @@ def test_every_slice_of_every_level_becomes_calibrated(kind, min_clicks):
 @KINDS
 def test_a_slice_never_seen_takes_its_parents_map(kind):
     p, clicked, slices, _ = traffic()
-    calibration = fitted(p, clicked, slices, kind=kind)
+    calibration = fitted(p, clicked, slices, method=kind)
     both = {"country": ["C2", "nowhere"], "city": ["never", "c1"]}
-    country = fitted(p, clicked, {"country": slices["country"]}, kind=kind)
+    country = fitted(p, clicked, {"country": slices["country"]}, method=kind)
     assert calibration.apply([0.1, 0.1], both).tolist() == [
         country.apply_one(0.1, {"country": "C2"}),
-        calibration.whole.apply_one(0.1),
+        calibration.whole_.apply_one(0.1),
     ]
     # one that came after the last refresh is as good as never seen
     calibration.learn_many([0.1], [1], {"country": ["C2"], "city": ["never"]})
@@ -76,7 +76,7 @@ def test_the_same_city_name_in_two_countries_is_two_slices(kind):
     p = np.full(4000, 0.1)
     country, city = np.repeat(["A", "B"], 2000), np.repeat(["x"], 4000)
     clicked = np.where(country == "A", np.arange(4000) % 5 == 0, np.arange(4000) % 20 == 0).astype(float)
-    calibration = fitted(p, clicked, {"country": country, "city": city}, kind=kind)
+    calibration = fitted(p, clicked, {"country": country, "city": city}, method=kind)
     out = calibration.apply([0.1, 0.1], {"country": ["A", "B"], "city": ["x", "x"]})
     np.testing.assert_allclose(out, [0.2, 0.05], rtol=0.03)
 
@@ -104,34 +104,34 @@ def test_few_clicks_shrink_to_the_parent_as_a_gamma_prior_says(strength, n, clic
 def test_a_shape_of_its_own_is_the_regression_on_the_parents_output_and_pseudo_clicks():
     p, clicked, slices, _ = traffic()
     calibration = fitted(p, clicked, {"country": slices["country"]}, strength=30, min_clicks=20)
-    whole = calibration.whole
+    whole = calibration.whole_
     for slot in range(1, 4):
-        w, c, wp = calibration._sums.values[slot][calibration._sums.values[slot][:, 0] > 0].T
-        q = np.exp(whole.log_factor + whole.exponent * np.log(wp / w))
+        w, c, wp = calibration.sums_.values[slot][calibration.sums_.values[slot][:, 0] > 0].T
+        q = np.exp(whole.log_factor_ + whole.exponent_ * np.log(wp / w))
         level = reference.slice_factor(c.sum(), (w * q).sum(), 30)
         # the pseudo-impressions are spread as the slice's own, and bring 30 clicks at the rate level·q
         more = w * 30 / (level * w * q).sum()
         shift, k = reference.power(w + more, c + more * level * q, q)
-        np.testing.assert_allclose(calibration._maps["exponent"][slot], k * whole.exponent, rtol=1e-4)
-        np.testing.assert_allclose(calibration._maps["log_factor"][slot], shift + k * whole.log_factor, rtol=1e-4)
+        np.testing.assert_allclose(calibration.maps_.exponent[slot], k * whole.exponent_, rtol=1e-4)
+        np.testing.assert_allclose(calibration.maps_.log_factor[slot], shift + k * whole.log_factor_, rtol=1e-4)
 
 
 def test_an_isotonic_slice_is_the_regression_on_its_bins_and_pseudo_clicks():
     from sklearn.isotonic import IsotonicRegression
 
     p, clicked, slices, _ = traffic()
-    calibration = fitted(p, clicked, {"country": slices["country"]}, kind="isotonic", strength=30, min_clicks=20)
+    calibration = fitted(p, clicked, {"country": slices["country"]}, method="isotonic", strength=30, min_clicks=20)
     grid = np.linspace(0, 1, 200)
     for slot in range(1, 4):
-        w, c, wp = calibration._sums.values[slot][calibration._sums.values[slot][:, 0] > 0].T
-        q = calibration.whole.apply(wp / w)
+        w, c, wp = calibration.sums_.values[slot][calibration.sums_.values[slot][:, 0] > 0].T
+        q = calibration.whole_.apply(wp / w)
         level = reference.slice_factor(c.sum(), (w * q).sum(), 30)
         more = w * 30 / (level * w * q).sum()
         weight, clicks = w + more, c + more * level * q
         expected = np.maximum(level * w * q, weight * 0.1 * clicks.sum() / weight.sum())
         weight, clicks, predicted = np.array(reference.groups(weight, clicks, weight * wp / w, expected, 20)).T
         peer = IsotonicRegression(out_of_bounds="clip").fit(predicted / weight, clicks / weight, sample_weight=weight)
-        name = next(c for c in ("C0", "C1", "C2") if calibration._slices.keys[slot] == key_of("country", c))
+        name = next(c for c in ("C0", "C1", "C2") if calibration.slices_.keys[slot] == key_of("country", c))
         out = calibration.apply(grid, {"country": [name] * len(grid)})
         np.testing.assert_allclose(out, peer.predict(grid), atol=1e-9)
 
@@ -139,7 +139,7 @@ def test_an_isotonic_slice_is_the_regression_on_its_bins_and_pseudo_clicks():
 @KINDS
 def test_every_slice_rises_and_stays_a_probability(kind):
     p, clicked, slices, _ = traffic(5000)
-    calibration = fitted(p, clicked, slices, kind=kind, min_clicks=5, strength=0.1)
+    calibration = fitted(p, clicked, slices, method=kind, min_clicks=5, strength=0.1)
     grid = np.linspace(0, 1, 300)
     for country in ("C0", "C1", "C2", "other"):
         for city in ("c0", "c1", "c2", "c3", "other"):
@@ -152,7 +152,7 @@ def test_every_slice_rises_and_stays_a_probability(kind):
 def test_how_the_stream_is_cut_and_saved_makes_no_difference(kind, tmp_path):
     p, clicked, slices, _ = traffic(6000)
     weight = np.random.default_rng(3).random(6000)
-    params = {"kind": kind, "half_life": 90, "min_clicks": 2}
+    params = {"method": kind, "half_life": 90, "min_clicks": 2}
     once = fitted(p, clicked, slices, weight, **params)
     cut = SlicedCalibration(by=("country", "city"), **params)
     for i, (a, b) in enumerate(((0, 0), (0, 1), (1, 2500), (2500, 6000))):
@@ -174,13 +174,13 @@ def test_slices_without_clicks_and_with_nothing_else(kind):
     clicked[200:230] = 1
     slices = {"site": np.repeat(["none", "all", "some"], 100)}
     for min_clicks in (1, 1e9):
-        out = fitted(p, clicked, slices, kind=kind, min_clicks=min_clicks).apply(
+        out = fitted(p, clicked, slices, method=kind, min_clicks=min_clicks).apply(
             p[::100], {"site": slices["site"][::100]}
         )
         assert 0 < out[0] < 0.05
         assert out[1] > 0.9
         assert out[2] == pytest.approx(0.3, abs=0.05)
-    nothing = fitted(p, np.zeros(300), slices, kind=kind)
+    nothing = fitted(p, np.zeros(300), slices, method=kind)
     out = nothing.apply([0.1, 0.1], {"site": ["none", "new"]})
     assert 0 < out[0] < out[1] == pytest.approx(0.1)
 
@@ -190,7 +190,7 @@ def test_predictions_of_0_and_1_in_slices():
     clicked = np.tile([0.0, 1.0, 1.0, 0.0, 1.0, 0.0], 100)
     slices = {"site": np.arange(600) % 2}
     for kind in ("poisson", "isotonic"):
-        out = fitted(p, clicked, slices, kind=kind).apply(p, slices)
+        out = fitted(p, clicked, slices, method=kind).apply(p, slices)
         assert np.isfinite(out).all()
         assert out[p == 0].max() < out[p == 0.5].min() <= out[p == 1].min()
 
@@ -271,7 +271,7 @@ def test_wrong_slices_are_refused_and_change_nothing(slices, told):
         calibration.learn_many([0.1], [1], slices)
     with pytest.raises(BadInput, match="probability of row 0 is nan"):
         calibration.learn_many([np.nan], [1], {"country": ["x"]})
-    assert calibration.n_slices == calibration._sums.clock[0] == calibration.whole._sums.clock[0] == 0
+    assert calibration.n_slices == calibration.sums_.clock[0] == calibration.whole_.sums_.clock[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -280,14 +280,14 @@ def test_wrong_slices_are_refused_and_change_nothing(slices, told):
         ({"by": ()}, "by must be a tuple of distinct column names"),
         ({"by": "country"}, "by must be a tuple"),
         ({"by": ("a", "a")}, "by must be a tuple of distinct"),
-        ({"by": ("a",), "kind": "linear"}, "kind must be one of 'poisson', 'isotonic'"),
+        ({"by": ("a",), "method": "linear"}, "method must be one of 'poisson', 'isotonic'"),
         ({"by": ("a",), "strength": 0}, "strength must be a number above 0"),
         ({"by": ("a",), "min_clicks": 0}, "min_clicks must be a number of at least 1"),
     ],
 )
 def test_parameters_are_checked(params, told):
     with pytest.raises(BadParameter, match=told):
-        SlicedCalibration(**params)
+        SlicedCalibration(**params).refresh()
 
 
 # --- a real stream ------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_worst_subreddits_become_calibrated_on_later_posts(kind, shared_data):
     rate = clicked[:third].mean()
     shown = np.bincount(domain[:third], minlength=domain.max() + 1)
     p = ((np.bincount(domain[:third], clicked[:third], minlength=len(shown)) + 20 * rate) / (shown + 20))[domain]
-    calibration = SlicedCalibration(by=("subreddit",), kind=kind)
+    calibration = SlicedCalibration(by=("subreddit",), method=kind)
     calibration.learn_many(
         p[third : 2 * third], clicked[third : 2 * third], {"subreddit": subreddit[third : 2 * third]}
     )

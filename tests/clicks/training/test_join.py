@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broadmatch.clicks import ClickJoin, joined
@@ -27,7 +27,7 @@ def batch_of(events, first=0):
     """A batch whose features and slice tell which impression each row is."""
     numbers = range(first, first + len(events))
     return Batch(
-        Impressions.from_rows([[1000 + n] * (n % 3) for n in numbers]),
+        Impressions.from_rows([[1000 + n, 2000 + n][: n % 3] for n in numbers]),
         time=np.array([t for _, t in events], np.int64),
         id=np.array([name for name, _ in events], np.uint64),
         slices={"number": pa.array([str(n) for n in numbers])},
@@ -48,7 +48,7 @@ def rows_of(batches):
     for batch in batches:
         for i in range(len(batch)):
             number = int(batch.slices["number"][i].as_py())
-            assert batch.impressions.row(i).keys.tolist() == [1000 + number] * (number % 3)
+            assert batch.impressions.row(i).keys.tolist() == [1000 + number, 2000 + number][: number % 3]
             rows.append((int(batch.time[i]), number, bool(batch.impressions.clicked[i])))
     return rows
 
@@ -97,6 +97,28 @@ def test_cuts_interleaving_and_restarts_change_nothing(impressions, clicks, data
             join = restarted(join)
     out.append(join.finish())
     assert (rows_of(out), join.counts) == expected(impressions, clicks)
+
+
+@pytest.mark.parametrize("clicks_first", [False, True])
+@given(impressions=STREAM, clicks=STREAM)
+@example(impressions=[(1, 5)], clicks=[(2, 5 + WINDOW), (1, 5)])  # exactly a window behind the latest: in time
+@example(impressions=[(1, 5)], clicks=[(2, 6 + WINDOW), (1, 5)])  # more than that: late
+def test_streams_read_one_after_the_other(impressions, clicks, clicks_first):
+    join = new_join()
+    if clicks_first:
+        join.add_clicks(*clicks_of(clicks))
+    join.add_impressions(batch_of(impressions))
+    if not clicks_first:
+        join.add_clicks(*clicks_of(clicks))
+    assert (rows_of([join.finish()]), join.counts) == expected(impressions, clicks)
+
+
+def test_a_click_exactly_a_window_behind_the_latest_is_in_time():
+    for behind, counted in ((WINDOW, [1.0]), (WINDOW + 1, [0.0])):
+        join = new_join()
+        join.add_impressions(batch_of([(1, 5)]))
+        join.add_clicks([2, 1], [5 + behind, 5])
+        assert join.finish().impressions.clicked.tolist() == counted
 
 
 @given(STREAM, STREAM)
@@ -236,7 +258,7 @@ def test_nothing_comes_of_nothing():
 
 def test_clear_errors():
     with pytest.raises(BadParameter, match="window must be a number from 0"):
-        ClickJoin(window=-1)
+        ClickJoin(window=-1).ready()
     join = new_join()
     with pytest.raises(BadInput, match="id and time"):
         join.add_impressions(Batch(Impressions.from_rows([[1]])))

@@ -111,7 +111,7 @@ def test_a_saved_subsampler_goes_on(tmp_path):
 
 def test_clear_errors():
     with pytest.raises(BadParameter, match="rate must be a number above 0 and at most 1"):
-        Subsampler(rate=0)
+        Subsampler(rate=0).finish()
     sampler = Subsampler()
     sampler.take(batch_of([1, 2], [0, 0]))
     with pytest.raises(BadInput, match="Impression 3 has no label"):

@@ -60,7 +60,7 @@ def command(
     slices = options.parse_names(slicings) or []
     _check_slices(found, slices, model)
     first = next(iter(found.models))
-    result = recalibrate(predictions, first, by=slices, kind=kind, share=share)
+    result = recalibrate(predictions, first, by=slices, method=kind, share=share)
     found.calibration = result.calibration
     found.save(model)
     if plot is not None:

@@ -4,36 +4,25 @@ Our predictions are calibrated on a slice of the traffic if, where we predict p,
 al., KDD 2013, §7). A calibration learns a correction τ(p) from predictions that were made and what came of them.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+import logging
+import os
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from broadmatch.clicks.calibration._maps import add_to_bins
 from broadmatch.errors import BadInput
-from broadmatch.kernels import isotonic as kernels
-from broadmatch.params import Whole
+from broadmatch.io import artifacts
+from broadmatch.params import Whole, learned
+from broadmatch.state import Online
+
+log = logging.getLogger("broadmatch")
 
 F64 = NDArray[np.float64]
-
-HALF_LIFE = Whole(1, 1 << 50, none=True)
-"""The rule of every `half_life`."""
-
-
-class Calibration(Protocol):
-    """What `PoissonCalibration` and `IsotonicCalibration` have in common."""
-
-    def learn_many(self, probability: ArrayLike, clicked: ArrayLike, weight: ArrayLike | None = None) -> None:
-        """Add impressions: what was predicted, and what came of it; the map changes at the next `refresh`."""
-        ...
-
-    def refresh(self) -> None:
-        """Fit the map to what was learned so far."""
-        ...
-
-    def apply(self, probability: ArrayLike) -> F64:
-        """Give τ(p) of each probability."""
-        ...
+HalfLife = Annotated[
+    int | None, Whole(1, 1 << 50, none=True), "old impressions fade: each counts half after so many later ones"
+]
 
 
 class Scale(NamedTuple):
@@ -50,45 +39,80 @@ COARSE = Scale(low=-12.0, per_unit=4.0, n_bins=64)
 """Bins for a slice: 1/4 wide, 1.5 KB a slice. A bin keeps the exact mean of its predictions."""
 
 
-class Sums:
-    """Σω, Σω·y and Σω·p by slice and bin. They do not depend on how the stream was cut into batches.
+class Sums(NamedTuple):
+    """Σω, Σω·y and Σω·p by slice and bin, and a clock. They do not depend on how the stream was cut into batches.
 
-    With `half_life` h, an impression counts half after h later ones, in all slices alike.
+    With a half-life h, an impression counts half after h later ones, in all slices alike.
     """
 
-    def __init__(self, scale: Scale, half_life: int | None, n_slots: int = 1) -> None:
-        self.scale = scale
-        self.half_life = half_life or 0
-        self.values = np.zeros((n_slots, scale.n_bins, 3))
-        self.clock = np.zeros(2, np.int64)
-
-    def add(self, impressions: "Judged", slots: NDArray[np.int32]) -> None:
-        """Add each impression to its bin in each of its slices."""
-        kernels.add_to_bins(
-            self.values, self.scale.low, self.scale.per_unit, slots, *impressions, self.clock, self.half_life
-        )
-
-    def factor(self) -> float:
-        """What turns the sums into numbers of impressions of today's weight."""
-        if not self.half_life:
-            return 1.0
-        return float(2.0 ** (-(self.clock[0] - self.clock[1]) / self.half_life))
-
-    def grow(self, n_slots: int) -> None:
-        """Make room for `n_slots` slices."""
-        more = np.zeros((n_slots - len(self.values), *self.values.shape[1:]))
-        self.values = np.concatenate([self.values, more])
-
-    def to_arrays(self, n_slots: int) -> dict[str, NDArray[Any]]:
-        """What has to be kept of the first `n_slots` slices."""
-        return {"sums": self.values[:n_slots].copy(), "clock": self.clock.copy()}
+    values: F64
+    clock: NDArray[np.int64]
 
     @classmethod
-    def from_arrays(cls, scale: Scale, half_life: int | None, arrays: Mapping[str, NDArray[Any]]) -> "Sums":
-        """The sums that `to_arrays` gave."""
-        sums = cls(scale, half_life, 0)
-        sums.values, sums.clock = np.array(arrays["sums"], np.float64), np.array(arrays["clock"], np.int64)
-        return sums
+    def empty(cls, scale: Scale, n_slots: int = 1) -> "Sums":
+        """Sums of nothing."""
+        return cls(np.zeros((n_slots, scale.n_bins, 3)), np.zeros(2, np.int64))
+
+    def add(self, impressions: "Judged", slots: NDArray[np.int32], half_life: int | None) -> None:
+        """Add each impression to its bin in each of its slices."""
+        scale = FINE if self.values.shape[1] == FINE.n_bins else COARSE
+        add_to_bins(self.values, scale.low, scale.per_unit, slots, *impressions, self.clock, half_life or 0)
+
+    def factor(self, half_life: int | None) -> float:
+        """What turns the sums into numbers of impressions of today's weight."""
+        return float(2.0 ** (-(self.clock[0] - self.clock[1]) / half_life)) if half_life else 1.0
+
+    def first(self, n_slots: int) -> "Sums":
+        """The sums of the first slices; those beyond are 0."""
+        n = min(n_slots, len(self.values))
+        more = np.zeros((n_slots - n, *self.values.shape[1:]))
+        return Sums(np.concatenate([self.values[:n], more]), self.clock)
+
+
+class WholeCalibration(Online):
+    """Base of the calibrations of all traffic: one map, fitted to the sums of what was learned."""
+
+    half_life: HalfLife = None
+
+    sums_: Sums = learned()
+
+    def _start(self) -> None:
+        self.sums_ = Sums.empty(FINE)
+
+    def learn_many(self, probability: ArrayLike, clicked: ArrayLike, weight: ArrayLike | None = None) -> None:
+        """Add impressions: what was predicted, and what came of it; the map changes at the next `refresh`."""
+        self._ready()
+        rows = judged(probability, clicked, weight)
+        self.sums_.add(rows, np.zeros((len(rows.clicked), 1), np.int32), self.half_life)
+
+    def refresh(self) -> None:
+        """Fit the map to what was learned so far; without any click, it stays as it is."""
+        self._ready()
+        # A common factor of weights and clicks changes no power, so only isotonic maps need it.
+        weight, clicks, predicted = np.ascontiguousarray(self.sums_.values[0].T)
+        if not clicks.sum() > 0:
+            log.warning("The calibration stays as it is: there is no click to fit it to yet.")
+            return
+        self._fit(weight, clicks, predicted)
+
+    def _fit(self, weight: F64, clicks: F64, predicted: F64) -> None:
+        """Fit the map to the sums of the bins."""
+        raise NotImplementedError
+
+    def apply(self, probability: ArrayLike) -> F64:
+        """Give τ(p) of each probability; before the first `refresh`, p itself."""
+        raise NotImplementedError
+
+    def apply_one(self, probability: float) -> float:
+        """Give τ(p) of one probability."""
+        return float(self.apply([probability])[0])
+
+    def _restored(self) -> None:
+        self.sums_ = Sums(np.array(self.sums_.values), np.array(self.sums_.clock))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the calibration as a folder; `broadmatch.load` opens it, and it goes on learning."""
+        artifacts.save(self, path)
 
 
 class Judged(NamedTuple):

@@ -51,7 +51,7 @@ class Recalibration:
 
 
 def recalibrate(
-    predictions: Any, model: str, *, by: Sequence[str] = (), kind: str = "poisson", share: float = 0.8
+    predictions: Any, model: str, *, by: Sequence[str] = (), method: str = "poisson", share: float = 0.8
 ) -> Recalibration:
     """Fit a calibration of `model` to the first `share` of its predictions, judge it on the rest, then fit it to all.
 
@@ -66,10 +66,10 @@ def recalibrate(
     >>> found.before.error > 0.2 > 0.03 > found.after.error
     True
     """
-    OneOf(("poisson", "isotonic")).check("kind", kind)
+    OneOf(("poisson", "isotonic")).check("method", method)
     Number(0, 1, above=True).check("share", share)
     source = _checked(Predictions(predictions), model, by)
-    calibration = _empty(by, kind)
+    calibration = _empty(by, method)
     later: list[_Rows] = []
     fitted = seen = 0
     for rows in _rows(source, model, by):
@@ -152,10 +152,10 @@ def _rows(source: Predictions, model: str, by: Sequence[str]) -> Iterator[_Rows]
         yield _Rows(p, clicked, weight, slices)
 
 
-def _empty(by: Sequence[str], kind: str) -> "AnyCalibration":
+def _empty(by: Sequence[str], method: str) -> "AnyCalibration":
     if by:
-        return SlicedCalibration(by=tuple(by), kind=kind)
-    return PoissonCalibration() if kind == "poisson" else IsotonicCalibration()
+        return SlicedCalibration(by=tuple(by), method=method)
+    return PoissonCalibration() if method == "poisson" else IsotonicCalibration()
 
 
 def _learn(calibration: "AnyCalibration", rows: _Rows) -> None:

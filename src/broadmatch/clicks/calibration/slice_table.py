@@ -18,6 +18,9 @@ I32 = NDArray[np.int32]
 class SliceTable:
     """Numbers of slices along a hierarchy of columns: 0 is all traffic, others count up in order of appearance."""
 
+    _saved_members = ("columns", "keys", "parents")
+    columns: tuple[str, ...]
+
     def __init__(self, columns: Sequence[str], keys: U64 | None = None, parents: I32 | None = None) -> None:
         self.columns = tuple(columns)
         self.n_slices = 1 if keys is None else len(keys)

@@ -2,20 +2,28 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from broadmatch.clicks.calibration import _slices as kernels
-from broadmatch.clicks.calibration.base import COARSE, HALF_LIFE, Sums, checked_probability, judged
+from broadmatch.clicks.calibration._maps import CLICKS, apply_knots, apply_power
+from broadmatch.clicks.calibration._slices import fit_knots_slices, fit_power_slices
+from broadmatch.clicks.calibration.base import (
+    COARSE,
+    F64,
+    HalfLife,
+    Sums,
+    WholeCalibration,
+    checked_probability,
+    judged,
+)
 from broadmatch.clicks.calibration.isotonic import MIN_CLICKS, IsotonicCalibration
 from broadmatch.clicks.calibration.poisson import PoissonCalibration
 from broadmatch.clicks.calibration.slice_table import SliceTable
 from broadmatch.io import artifacts
-from broadmatch.kernels import isotonic as maps
-from broadmatch.params import Number, OneOf, Parameters, Rule
-from broadmatch.state import State, restore
+from broadmatch.params import Number, OneOf, Rule, learned
+from broadmatch.state import Online, State
 
 
 class ColumnNames(Rule):
@@ -36,11 +44,27 @@ class ColumnNames(Rule):
         return list(value)
 
 
-class SlicedCalibration(Parameters):
+class SliceMaps(NamedTuple):
+    """The map of each slice: γ and κ, or a factor and the piecewise linear map it multiplies; the others are empty."""
+
+    log_factor: F64
+    exponent: F64
+    factor: F64
+    map_of: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    knots_x: F64
+    knots_y: F64
+
+
+_NONE = np.empty(0)
+_NO_KNOTS = (_NONE, np.empty(0, np.int32), np.empty(0, np.int64), _NONE, _NONE)
+
+
+class SlicedCalibration(Online):
     """τ_d(p) for every slice d of a hierarchy of columns, each fitted on top of its parent's.
 
     With `by=("country", "city")`, the slice (US, NYC) has the parent (US), whose parent is all traffic. All traffic
-    is calibrated by `PoissonCalibration` or `IsotonicCalibration` (`kind`); a slice then corrects what its parent says.
+    is calibrated by `PoissonCalibration` or `IsotonicCalibration`; a slice then corrects what its parent says.
     Where the parent expects E clicks and C came, the correction is the factor γ = (C + s)/(E + s), which is the mean of
     the posterior under a Gamma(s, s) prior: `strength` s is how many clicks the parent's word is worth. A slice with at
     least `min_clicks` clicks gets a shape of its own too, γ q^κ of the parent's q or an isotonic map, fitted to its
@@ -53,40 +77,32 @@ class SlicedCalibration(Parameters):
     [0.36, 0.04, 0.2]
     """
 
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "by": ColumnNames(),
-        "kind": OneOf(("poisson", "isotonic")),
-        "min_clicks": Number(1),
-        "strength": Number(0, above=True),
-        "half_life": HALF_LIFE,
-    }
+    kind = "sliced_calibration"
 
-    def __init__(
-        self,
-        *,
-        by: Sequence[str],
-        kind: str = "poisson",
-        min_clicks: float = 20,
-        strength: float = 1,
-        half_life: int | None = None,
-    ) -> None:
-        self.by = by
-        self.kind = kind
-        self.min_clicks = min_clicks
-        self.strength = strength
-        self.half_life = half_life
-        self.check_params()
-        whole = PoissonCalibration if kind == "poisson" else IsotonicCalibration
-        self.whole: PoissonCalibration | IsotonicCalibration = whole(half_life=half_life)
-        self._slices = SliceTable(by)
-        self._sums = Sums(COARSE, half_life)
-        self._maps: dict[str, NDArray[Any]] = {}
+    by: Annotated[Sequence[str], ColumnNames(), "the columns of the slices, the widest first"]
+    method: Annotated[str, OneOf(("poisson", "isotonic")), "the form of the maps"] = "poisson"
+    min_clicks: Annotated[float, Number(1), "clicks that a slice needs for a shape of its own"] = 20
+    strength: Annotated[float, Number(0, above=True), "how many clicks the parent's word is worth"] = 1
+    half_life: HalfLife = None
+
+    whole_: WholeCalibration = learned()
+    slices_: SliceTable = learned()
+    sums_: Sums = learned()
+    maps_: SliceMaps = learned()
+
+    def _start(self) -> None:
+        made = PoissonCalibration if self.method == "poisson" else IsotonicCalibration
+        self.whole_ = made(half_life=self.half_life)
+        self.whole_._ready()
+        self.slices_ = SliceTable(self.by)
+        self.sums_ = Sums.empty(COARSE)
         self._fit()
 
     @property
     def n_slices(self) -> int:
         """How many slices were seen, at all levels."""
-        return self._slices.n_slices - 1
+        self._ready()
+        return self.slices_.n_slices - 1
 
     def learn_many(
         self,
@@ -96,78 +112,65 @@ class SlicedCalibration(Parameters):
         weight: ArrayLike | None = None,
     ) -> None:
         """Add impressions with the columns that say their slices (Arrow columns, or arrays of whole numbers)."""
+        self._ready()
         rows = judged(probability, clicked, weight)
-        keys = self._slices.keys_of(slices, len(rows.clicked))
-        self.whole.learn_many(*rows)
-        slots = self._slices.number(keys)
-        if self._slices.n_slices > len(self._sums.values):
-            self._sums.grow(2 * self._slices.n_slices)
-        self._sums.add(rows, slots)
+        keys = self.slices_.keys_of(slices, len(rows.clicked))
+        self.whole_.learn_many(*rows)
+        slots = self.slices_.number(keys)
+        if self.slices_.n_slices > len(self.sums_.values):
+            self.sums_ = self.sums_.first(2 * self.slices_.n_slices)
+        self.sums_.add(rows, slots, self.half_life)
 
     def refresh(self) -> None:
         """Fit all slices, parents first, to what was learned so far."""
-        self.whole.refresh()
+        self._ready()
+        self.whole_.refresh()
         self._fit()
 
     def _fit(self) -> None:
-        n = self._slices.n_slices
-        given = (self._sums.values[:n], self._slices.parents, self._sums.factor(), float(self.strength))
-        if isinstance(self.whole, PoissonCalibration):
+        n, whole, today = self.slices_.n_slices, self.whole_, self.sums_.factor(self.half_life)
+        given = (self.sums_.values[:n], self.slices_.parents, today, float(self.strength), float(self.min_clicks))
+        if isinstance(whole, PoissonCalibration):
             log_factor, exponent = np.empty(n), np.empty(n)
-            log_factor[0], exponent[0] = self.whole.log_factor, self.whole.exponent
-            kernels.fit_power_slices(*given, float(self.min_clicks), log_factor, exponent)
-            self._maps = {"log_factor": log_factor, "exponent": exponent}
-            return
-        clicks = self._sums.values[:n, :, maps.CLICKS].sum(1) * self._sums.factor()
-        # one more than can be needed: the sum above may be rounded otherwise than in the kernel
-        most = 1 + int((clicks >= 0.999 * self.min_clicks).sum())
-        n_whole = len(self.whole.knots_x)
-        x, y = np.zeros(n_whole + most * COARSE.n_bins), np.zeros(n_whole + most * COARSE.n_bins)
-        x[:n_whole], y[:n_whole] = self.whole.knots_x, self.whole.knots_y
-        factor, map_of, starts = np.ones(n), np.zeros(n, np.int32), np.zeros(most + 2, np.int64)
-        starts[1] = n_whole
-        n_maps = kernels.fit_knots_slices(*given, float(self.min_clicks), MIN_CLICKS, factor, map_of, starts, x, y)
-        end = starts[n_maps]
-        self._maps = {
-            "factor": factor,
-            "map_of": map_of,
-            "starts": starts[: n_maps + 1].copy(),
-            "knots_x": x[:end].copy(),
-            "knots_y": y[:end].copy(),
-        }
+            log_factor[0], exponent[0] = whole.log_factor_, whole.exponent_
+            fit_power_slices(*given, log_factor, exponent)
+            self.maps_ = SliceMaps(log_factor, exponent, *_NO_KNOTS)
+        elif isinstance(whole, IsotonicCalibration):
+            clicks = self.sums_.values[:n, :, CLICKS].sum(1) * today
+            # one more than can be needed: the sum above may be rounded otherwise than in the kernel
+            most = 1 + int((clicks >= 0.999 * self.min_clicks).sum())
+            n_whole = len(whole.knots_x_)
+            x, y = np.zeros(n_whole + most * COARSE.n_bins), np.zeros(n_whole + most * COARSE.n_bins)
+            x[:n_whole], y[:n_whole] = whole.knots_x_, whole.knots_y_
+            factor, map_of, starts = np.ones(n), np.zeros(n, np.int32), np.zeros(most + 2, np.int64)
+            starts[1] = n_whole
+            n_maps = fit_knots_slices(*given, MIN_CLICKS, factor, map_of, starts, x, y)
+            end = starts[n_maps]
+            knots = starts[: n_maps + 1].copy(), x[:end].copy(), y[:end].copy()
+            self.maps_ = SliceMaps(_NONE, _NONE, factor, map_of, *knots)
 
     def apply(self, probability: ArrayLike, slices: Mapping[str, Any]) -> NDArray[np.float64]:
         """Give τ_d(p) of each probability in its slice; before the first `refresh`, p itself."""
+        self._ready()
         p = checked_probability(probability)
-        n_fitted = len(next(iter(self._maps.values())))
-        slots = self._slices.deepest(self._slices.keys_of(slices, len(p)), n_fitted)
-        if self.kind == "poisson":
-            return maps.apply_power(p, slots, *self._maps.values())
-        return maps.apply_knots(p, slots, *self._maps.values())
+        powers, knots = self.maps_[:2], self.maps_[2:]
+        n_fitted = len(powers[0]) + len(knots[0])
+        slots = self.slices_.deepest(self.slices_.keys_of(slices, len(p)), n_fitted)
+        return apply_power(p, slots, *powers) if self.method == "poisson" else apply_knots(p, slots, *knots)
 
     def apply_one(self, probability: float, slices: Mapping[str, Any]) -> float:
         """Give τ_d(p) of one probability; `slices` gives one value for each column."""
         return float(self.apply([probability], {name: [value] for name, value in slices.items()})[0])
 
     def to_state(self) -> State:
-        """Give everything that has to be kept, the sums included: a loaded calibration goes on learning."""
-        params = {name: getattr(self, name) for name in self.rules}
-        arrays = self._sums.to_arrays(self._slices.n_slices) | self._maps
-        arrays |= {"slice_keys": self._slices.keys, "parents": self._slices.parents}
-        return State(
-            "sliced_calibration", params | {"by": list(self.by)}, arrays, parts={"whole": self.whole.to_state()}
-        )
+        """Everything that has to be kept; sums without the room that is left for more slices."""
+        self._ready()
+        self.sums_ = self.sums_.first(self.slices_.n_slices)
+        return super().to_state()
 
-    @classmethod
-    def from_state(cls, state: State) -> "SlicedCalibration":
-        """Make the calibration that `state` describes."""
-        calibration = cls(**state.params)
-        calibration.whole = restore(state.parts["whole"])
-        calibration._slices = SliceTable(calibration.by, state.arrays["slice_keys"], state.arrays["parents"])
-        calibration._sums = Sums.from_arrays(COARSE, calibration.half_life, state.arrays)
-        calibration._maps = {name: state.arrays[name] for name in calibration._maps}
-        return calibration
+    def _restored(self) -> None:
+        self.sums_ = Sums(np.array(self.sums_.values), np.array(self.sums_.clock))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the calibration as a folder; `broadmatch.load` opens it."""
+        """Write the calibration as a folder; `broadmatch.load` opens it, and it goes on learning."""
         artifacts.save(self, path)

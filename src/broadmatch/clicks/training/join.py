@@ -6,8 +6,8 @@ object in one process, whose state can be saved between any two calls.
 
 import heapq
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +16,8 @@ from broadmatch.clicks.training import _join as click_join
 from broadmatch.clicks.training._join import AFTER, BEFORE, COUNTS, Clock, Events
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput
-from broadmatch.params import Number, Parameters, Rule
-from broadmatch.state import State
+from broadmatch.params import Number, learned
+from broadmatch.state import Online, State
 
 log = logging.getLogger("broadmatch")
 
@@ -29,7 +29,7 @@ _FARTHEST = 1 << 61
 """Times up to here leave room to add windows without overflow: some 73,000 years around 1970."""
 
 
-class ClickJoin(Parameters):
+class ClickJoin(Online):
     """Gives every impression exactly once, with its label, when no click of its window can come in time any more.
 
     An impression at time t is clicked if a click with its id and a time in [t, t + window] came (`window` in seconds).
@@ -53,23 +53,25 @@ class ClickJoin(Parameters):
     1
     """
 
-    rules: ClassVar[Mapping[str, Rule]] = {"window": Number(0, 1e9)}
+    kind = "click_join"
 
-    def __init__(self, *, window: float) -> None:
-        self.window = window
-        self.check_params()
-        self._clock = Clock(round(window * 1e6), np.full(2, BEFORE, np.int64))
-        self._closed = BEFORE  # what both streams had passed when `ready` was last asked
-        self._counts = np.zeros(len(COUNTS), np.int64)
+    window: Annotated[float, Number(0, 1e9), "seconds after an impression in which a click counts"]
+
+    counts_: NDArray[np.int64] = learned()
+
+    def _start(self) -> None:
+        self._clock = Clock(round(self.window * 1e6), np.full(2, BEFORE, np.int64))
+        self._closed = BEFORE  # what both streams had passed when `ready` was last called
         self._shown, self._waiting = _events(_ROOM), _events(_ROOM)
-        self._pending: dict[
-            int, tuple[Batch, int]
-        ] = {}  # batches by arrival, in order of time, with the first row left
-        self._next: list[tuple[int, int]] = []  # heap: the time of that row, and the batch
+        # Batches by arrival, in order of time, with the first row left; and a heap: the time of that row, the batch.
+        self._pending: dict[int, tuple[Batch, int]] = {}
+        self._next: list[tuple[int, int]] = []
         self._arrivals = 0
+        self.counts_ = np.zeros(len(COUNTS), np.int64)
 
     def add_impressions(self, batch: Batch) -> None:
         """Take impressions with their ids and times; the batch is kept, not copied."""
+        self._ready()
         if not len(batch):
             return
         if len(batch.id) != len(batch) or len(batch.time) != len(batch):
@@ -77,30 +79,34 @@ class ClickJoin(Parameters):
         ids, times = self._arrays(batch.id, batch.time, "impressions", 0)
         accepted = np.zeros(len(batch), np.bool_)
         self._shown, _ = _with_room(self._shown, len(ids), self._closed - 2 * self._clock.window)
-        click_join.join_impressions(self._shown, self._waiting, ids, times, self._clock, self._counts, accepted)
+        click_join.join_impressions(self._shown, self._waiting, ids, times, self._clock, self.counts_, accepted)
         if not accepted.all():
             batch = batch.take(np.flatnonzero(accepted))
         self._keep(_by_time(batch))
 
     def add_clicks(self, ids: ArrayLike, times: ArrayLike) -> None:
         """Take clicks: the ids of the impressions that were clicked, and when (microseconds since 1970 UTC)."""
+        self._ready()
         keys, when = self._arrays(ids, times, "clicks", 1)
         orphans_before = int(self._clock.seen[0]) - self._clock.window
         self._waiting, orphans = _with_room(self._waiting, len(keys), orphans_before)
-        self._counts[click_join.ORPHANS] += orphans
-        click_join.join_clicks(self._shown, self._waiting, keys, when, self._clock, self._counts)
+        self.counts_[click_join.ORPHANS] += orphans
+        click_join.join_clicks(self._shown, self._waiting, keys, when, self._clock, self.counts_)
 
     def end_impressions(self) -> None:
         """Say that no impression will follow."""
+        self._ready()
         self._clock.seen[0] = AFTER
 
     def end_clicks(self) -> None:
         """Say that no click will follow."""
+        self._ready()
         self._clock.seen[1] = AFTER
 
     @property
     def passed(self) -> tuple[int, int]:
         """The largest time seen among the impressions and among the clicks, in microseconds."""
+        self._ready()
         return int(self._clock.seen[0]), int(self._clock.seen[1])
 
     @property
@@ -110,6 +116,7 @@ class ClickJoin(Parameters):
 
     def ready(self) -> Batch:
         """The impressions that were closed since the last call, with `clicked` 0 or 1."""
+        self._ready()
         self._closed = min(self.passed)
         until = self._closed - self._clock.window
         parts: dict[int, Batch] = {}
@@ -144,7 +151,8 @@ class ClickJoin(Parameters):
         impressions have come out. A duplicate impression has the id of one at most a window away and is dropped; a
         duplicate click belongs to an impression that has one already; an orphan click belongs to no impression.
         """
-        counts = dict(zip(COUNTS, self._counts.tolist(), strict=True))
+        self._ready()
+        counts = dict(zip(COUNTS, self.counts_.tolist(), strict=True))
         waiting = self._waiting.times[: self._waiting.size[0]]
         counts["orphan_clicks"] += int(
             np.count_nonzero((waiting != BEFORE) & (waiting < self._clock.seen[0] - self._clock.window))
@@ -152,10 +160,14 @@ class ClickJoin(Parameters):
         return counts
 
     def to_state(self) -> State:
-        """Give the pending impressions with their features, the clicks that wait, the counts and the watermarks."""
+        """Give the pending impressions with their features, the clicks that wait, the counts and the watermarks.
+
+        Written out, because the tables of events and the pending batches depend on how the streams were cut.
+        """
+        self._ready()
         left = [self._pending[arrival] for arrival in sorted(self._pending)]
         pending = _by_time(Batch.concatenate([batch.between(first, len(batch)) for batch, first in left]))
-        arrays = {"counts": self._counts.copy(), "passed": np.array([*self.passed, self._closed], np.int64)}
+        arrays = {"counts": self.counts_.copy(), "passed": np.array([*self.passed, self._closed], np.int64)}
         for name, events in ("shown", self._shown), ("waiting", self._waiting):
             n = events.size[0]
             arrays |= {f"{name}_{part}": getattr(events, part)[:n].copy() for part in ("ids", "times", "marks")}
@@ -165,8 +177,9 @@ class ClickJoin(Parameters):
     def from_state(cls, state: State) -> "ClickJoin":
         """The join as it was saved; it goes on as if nothing had happened."""
         self = cls(**state.params)
+        self._ready()
         arrays = state.arrays
-        self._counts[:] = arrays["counts"]
+        self.counts_[:] = arrays["counts"]
         self._clock.seen[:] = arrays["passed"][:2]
         self._closed = int(arrays["passed"][2])
         self._shown, self._waiting = (

@@ -1,7 +1,6 @@
 """Fewer rows to learn from: every query with a click, and a share of the others, weighted so that nothing is biased."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +8,11 @@ from numpy.typing import NDArray
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput
 from broadmatch.kernels.hashing import keys_of_integers, seed_of
-from broadmatch.params import Number, Parameters, Rule, Whole
-from broadmatch.state import State
+from broadmatch.params import Number, Whole, learned
+from broadmatch.state import Online
 
 
-class Subsampler(Parameters):
+class Subsampler(Online):
     """Keeps the queries with a click, and each of the others with probability `rate`, then with weight × 1/rate.
 
     Section 4.6 of McMahan et al. (KDD 2013): with s the probability that an impression is kept and ω = 1/s its
@@ -32,17 +31,20 @@ class Subsampler(Parameters):
     ([1, 1, 2, 2], [1.0, 1.0, 2.0, 2.0])
     """
 
-    rules: ClassVar[Mapping[str, Rule]] = {"rate": Number(0, 1, above=True), "seed": Whole(0)}
+    kind = "subsampler"
 
-    def __init__(self, *, rate: float = 0.1, seed: int = 0) -> None:
-        self.rate = rate
-        self.seed = seed
-        self.check_params()
-        self._held: list[Batch] = []  # the rows of one query, whose end has not been seen
-        self._rows = 0  # rows that were decided
+    rate: Annotated[float, Number(0, 1, above=True), "share of the queries without a click that is kept"] = 0.1
+    seed: Annotated[int, Whole(0), "decides which"] = 0
+
+    held_: Batch = learned()  # the rows of one query, whose end has not been seen
+    rows_: int = learned()  # rows that were decided
+
+    def _start(self) -> None:
+        self.held_, self.rows_ = Batch.concatenate([]), 0
 
     def take(self, batch: Batch) -> Batch:
         """What is kept of the queries that end here; the last is held back, for its end may be in the next batch."""
+        self._ready()
         n = len(batch)
         if n == 0:
             return batch
@@ -51,39 +53,25 @@ class Subsampler(Parameters):
         if last == 0:
             others = np.flatnonzero(batch.query != batch.query[-1])
             last = int(others[-1]) + 1 if len(others) else 0
-        if last == 0 and self._held and self._held[0].query[0] == batch.query[0]:
-            self._held.append(batch)
+        if last == 0 and len(self.held_) and self.held_.query[0] == batch.query[0]:
+            self.held_ = Batch.concatenate([self.held_, batch])
             return batch.between(0, 0)
-        ended = Batch.concatenate([*self._held, batch.between(0, last)])
-        self._held = [batch.between(last, n)] if last < n else []
+        ended = Batch.concatenate([self.held_, batch.between(0, last)])
+        self.held_ = batch.between(last, n)
         return self._sampled(ended)
 
     def finish(self) -> Batch:
         """What is kept of the query that was held back."""
-        held, self._held = Batch.concatenate(self._held), []
+        self._ready()
+        held, self.held_ = self.held_, Batch.concatenate([])
         return self._sampled(held)
 
-    def to_state(self) -> State:
-        """Give the rows that are held back and the number of rows so far."""
-        held = Batch.concatenate(self._held)
-        params = {"rate": self.rate, "seed": self.seed}
-        return State("subsampler", params, {}, {"rows": self._rows}, {"held": held.to_state()})
-
-    @classmethod
-    def from_state(cls, state: State) -> "Subsampler":
-        """The subsampler as it was saved."""
-        self = cls(**state.params)
-        held = Batch.from_state(state.parts["held"])
-        self._held = [held] if len(held) else []
-        self._rows = int(state.facts["rows"])
-        return self
-
     def _check(self, batch: Batch) -> None:
-        if self._held and not len(batch.query):
+        if len(self.held_) and not len(batch.query):
             raise BadInput("The first batches have query ids and this one has none: use one description for all.")
         unknown = np.flatnonzero(np.isnan(batch.impressions.clicked))
         if len(unknown):
-            row = self._rows + sum(map(len, self._held)) + int(unknown[0])
+            row = self.rows_ + len(self.held_) + int(unknown[0])
             raise BadInput(
                 f"Impression {row} has no label, so it cannot be subsampled: say which column has the clicks."
             )
@@ -93,8 +81,8 @@ class Subsampler(Parameters):
         n = len(batch)
         if n == 0:
             return batch
-        numbers = np.arange(self._rows, self._rows + n).view(np.uint64)
-        self._rows += n
+        numbers = np.arange(self.rows_, self.rows_ + n).view(np.uint64)
+        self.rows_ += n
         queries = batch.query if len(batch.query) else batch.id if len(batch.id) else numbers
         first = np.ones(n, np.bool_)
         if len(batch.query):

@@ -85,6 +85,9 @@ class ClickTraining:
         self._kept = None if self.checkpoints is None else Checkpoints(self.checkpoints)
         self._join = None if self.window is None else ClickJoin(window=self.window)
         self._sampler = None if self.subsample is None else Subsampler(rate=self.subsample)
+        for part in (self._join, self._sampler):
+            if part is not None:
+                part.check_params()
         self._names = FeatureNames() if self.names else None
         self._positions: dict[str, Any] = {}
         self._n_read, self._refreshed = 0, 0
@@ -263,6 +266,9 @@ class ClickTraining:
             self._log.append(clicked, weight, batch.time, batch.slices, columns)
 
     def _check(self) -> None:
+        self.learner.check_params()
+        if self.calibration is not None:
+            self.calibration.check_params()
         Number(0, above=True).check("every", self.every)
         Whole(1).check("refresh", self.refresh)
         for name in ("names", "resume", "follow"):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broadmatch.kernels.label_calibration import calibrate_rows
+from broadmatch.kernels.isotonic import calibrate_rows
 from tests.reference.label_calibration import probability
 
 SCORES = st.floats(-50, 50, width=32) | st.sampled_from([0.0, 1e-30, 1.0, float(np.float32(1 + 2**-23))])
