@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +15,6 @@ from broadmatch.evaluate import psp_at_k
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels._forest import add_leaves
 from broadmatch.labels.base import NOTHING, LabelModel, Row
-from broadmatch.labels.checkpoint import Among
 from broadmatch.labels.ranking_trees._item_sets import item_set
 from broadmatch.labels.ranking_trees._points import unit_rows
 from broadmatch.labels.ranking_trees.item_sets import item_sets
@@ -127,7 +127,7 @@ class Fusion(LabelModel):
     def _learner(self, X: CSR, Y: CSR, propensities: Any, checkpoint: Checkpoint, name: str) -> PfastreXML:
         """A PfastreXML with these parameters, trained; `name` tells its pieces in the checkpoint from the others'."""
         model = PfastreXML(**{parameter: getattr(self, parameter) for parameter in PfastreXML.rules})
-        place = None if checkpoint is None else Among(checkpoint, name)
+        place = None if checkpoint is None else Path(checkpoint) / name
         return model.fit(X, Y, propensities=propensities, checkpoint=place)
 
     def _parts(

@@ -203,7 +203,7 @@ def test_words_by_code():
 
 
 @given(st.lists(st.lists(st.integers(1, 2**64 - 1) | st.integers(1, 9), max_size=20), max_size=3))
-def test_key_book(batches):
+def test_numbers_of_keys(batches):
     slots, numbers, book = np.zeros(128, np.uint64), np.zeros(128, np.int64), {}
     for batch in batches:
         keys, new = np.array(batch, np.uint64), np.empty(len(batch), np.int64)
