@@ -1,6 +1,6 @@
-"""partial_fit beside a refit, and calibration, on EURLex-4K: python -m benchmarks.ranking_trees_update [--small]
+"""add_points beside a refit, and calibration, on EURLex-4K: python -m benchmarks.ranking_trees_update [--small]
 
-Half of the training points are learned from, the other half is added by `partial_fit`, and all are learned from at
+Half of the training points are learned from, the other half is added by `add_points`, and all are learned from at
 once. The last model is calibrated on one half of the test points and looked at on the other: the calibration error over
 the 20 best labels, and the precision of labels of probability 0.5 or more on the points whose best label is the surest
 and on the others.
@@ -31,13 +31,13 @@ def update(cls: type[FastXML], n_trees: int, train: Dataset, test: Dataset) -> F
     model = cls(n_trees=n_trees).fit(first.X, first.Y)
     half = precisions(model, test)
     start = time.perf_counter()
-    model.partial_fit(second.X, second.Y)
+    model.add_points(second.X, second.Y)
     update_seconds = time.perf_counter() - start
     updated = precisions(model, test)
     start = time.perf_counter()
     refit = cls(n_trees=n_trees).fit(train.X, train.Y)
     refit_seconds = time.perf_counter() - start
-    tell(what="partial_fit", model=cls.__name__, half=half, updated=updated, refit=precisions(refit, test),
+    tell(what="add_points", model=cls.__name__, half=half, updated=updated, refit=precisions(refit, test),
          update_s=update_seconds, refit_s=refit_seconds)  # fmt: skip
     return refit
 

@@ -17,11 +17,10 @@ from broadmatch.labels._forest import add_leaves
 from broadmatch.labels.base import NOTHING, LabelModel, Row
 from broadmatch.labels.ranking_trees._item_sets import item_set
 from broadmatch.labels.ranking_trees._points import unit_rows
-from broadmatch.labels.ranking_trees.item_sets import item_sets
+from broadmatch.labels.ranking_trees.item_sets import ItemSets, item_sets
 from broadmatch.labels.ranking_trees.pfastrexml import PfastreXML, label_propensities
-from broadmatch.labels.ranking_trees.swiftxml import described_labels
 from broadmatch.parallel import blocks
-from broadmatch.params import Jobs, Number, OneOf, Seed, Whole, learned
+from broadmatch.params import Flag, Jobs, Number, OneOf, Seed, Whole, learned
 
 log = logging.getLogger("broadmatch")
 Found = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]
@@ -54,6 +53,9 @@ class Fusion(LabelModel):
     c_features: Annotated[float, Number(0, above=True), "C_x of PfastreXML"] = 8.0
     c_ranking: Annotated[float, Number(0, above=True), "C_r of PfastreXML"] = 1.0
     leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 100
+    damped: Annotated[bool, Flag(), "trees see square roots of the values"] = True
+    normaliser: Annotated[str, OneOf(("gains", "ranks")), "what the gain of a point's labels is divided by"] = "gains"
+    ties: Annotated[str, OneOf(("right", "random")), "where a point on a hyperplane goes"] = "right"
     propensity: Annotated[str, OneOf(tuple(PROPENSITY_PRESETS)), "constants of the propensity model"] = "default"
     alpha: Annotated[float, Number(0, 1), "share of the trees in the score"] = 0.8
     gamma: Annotated[float, Number(0), "how fast the re-ranker falls with the distance"] = 12.0
@@ -92,7 +94,7 @@ class Fusion(LabelModel):
         self, X: CSR, Y: CSR, checkpoint: Checkpoint, *, label_features: Any = None, propensities: Any = None
     ) -> None:
         p = label_propensities(Y, self.propensity, propensities)
-        self.label_features_ = described_labels(label_features, p)
+        self.label_features_ = ItemSets.described_by(label_features, p, weighed=True).label_features
         self.weight_ = self._chosen(X, Y, p, propensities, checkpoint)
         points = Points(X, self._item_sets(reveal(Y, self.reveal, seed=self.seed)[0]), Y)
         self.parts_ = self._parts(points, self.weight_, propensities, checkpoint, "all")
@@ -125,7 +127,7 @@ class Fusion(LabelModel):
         return item_sets(revealed, self.label_features_, n_jobs=self.n_jobs)
 
     def _learner(self, X: CSR, Y: CSR, propensities: Any, checkpoint: Checkpoint, name: str) -> PfastreXML:
-        """A PfastreXML with these parameters, trained; `name` tells its pieces in the checkpoint from the others'."""
+        """A PfastreXML with these parameters, trained; `name` is its folder in the checkpoint."""
         model = PfastreXML(**{parameter: getattr(self, parameter) for parameter in PfastreXML.rules})
         place = None if checkpoint is None else Path(checkpoint) / name
         return model.fit(X, Y, propensities=propensities, checkpoint=place)

@@ -101,14 +101,14 @@ def test_calibrating_twice_is_calibrating_once():
     np.testing.assert_array_equal(once, twice)
 
 
-def test_partial_fit_keeps_it_and_explanations_do_not_use_it():
+def test_add_points_keeps_it_and_explanations_do_not_use_it():
     X, Y = points()
     model = PfastreXML(n_trees=4).fit(X[:150], Y[:150])
     label, score = (part[0] for part in model.predict_one(X[0], k=1))
     model.calibrate(X[150:], Y[150:])
     assert model.explain(X[0], label).score == pytest.approx(score, rel=1e-5)
     kept = model.calibration_
-    assert model.partial_fit(X[150:], Y[150:]).calibration_ is kept
+    assert model.add_points(X[150:], Y[150:]).calibration_ is kept
 
 
 def test_labels_by_name():

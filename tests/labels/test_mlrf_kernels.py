@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels._mlrf import COUNT, MOVED, SWEEP, TALLY_WIDTH, best_threshold, bootstrap, grow_tree
-from broadmatch.labels.mlrf import Tree
+from broadmatch.labels.mlrf import ThresholdForest
 from tests.labels.test_forest_kernels import sparse
 from tests.reference import mlrf as reference
 from tests.reference.forest import walk
@@ -41,8 +41,9 @@ def fast_split(X, Y, weights, f, min_child):
 def grown(X, Y, weights=None, *, features_per_node=10_000, max_leaf=1, balance=0.0, leaf_labels=100, seed=0, stop=0):
     """`grow_tree` on dense matrices."""
     weights = np.ones(len(X), np.float32) if weights is None else weights
-    return Tree(*grow_tree(*sparse(X), X.shape[1], *sparse(Y), Y.shape[1], weights, features_per_node, max_leaf,
-                           balance, leaf_labels, np.uint64(seed), np.array([stop])))  # fmt: skip
+    arrays = grow_tree(*sparse(X), X.shape[1], *sparse(Y), Y.shape[1], weights, features_per_node, max_leaf, balance,
+                       leaf_labels, np.uint64(seed), np.array([stop]))  # fmt: skip
+    return ThresholdForest(np.zeros(1, np.int64), *arrays)
 
 
 def nodes(tree, X, points, node=0):

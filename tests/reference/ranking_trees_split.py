@@ -101,8 +101,9 @@ def split(X: Table, Z: Table, Y: Table, inverse_ideal: Table, side: Table, costs
                 for which in (1, -1)
             }
             gap = v[-1] - v[1]
-            if gap != 0:
+            if gap != 0 or (Y[i] * (ranks[1] - ranks[-1])).any():  # 0 by other sums is 0 but for rounding
                 closest = min(closest, abs(gap))
+            if gap != 0:
                 changed |= np.sign(gap) != side[i]
                 side[i] = np.sign(gap)
         note()

@@ -11,7 +11,7 @@ the smaller side away point by point, and sets it aside as a node to be loaded l
 time it has halved. A point is loaded or repacked at most log2 n times, however deep the tree.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -342,6 +342,102 @@ def bootstrap(row_weight: F32, n_draws: int, stream: U64) -> None:
         row_weight[candidates[below(stream, len(candidates))]] += 1
 
 
+class FeatureLists(NamedTuple):
+    """The values of each feature in the node, see `load_features`."""
+
+    first: I64
+    length: I32
+    alive_in: I32
+    values: F32
+    points: I32
+    order: I32
+
+
+class LabelBag(NamedTuple):
+    """The labels of the node's points, see `load_labels`."""
+
+    weights: F32
+    label_ptr: I64
+    label_ids: I32
+    label_mass: F32
+    tally: F64
+
+
+@kernel
+def make_lists(n_features: int, n_values: int) -> FeatureLists:
+    """Lists of so many features with so many values in all."""
+    return FeatureLists(
+        np.empty(n_features, np.int64),
+        np.empty(n_features, np.int32),
+        np.empty(n_features, np.int32),
+        np.empty(n_values, np.float32),
+        np.empty(n_values, np.int32),
+        np.empty(n_features, np.int32),
+    )
+
+
+@kernel
+def make_bag(n_rows: int, n_entries: int, n_labels: int) -> LabelBag:
+    """A bag of so many points with so many labels in all."""
+    return LabelBag(
+        np.empty(n_rows, np.float32),
+        np.empty(n_rows + 1, np.int64),
+        np.empty(n_entries, np.int32),
+        np.empty(n_entries, np.float32),
+        np.zeros((n_labels, TALLY_WIDTH), np.float64),
+    )
+
+
+@kernel
+def best_split(
+    lists: FeatureLists, bag: LabelBag, n_lists: int, alive: Flags, n_alive: int, weight: float, total: float,
+    squares: float, features_per_node: int, balance: float, sweep: int, stream: U64,
+) -> tuple[int, np.float32, int]:  # fmt: skip
+    """The best split of the node: its list (−1 if none makes the bags purer), its threshold, and the next sweep."""
+    # Only a split that makes the bags purer is one; the margin keeps rounding from passing for a gain.
+    best = (1 - squares / (total * total)) * (1 - 1e-9) - 1e-12
+    best_list, cut = -1, np.float32(0)
+    min_child = max(1.0, balance * weight)
+    first, length, alive_in, values, points, order = lists
+    n_tried, at = 0, 0
+    # Draw without replacement; where no drawn feature has a split, draw on until none is left.
+    while at < n_lists and (n_tried < features_per_node or best_list < 0):
+        other = at + below(stream, n_lists - at)
+        i = order[other]
+        order[other], order[at] = order[at], i
+        at += 1
+        if alive_in[i] < min(min_child, n_alive):
+            continue
+        n_tried += 1
+        if length[i] > alive_in[i]:
+            drop_taken(values, points, first[i], first[i] + length[i], alive)
+            length[i] = alive_in[i]
+        objective, t = best_threshold(values, points, first[i], first[i] + length[i], n_alive, weight, total, squares,
+                                      bag.weights, bag.label_ptr, bag.label_ids, bag.label_mass, bag.tally, sweep,
+                                      min_child)  # fmt: skip
+        sweep += 2
+        if objective < best:
+            best, best_list, cut = objective, i, t
+    return best_list, cut, sweep
+
+
+@kernel
+def take_away(
+    bag: LabelBag, small: I32, alive: Flags, weight: float, total: float, squares: float
+) -> tuple[float, float, float]:
+    """Take the points `small` out of the node; what is left of its weight, of Σc and of Σc²."""
+    weights, label_ptr, label_ids, label_mass, tally = bag
+    for p in small:
+        alive[p] = False
+        weight -= weights[p]
+        for j in range(label_ptr[p], label_ptr[p + 1]):
+            k, a = label_ids[j], np.float64(label_mass[j])
+            squares -= a * (2 * tally[k, COUNT] - a)
+            tally[k, COUNT] -= a
+            total -= a
+    return weight, total, squares
+
+
 @kernel
 def _grown(array: NDArray[Any], length: int) -> Any:
     bigger = np.empty(max(length, 2 * len(array)), array.dtype)
@@ -351,22 +447,10 @@ def _grown(array: NDArray[Any], length: int) -> Any:
 
 @kernel
 def grow_tree(
-    x_indptr: I64,
-    x_indices: I32,
-    x_data: F32,
-    n_features: int,
-    y_indptr: I64,
-    y_indices: I32,
-    y_data: F32,
-    n_labels: int,
-    row_weight: F32,
-    features_per_node: int,
-    max_leaf: int,
-    balance: float,
-    leaf_labels: int,
-    seed: np.uint64,
-    stop_flag: I64,
-) -> tuple[I32, F32, I32, I64, I32, F32, I64, I32]:
+    x_indptr: I64, x_indices: I32, x_data: F32, n_features: int, y_indptr: I64, y_indices: I32, y_data: F32,
+    n_labels: int, row_weight: F32, features_per_node: int, max_leaf: int, balance: float, leaf_labels: int,
+    seed: np.uint64, stop_flag: I64,
+) -> tuple[I32, F32, I32, I64, I32, F32, I64, I32]:  # fmt: skip
     """Grow one tree on the rows of positive weight.
 
     Returns (feature, threshold, child, leaf_ptr, leaf_label, leaf_share, point_ptr, point): a node with feature
@@ -380,18 +464,14 @@ def grow_tree(
     for row in aside:
         n_values += x_indptr[row + 1] - x_indptr[row]
         n_entries += y_indptr[row + 1] - y_indptr[row]
-    # Room for the root; every later node uses the front of it.
-    rows, weights, alive = np.empty(n_rows, np.int32), np.empty(n_rows, np.float32), np.empty(n_rows, np.bool_)
-    small, moved_to, marked = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.zeros(n_rows, np.bool_)
-    label_ptr, label_ids = np.empty(n_rows + 1, np.int64), np.empty(n_entries, np.int32)
-    label_mass = np.empty(n_entries, np.float32)
+    # As much as the root needs; every later node uses the front of it.
+    rows, alive, marked = np.empty(n_rows, np.int32), np.empty(n_rows, np.bool_), np.zeros(n_rows, np.bool_)
+    small, moved_to, seen = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.empty(n_labels, np.int32)
     local, global_ids = np.full(n_labels, -1, np.int32), np.empty(n_labels, np.int32)
-    tally, seen = np.zeros((n_labels, TALLY_WIDTH), np.float64), np.empty(n_labels, np.int32)
-    sweep = 1
-    list_of, feature_of = np.full(n_features, -1, np.int32), np.empty(n_features, np.int32)
-    first, length = np.empty(n_features, np.int64), np.empty(n_features, np.int32)
-    alive_in, order = np.empty(n_features, np.int32), np.empty(n_features, np.int32)
-    values, points = np.empty(n_values, np.float32), np.empty(n_values, np.int32)
+    bag, lists = make_bag(n_rows, n_entries, n_labels), make_lists(n_features, n_values)
+    weights, label_ptr, label_ids, label_mass, tally = bag
+    first, length, alive_in, values, points, order = lists
+    list_of, feature_of, sweep = np.full(n_features, -1, np.int32), np.empty(n_features, np.int32), 1
     # What comes out.
     feature, threshold, child = np.empty(256, np.int32), np.empty(256, np.float32), np.empty(256, np.int32)
     leaf_ptr, point_ptr = np.zeros(256, np.int64), np.zeros(256, np.int64)
@@ -400,9 +480,7 @@ def grow_tree(
     n_nodes, n_leaves = 1, 0
     # Nodes set aside, last in first out: node i has the rows aside[aside_from[i] : aside_from[i + 1]].
     aside_node, aside_from = np.zeros(64, np.int64), np.zeros(65, np.int64)
-    aside_from[1] = n_rows
-    n_aside = 1
-
+    aside_from[1], n_aside = n_rows, 1
     while n_aside > 0 and stop_flag[0] == 0:
         n_aside -= 1
         node = aside_node[n_aside]
@@ -417,29 +495,8 @@ def grow_tree(
             n_lists = load_features(rows, n_points, x_indptr, x_indices, x_data, list_of, feature_of, first, length,
                                     alive_in, values, points, order)  # fmt: skip
         while n_alive > max_leaf and stop_flag[0] == 0:
-            # Only a split that makes the bags purer is one; the margin keeps rounding from passing for a gain.
-            best = (1 - squares / (total * total)) * (1 - 1e-9) - 1e-12
-            best_list, cut = -1, np.float32(0)
-            min_child = max(1.0, balance * weight)
-            n_tried, at = 0, 0
-            # Draw without replacement; where no drawn feature has a split, draw on until none is left.
-            while at < n_lists and (n_tried < features_per_node or best_list < 0):
-                other = at + below(stream, n_lists - at)
-                i = order[other]
-                order[other], order[at] = order[at], i
-                at += 1
-                if alive_in[i] < min(min_child, n_alive):
-                    continue
-                n_tried += 1
-                if length[i] > alive_in[i]:
-                    drop_taken(values, points, first[i], first[i] + length[i], alive)
-                    length[i] = alive_in[i]
-                objective, t = best_threshold(values, points, first[i], first[i] + length[i], n_alive, weight, total,
-                                              squares, weights, label_ptr, label_ids, label_mass, tally, sweep,
-                                              min_child)  # fmt: skip
-                sweep += 2
-                if objective < best:
-                    best, best_list, cut = objective, i, t
+            best_list, cut, sweep = best_split(lists, bag, n_lists, alive, n_alive, weight, total, squares,
+                                               features_per_node, balance, sweep, stream)  # fmt: skip
             if best_list < 0:
                 break
             n_small, small_is_right = smaller_side(values, points, first[best_list],
@@ -457,17 +514,10 @@ def grow_tree(
             n_aside += 1
             aside_from[n_aside] = to + n_small
             n_alive -= n_small
+            weight, total, squares = take_away(bag, small[:n_small], alive, weight, total, squares)
             for s in range(n_small):
-                p = small[s]
-                row = rows[p]
+                row = rows[small[s]]
                 aside[to + s] = row
-                alive[p] = False
-                weight -= weights[p]
-                for j in range(label_ptr[p], label_ptr[p + 1]):
-                    k, a = label_ids[j], np.float64(label_mass[j])
-                    squares -= a * (2 * tally[k, COUNT] - a)
-                    tally[k, COUNT] -= a
-                    total -= a
                 for j in range(x_indptr[row], x_indptr[row + 1]):
                     alive_in[list_of[x_indices[j]]] -= 1
             # Weak beliefs left by strong ones are counted anew too: taking away would leave only rounding.

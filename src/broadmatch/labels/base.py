@@ -16,6 +16,7 @@ from broadmatch.evaluate import precision_at_k
 from broadmatch.kernels.isotonic import calibrate_rows
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.calibration import Calibration, fit_calibration
+from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import NOTHING, LabelPredictor, Row, is_table, training_data
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole, learned
@@ -38,6 +39,9 @@ class LabelModel(LabelPredictor):
     """A label that scores higher belongs to the set that `predict` gives; once calibrated, one above 0.5."""
     sized: ClassVar[bool] = False
 
+    published: ClassVar[dict[str, Any]] = {}
+    """The parameters with which the model is that of its paper, where they are not the default: see `as_published`."""
+
     feature_names_: Names | None = learned()
     point_names_: Names | None = learned()
     n_features_in_: int = learned()
@@ -46,6 +50,15 @@ class LabelModel(LabelPredictor):
     calibration_: Calibration | None = learned()
     dense_labels_: bool = learned()
     label_names_: Names = learned()
+
+    @classmethod
+    def as_published(cls, **parameters: Any) -> Self:
+        """The model with the settings of its paper instead of our defaults; `parameters` are set besides."""
+        return cls(**(cls.published | parameters))
+
+    def explain(self, x: Any, label: int | str) -> Explanation:
+        """Why `label` is, or is not, recommended for the row `x`."""
+        raise NotImplementedError
 
     def fit(
         self,

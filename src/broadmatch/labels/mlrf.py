@@ -25,21 +25,12 @@ log = logging.getLogger("broadmatch")
 _BLOCK = 256
 
 
-class Tree(NamedTuple):
-    """One tree, as `grow_tree` returns it."""
+class ThresholdForest(NamedTuple):
+    """Trees that test one feature a node: nodes, leaves and points behind each other; `roots` are where trees start.
 
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float32]
-    child: NDArray[np.int32]
-    leaf_ptr: NDArray[np.int64]
-    leaf_label: NDArray[np.int32]
-    leaf_share: NDArray[np.float32]
-    point_ptr: NDArray[np.int64]
-    point: NDArray[np.int32]
-
-
-class Forest(NamedTuple):
-    """All trees in one: nodes, leaves and points behind each other; `roots` says where each tree starts."""
+    A node with feature −1 is a leaf and `child` its number; otherwise `child` is the left child and the right one
+    follows it.
+    """
 
     roots: NDArray[np.int64]
     feature: NDArray[np.int32]
@@ -52,7 +43,8 @@ class Forest(NamedTuple):
     point: NDArray[np.int32]
 
     @classmethod
-    def of(cls, trees: list[Tree]) -> "Forest":
+    def joined(cls, trees: "list[ThresholdForest]") -> "ThresholdForest":
+        """Forests of one tree each as one."""
         nodes = offsets([len(t.feature) for t in trees])
         leaves = offsets([len(t.leaf_ptr) - 1 for t in trees])
         child = [
@@ -104,8 +96,9 @@ class MLRF(LabelModel):
     seed: Seed = 0
     n_jobs: Jobs = None
     kind: ClassVar[str] = "mlrf"
+    published: ClassVar[dict[str, Any]] = {"n_trees": 100, "max_leaf": 1000, "bootstrap": True}
 
-    forest_: Forest = learned()
+    forest_: ThresholdForest = learned()
     train_labels_: CSR = learned()
 
     def explain(self, x: Any, label: int | str, n_voters: int = 5) -> Explanation:
@@ -124,17 +117,17 @@ class MLRF(LabelModel):
         kept = Checkpoints.of_parts(checkpoint, shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
         labelled = (np.diff(Y.indptr) > 0).astype(np.float32)
 
-        def grow(number: int) -> Tree:
-            finished = kept.take(number, Tree)
+        def grow(number: int) -> ThresholdForest:
+            finished = kept.take(number, ThresholdForest)
             if finished is not None:
                 return finished
             weights = labelled.copy()
             seed = np.uint64(self.seed * 1_000_003 + number)
             if self.bootstrap:
                 bootstrap(weights, int(labelled.sum()), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
-            tree = Tree(*grow_tree(X.indptr, X.indices, X.data, X.n_cols, Y.indptr, Y.indices, Y.data, Y.n_cols,
-                                   weights, min(self.features_per_node, X.n_cols), self.max_leaf, float(self.balance),
-                                   self.leaf_labels, seed, stop.flag))  # fmt: skip
+            grown = grow_tree(*X, *Y, weights, min(self.features_per_node, X.n_cols), self.max_leaf,
+                              float(self.balance), self.leaf_labels, seed, stop.flag)  # fmt: skip
+            tree = ThresholdForest(np.zeros(1, np.int64), *grown)
             if not stop.flag[0]:
                 kept.keep(number, tree)
             return tree
@@ -144,7 +137,7 @@ class MLRF(LabelModel):
             for tree in map_threads(grow, range(self.n_trees), self.n_jobs, stop):
                 trees.append(tree)
                 bar.advance()
-        self.forest_ = Forest.of(trees)
+        self.forest_ = ThresholdForest.joined(trees)
         self.train_labels_ = Y
 
     def _best(

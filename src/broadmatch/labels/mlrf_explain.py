@@ -10,7 +10,7 @@ from broadmatch.labels.explanation import Contribution, Explanation, Leaf, Neigh
 
 if TYPE_CHECKING:
     from broadmatch.labels.base import Row
-    from broadmatch.labels.mlrf import MLRF, Forest
+    from broadmatch.labels.mlrf import MLRF, ThresholdForest
 
 
 def explain(model: "MLRF", x: "Row", label: int, n_voters: int) -> Explanation:
@@ -52,7 +52,7 @@ def _deciding(leaves: list[Leaf]) -> list[Contribution]:
     return [Contribution(name, n) for name, n in sorted(seen.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def _walk(forest: "Forest", root: int, x: "Row", names: Names | None) -> tuple[list[Step], int]:
+def _walk(forest: "ThresholdForest", root: int, x: "Row", names: Names | None) -> tuple[list[Step], int]:
     path = []
     node = root
     while forest.feature[node] >= 0:

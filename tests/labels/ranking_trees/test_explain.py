@@ -284,7 +284,7 @@ def unit(X):
 
 def test_points_that_came_later_have_numbers():
     X, Y = points()
-    model = named(neighbours=500).partial_fit(X[:50], Y[:50])
+    model = named(neighbours=500).add_points(X[:50], Y[:50])
     why = model.explain(X[3], 0, revealed=[1]).neighbours
     names = [one.point for one in why]
     expected = [i for i in range(300) if Y[i, 0] and Y[i, 1]]

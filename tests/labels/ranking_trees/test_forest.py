@@ -6,7 +6,7 @@ import pytest
 import broadmatch
 from broadmatch.data import CSR
 from broadmatch.labels import FastXML, PfastreXML, SwiftXML
-from broadmatch.labels.ranking_trees import forest as xml_forest
+from broadmatch.labels.ranking_trees import forest as forests
 from broadmatch.labels.ranking_trees.forest import with_slots, without_slots
 from tests.contract import N_FEATURES, N_LABELS, bits, memory_mapped, points
 from tests.reference import ranking_trees_tree as reference
@@ -28,12 +28,12 @@ def depth(tree):
 @MODELS
 def test_the_size_of_parts_makes_no_other_tree(cls, monkeypatch):
     X, Y = points()
-    monkeypatch.setattr(xml_forest, "_PART", ALL_AT_ONCE)
+    monkeypatch.setattr(forests, "_PART", ALL_AT_ONCE)
     whole = cls(n_trees=3, max_leaf=3, n_jobs=1).fit(X, Y)
     expected = trees(whole)
     assert min(depth(tree) for tree in expected) > 3
     for part in (1, 20, 150):
-        monkeypatch.setattr(xml_forest, "_PART", part)
+        monkeypatch.setattr(forests, "_PART", part)
         by_parts = [cls(n_trees=3, max_leaf=3, n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2, 4)]
         assert trees(by_parts[0]) == expected
         assert all(bits(model) == bits(by_parts[0]) for model in by_parts)
@@ -43,7 +43,7 @@ def test_the_size_of_parts_makes_no_other_tree(cls, monkeypatch):
 @MODELS
 @pytest.mark.parametrize("n_trees", [1, 2, 5])
 def test_whole_trees_or_nodes_side_by_side(cls, n_trees, monkeypatch):
-    monkeypatch.setattr(xml_forest, "_PART", 30)
+    monkeypatch.setattr(forests, "_PART", 30)
     X, Y = points()
     alone = bits(cls(n_trees=n_trees, n_jobs=1).fit(X, Y))
     for n_jobs in (2, 3, 8):
@@ -73,7 +73,7 @@ def test_every_labelled_point_is_in_one_leaf_of_each_tree(monkeypatch):
     labelled = np.flatnonzero(np.diff(Y.indptr))
     assert len(labelled) < X.shape[0]
     for part in (20, ALL_AT_ONCE):
-        monkeypatch.setattr(xml_forest, "_PART", part)
+        monkeypatch.setattr(forests, "_PART", part)
         for tree in trees(FastXML(n_trees=3, max_leaf=3).fit(X, Y)):
             leaves = reference.leaves(tree)
             assert sum(leaf.size for leaf in leaves) == len(labelled)
@@ -137,7 +137,7 @@ def test_nodes_near_the_roots_keep_rare_features_by_feature(cls):
     assert {int(root) for root in own.roots if own.weight_ptr[root] < own.weight_ptr[root + 1]} <= set(
         forest.slot_node.tolist()
     )
-    assert all(share[node] >= xml_forest._OFTEN for node in forest.slot_node.tolist())
+    assert all(share[node] >= forests._OFTEN for node in forest.slot_node.tolist())
     common = frequencies(X)
     early = np.repeat(np.arange(len(forest.ahead_ptr) - 1), np.diff(forest.ahead_ptr))
     assert len(early) > 50
@@ -224,7 +224,7 @@ def test_item_features_of_new_labels_have_no_slots():
     both[:, :7] = Y.toarray()
     both[::3, 7], both[::5, 8] = 1, 1
     both = CSR.from_scipy(both).to_scipy()
-    model.partial_fit(X[150:], both[150:])
+    model.add_points(X[150:], both[150:])
     assert len(model.forest_.ahead_ptr) - 1 == n_ahead < N_FEATURES + model.label_features_.n_cols
     said = same_answers(model, X, both, 3)
     assert said.nnz
@@ -252,7 +252,7 @@ def test_a_saved_forest_keeps_its_slots(cls, tmp_path):
 
 
 def test_models_of_several_sizes_answer_by_turns():
-    """They share the room of a thread, which must fit each."""
+    """They share the arrays of a thread, which must fit each."""
     X, Y = points()
     models = [FastXML(n_trees=n, max_leaf=3, n_jobs=1).fit(X, Y) for n in (2, 6)]
     assert len({len(model.forest_.slot_node) for model in models}) == 2

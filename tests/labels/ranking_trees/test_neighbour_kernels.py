@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from broadmatch.labels.ranking_trees._neighbours import (
     _LOOKED_AT,
-    Neighbours,
+    NearestPoints,
     add_neighbours,
     nearest_points,
     neighbour_weights,
@@ -26,7 +26,7 @@ def kept(points):
     point_ptr, point, _, _ = rows_of(points.Y.T)
     rarity = 1 / points.propensities
     lengths = np.sqrt((np.where(points.Y > 0, rarity, 0) ** 2).sum(axis=1))
-    return Neighbours(
+    return NearestPoints(
         ptr, label, (y * rarity[label]).astype(np.float32), (1 / lengths).astype(np.float32), point_ptr, point,
         rarity.astype(np.float32), *rows_of(points.X)[:3], np.arange(len(points.Y), dtype=np.int32), *points[3:],
     )  # fmt: skip

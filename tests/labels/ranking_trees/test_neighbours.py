@@ -10,7 +10,7 @@ from broadmatch.errors import BadParameter
 from broadmatch.evaluate import psp_at_k
 from broadmatch.labels import SwiftXML
 from broadmatch.labels.ranking_trees import neighbours as xml_neighbours
-from broadmatch.labels.ranking_trees.neighbours import KEPT, NO_NEIGHBOURS, SETTINGS, keep_points, more_points
+from broadmatch.labels.ranking_trees.neighbours import KEPT, NO_POINTS, SETTINGS, keep_points, more_points
 from tests.contract import N_FEATURES, N_LABELS, NEVER, bits, memory_mapped, points
 from tests.labels.ranking_trees.test_pfastrexml import doubles, unit_table
 from tests.reference import ranking_trees_neighbours as reference
@@ -110,8 +110,8 @@ def test_new_labels_are_listed_too():
 @pytest.mark.parametrize(("most", "share"), [(0, 0.5), (5, 0.0)])
 def test_nothing_is_kept_where_nobody_is_asked(most, share):
     X, Y = data()
-    assert keep_points(X, Y, P, most, share, 0) is NO_NEIGHBOURS
-    assert more_points(NO_NEIGHBOURS, X, Y, P, 10) is NO_NEIGHBOURS
+    assert keep_points(X, Y, P, most, share, 0) is NO_POINTS
+    assert more_points(NO_POINTS, X, Y, P, 10) is NO_POINTS
 
 
 def found_with(near, X, Y, p, seed, x_share, power):
@@ -160,7 +160,7 @@ def test_features_count_where_they_tell_who_is_like_whom(telling):
 def test_points_with_one_label_tell_nothing_about_others():
     X, Y = CSR.from_scipy(np.eye(4)), CSR.from_scipy(np.eye(4))
     near = keep_points(X, Y, np.ones(4), 5, 0.5, 0)
-    assert (near.x_share, near.power) == (NO_NEIGHBOURS.x_share, NO_NEIGHBOURS.power)
+    assert (near.x_share, near.power) == (NO_POINTS.x_share, NO_POINTS.power)
     model = SwiftXML(n_trees=2).fit(np.eye(4), np.eye(4))
     assert 2 not in model.predict_one([0, 0, 1, 0], revealed=[2])[0]
 
@@ -182,14 +182,14 @@ def test_without_neighbours_the_trees_and_the_re_ranker_answer(model, off):
     assert len(without.neighbours_.row) == 0
     answers = without.predict_topk(X, k=4, revealed=known()).to_csr()
     assert (answers != model.predict_topk(X, k=4, revealed=known()).to_csr()).nnz > 100
-    asked, model.neighbours_ = model.neighbours_, NO_NEIGHBOURS
+    asked, model.neighbours_ = model.neighbours_, NO_POINTS
     try:
         assert (answers != model.predict_topk(X, k=4, revealed=known()).to_csr()).nnz == 0
     finally:
         model.neighbours_ = asked
     assert "p_near" not in without.explain(X[0], 0, revealed=[1]).factors
-    for m in (without, without.partial_fit(X[:20], Y[:20])):
-        assert m.neighbours_ is NO_NEIGHBOURS
+    for m in (without, without.add_points(X[:20], Y[:20])):
+        assert m.neighbours_ is NO_POINTS
     assert (
         model.predict_topk(X, k=4).to_csr()
         != SwiftXML(n_trees=4, max_leaf=4, **off).fit(X, Y).predict_topk(X, k=4).to_csr()
@@ -220,7 +220,7 @@ def test_a_model_without_neighbours_is_saved_without(off, tmp_path):
     model.save(tmp_path / "m")
     loaded = broadmatch.load(tmp_path / "m")
     for m in (model, loaded):
-        m.partial_fit(X[:50], Y[:50])
+        m.add_points(X[:50], Y[:50])
     assert bits(loaded) == bits(model)
     assert (
         loaded.predict_topk(X, revealed=known()).to_csr() != model.predict_topk(X, revealed=known()).to_csr()

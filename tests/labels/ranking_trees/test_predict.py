@@ -6,8 +6,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from broadmatch.labels.ranking_trees._predict import (
-    Forest,
-    Room,
+    RankingForest,
+    Routing,
+    Scratch,
     Tail,
     add_ahead,
     nearest,
@@ -17,7 +18,7 @@ from broadmatch.labels.ranking_trees._predict import (
     reach_shares,
     tail_score,
 )
-from broadmatch.labels.ranking_trees.neighbours import NO_NEIGHBOURS
+from broadmatch.labels.ranking_trees.neighbours import NO_POINTS
 from tests.labels.ranking_trees.test_neighbour_kernels import kept, random_points
 from tests.labels.ranking_trees.test_split import rows_of, seeds
 from tests.reference import item_sets
@@ -26,6 +27,7 @@ from tests.reference import ranking_trees_tree as xml_tree
 from tests.reference.ranking_trees_neighbours import nearest as nearest_by_formula
 
 WIDTH, Z_WIDTH = 6, 4
+ROUTING = Routing(True, 0)
 
 
 def random_forest(rng, n_trees, n_labels, width):
@@ -50,7 +52,7 @@ def random_forest(rng, n_trees, n_labels, width):
     weight_ptr = np.concatenate([[0], np.cumsum([len(w) for w in weights])]).astype(np.int64)
     leaf_ptr = np.concatenate([[0], np.cumsum([len(leaf) for leaf in leaves])]).astype(np.int64)
     n_weights, n_kept = weight_ptr[-1], leaf_ptr[-1]
-    return Forest(
+    return RankingForest(
         np.array(roots, np.int64), np.array(child, np.int32), np.array(bias, np.float32), weight_ptr,
         np.concatenate([*weights, []]).astype(np.int32), rng.normal(size=n_weights).astype(np.float32), leaf_ptr,
         np.concatenate([*leaves, []]).astype(np.int32),
@@ -109,9 +111,9 @@ def random_tail(rng, n_labels, z_width, alpha, gamma, z_weight):
     return tail, reference.Tail(mu, nu, own, alpha, gamma, z_weight)
 
 
-def room(forest, tail, near, n_labels):
+def scratch(forest, tail, near, n_labels):
     n = len(near.row)
-    return Room(np.zeros(WIDTH + tail.z_width, np.float32), np.full(len(forest.slot_node), 7, np.float32),
+    return Scratch(np.zeros(WIDTH + tail.z_width, np.float32), np.full(len(forest.slot_node), 7, np.float32),
                 np.zeros(n_labels, np.float32), np.full(n_labels, -7, np.int32), np.zeros(n, np.float32),
                 np.full(n, -7, np.int32))  # fmt: skip
 
@@ -120,12 +122,12 @@ def at_rest(used):
     return not used.dense.any() and not used.sums.any() and not used.shared.any()
 
 
-def ask(x, z, forest, tail, n_labels, k, known=(), near=NO_NEIGHBOURS):
-    """(label, score) pairs of `predict_row` for dense x and z; its room is left as it was."""
+def ask(x, z, forest, tail, n_labels, k, known=(), near=NO_POINTS):
+    """(label, score) pairs of `predict_row` for dense x and z; its arrays are left as they were."""
     (_, xi, xv, _), (_, zi, zv, _) = rows_of(x[None]), rows_of(z[None])
-    used = room(forest, tail, near, n_labels)
+    used = scratch(forest, tail, near, n_labels)
     labels, scores = np.full(k, -7, np.int32), np.full(k, -7, np.float32)
-    n = predict_row(xi, xv, zi, zv, np.array(known, np.int32), used, forest, near, tail, labels, scores)
+    n = predict_row(xi, xv, zi, zv, np.array(known, np.int32), used, ROUTING, forest, near, tail, labels, scores)
     assert at_rest(used)
     return list(zip(labels[:n].tolist(), scores[:n].tolist(), strict=True))
 
@@ -177,10 +179,10 @@ def test_rows_equal_the_formulas(question, k, seed, most):
 
     labels, scores = np.full((len(X), k), -7, np.int32), np.full((len(X), k), -7, np.float32)
     found = np.full(len(X), -7, np.int64)
-    used = room(forest, tail, near, n_labels)
+    used = scratch(forest, tail, near, n_labels)
     known_ptr = np.cumsum([0, *map(len, known)]).astype(np.int64)
     predict_rows(*rows_of(X)[:3], *rows_of(Z)[:3], known_ptr, np.concatenate(known).astype(np.int32), 1, 4, used,
-                 forest, near, tail, labels, scores, found)  # fmt: skip
+                 ROUTING, forest, near, tail, labels, scores, found)  # fmt: skip
     assert at_rest(used)
     for i in range(1, 4):
         assert list(zip(labels[i, : found[i]].tolist(), scores[i, : found[i]].tolist(), strict=True)) == alone[i]
@@ -207,7 +209,7 @@ def leaves_of(forest, dense):
     add_ahead(present[present >= WIDTH] - np.int32(WIDTH), WIDTH, dense, forest.ahead_ptr, forest.ahead_slot,
               forest.ahead_value, margins)  # fmt: skip
     leaves = np.full(len(forest.roots), -7, np.int64)
-    reach_leaves(dense, *forest[:6], forest.slot, margins, leaves)
+    reach_leaves(dense, *forest[:6], forest.slot, margins, np.uint64(0), leaves)
     return leaves.tolist()
 
 
@@ -312,7 +314,7 @@ def test_labels_right_at_the_bound_are_not_passed_over(gamma):
 
 def one_leaf(labels, values):
     """A forest of one tree of one leaf."""
-    return Forest(np.int64([0]), np.int32([-1]), np.float32([0]), np.int64([0, 0]), np.int32([]), np.float32([]),
+    return RankingForest(np.int64([0]), np.int32([-1]), np.float32([0]), np.int64([0, 0]), np.int32([]), np.float32([]),
                   np.int64([0, len(labels)]), np.int32(labels), np.float32(values), np.int32([1]),
                   **no_slots(1))  # fmt: skip
 
@@ -336,15 +338,15 @@ def test_equal_scores_come_by_the_lower_label():
 def test_the_trees_alone_give_the_mean_of_the_leaves():
     two = [one_leaf([0, 2], [1, 0.5]), one_leaf([2], [0.25])]
     leaves = [np.concatenate([a, b]) for a, b in zip(*(t[7:10] for t in two), strict=True)]
-    forest = Forest(np.int64([0, 1]), np.int32([-1, -2]), np.float32([0, 0]), np.int64([0, 0, 0]), np.int32([]),
+    forest = RankingForest(np.int64([0, 1]), np.int32([-1, -2]), np.float32([0, 0]), np.int64([0, 0, 0]), np.int32([]),
                     np.float32([]), np.int64([0, 2, 3]), *leaves, **no_slots(2))  # fmt: skip
     assert ask(np.ones(WIDTH, np.float32), np.zeros(0, np.float32), forest, no_tail(), 3, 3) == [(0, 0.5), (2, 0.375)]
 
 
 def test_a_point_on_the_hyperplane_goes_right():
-    forest = Forest(np.int64([0]), np.int32([1, -1, -2]), np.float32([0, 0, 0]), np.int64([0, 1, 1, 1]), np.int32([2]),
-                    np.float32([1]), np.int64([0, 1, 2]), np.int32([10, 20]), np.float32([1, 1]),
-                    np.int32([1, 1]), **no_slots(3))  # fmt: skip
+    forest = RankingForest(np.int64([0]), np.int32([1, -1, -2]), np.float32([0, 0, 0]), np.int64([0, 1, 1, 1]),
+                           np.int32([2]), np.float32([1]), np.int64([0, 1, 2]), np.int32([10, 20]), np.float32([1, 1]),
+                           np.int32([1, 1]), **no_slots(3))  # fmt: skip
     assert [leaves_of(forest, np.float32([0, 0, value])) for value in (1e-30, 0, -1e-30)] == [[0], [1], [1]]
 
 

@@ -11,9 +11,9 @@ from broadmatch.kernels.random import next_random, seed_stream
 from broadmatch.labels.ranking_trees._points import inverse_ideal_dcg, unit_rows, unit_scale
 from broadmatch.labels.ranking_trees._split import (
     Costs,
-    Points,
+    TreePoints,
     gather_columns,
-    make_desk,
+    make_workspace,
     number_labels,
     rank_sides,
     split_node,
@@ -37,7 +37,7 @@ def rows_of(table):
 def make_points(X, Z, Y):
     """Dense tables as the kernels take them."""
     ptr, label, gain, n_labels = rows_of(Y)
-    return Points(*rows_of(X), *rows_of(Z), ptr, label, gain, gain, n_labels, inverse_ideal_dcg(ptr, gain))
+    return TreePoints(*rows_of(X), *rows_of(Z), ptr, label, gain, gain, n_labels, inverse_ideal_dcg(ptr, gain))
 
 
 def first_sides(seed, n):
@@ -46,13 +46,13 @@ def first_sides(seed, n):
 
 
 def split(points, rows, costs, seed, steps=STEPS, tolerance=TOLERANCE):
-    """(w_x with the bias last, w_z, side, score) of the kernel; the desk is left at rest."""
+    """(w_x with the bias last, w_z, side, score) of the kernel; the work is left at rest."""
     n = len(rows)
-    desk, side, score = make_desk(rows, points), np.full(n, 7.0), np.full(n, 7.0)
-    feature, value, bias = split_node(rows, points, Costs(*map(float, costs), steps, float(tolerance)),
-                                      seed_stream(np.uint64(seed)), desk, side, score)  # fmt: skip
-    assert (desk.local == -1).all()
-    assert not desk.masses.any()
+    work, side, score = make_workspace(rows, points), np.full(n, 7.0), np.full(n, 7.0)
+    feature, value, bias = split_node(rows, points, Costs(*map(float, costs), steps, float(tolerance), False),
+                                      seed_stream(np.uint64(seed)), work, side, score)  # fmt: skip
+    assert (work.local == -1).all()
+    assert not work.masses.any()
     assert len(set(feature.tolist())) == len(feature)
     dense = np.zeros(points.x_width + points.z_width)
     dense[feature] = value
@@ -132,18 +132,18 @@ def test_no_step_of_the_alternation_raises_the_objective(node, steps):
 def test_rankings_and_sides_equal_the_transcription(node):
     X, Z, Y, costs, seed = node
     points, rows = make_points(X, Z, Y), np.arange(len(X), dtype=np.int32)
-    desk, side = make_desk(rows, points), first_sides(seed, len(X))
-    n_labels = number_labels(rows, points, desk)
-    assert sorted(desk.labels[:n_labels].tolist()) == np.flatnonzero(Y.any(axis=0)).tolist()
-    rank_sides(rows, side, points, desk, n_labels)
+    work, side = make_workspace(rows, points), first_sides(seed, len(X))
+    n_labels = number_labels(rows, points, work)
+    assert sorted(work.labels[:n_labels].tolist()) == np.flatnonzero(Y.any(axis=0)).tolist()
+    rank_sides(rows, side, points, work, n_labels)
     table = Y.astype(np.float64)
     ranks = [reference.rank(table, points.inverse_ideal, side, which) for which in (1, -1)]
     for label in np.flatnonzero(Y.any(axis=0)):
         expected = [1 / np.log(1 + ranks[which][label]) for which in (0, 1)]
-        assert desk.discounts[desk.local[label]] == pytest.approx(expected, rel=1e-12)
+        assert work.discounts[work.local[label]] == pytest.approx(expected, rel=1e-12)
     margins = np.random.default_rng(seed).normal(size=len(X))
     before = side.copy()
-    changed = take_sides(rows, side, margins, points, desk, costs.ranking)
+    changed = take_sides(rows, side, margins, points, work, costs.ranking)
     gaps = [margins[i] + costs.ranking * points.inverse_ideal[i]
             * (reference.gain(table[i], ranks[0]) - reference.gain(table[i], ranks[1])) for i in rows]  # fmt: skip
     assume(min(map(abs, gaps)) > 1e-9)
@@ -156,11 +156,11 @@ def test_rankings_and_sides_equal_the_transcription(node):
 def test_a_side_that_makes_no_difference_is_kept(node):
     X, Z, Y, costs, seed = node
     points, rows = make_points(X, Z, Y), np.arange(len(X), dtype=np.int32)
-    desk, side = make_desk(rows, points), np.ones(len(X))
-    n_labels = number_labels(rows, points, desk)
-    rank_sides(rows, first_sides(seed, len(X)), points, desk, n_labels)
-    desk.discounts[:, 1] = desk.discounts[:, 0]
-    assert take_sides(rows, side, np.zeros(len(X)), points, desk, costs.ranking) == 0
+    work, side = make_workspace(rows, points), np.ones(len(X))
+    n_labels = number_labels(rows, points, work)
+    rank_sides(rows, first_sides(seed, len(X)), points, work, n_labels)
+    work.discounts[:, 1] = work.discounts[:, 0]
+    assert take_sides(rows, side, np.zeros(len(X)), points, work, costs.ranking) == 0
     assert side.tolist() == [1] * len(X)
 
 
@@ -171,16 +171,16 @@ def test_no_feature_with_a_weight_at_the_optimum_is_screened_out(node, c, bias):
     points = make_points(X, np.zeros((len(X), 0)), Y)
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(X))[: rng.integers(1, len(X) + 1)].astype(np.int32)
-    side, desk = first_sides(seed, len(rows)), make_desk(rows, points)
-    m = gather_columns(rows, side, points.x_ptr, points.x_index, points.x_value, c, bias, desk)
-    kept = desk.col_feature[:m].tolist()
+    side, work = first_sides(seed, len(rows)), make_workspace(rows, points)
+    m = gather_columns(rows, side, points.x_ptr, points.x_index, points.x_value, c, bias, work)
+    kept = work.col_feature[:m].tolist()
     assert kept[-1:] == [-1] if bias else -1 not in kept
-    assert not desk.masses.any()
+    assert not work.masses.any()
     whole = X[rows].astype(np.float64)
     for j, feature in enumerate(kept):  # the columns that are there are whole
         column = np.zeros(len(rows))
-        column[desk.col_row[desk.col_ptr[j] : desk.col_ptr[j + 1]]] = desk.col_value[
-            desk.col_ptr[j] : desk.col_ptr[j + 1]
+        column[work.col_row[work.col_ptr[j] : work.col_ptr[j + 1]]] = work.col_value[
+            work.col_ptr[j] : work.col_ptr[j + 1]
         ]
         assert column.tolist() == (np.ones(len(rows)) if feature < 0 else whole[:, feature]).tolist()
     full = np.hstack([whole, np.ones((len(rows), 1))]) if bias else whole
@@ -196,8 +196,8 @@ def test_screening_spares_work():
     rng = np.random.default_rng(0)
     X = (rng.random((40, 200)) < 0.05).astype(np.float32)
     points, rows = make_points(X, np.zeros((40, 0)), np.eye(40)), np.arange(40, dtype=np.int32)
-    side, desk = first_sides(1, 40), make_desk(rows, points)
-    m = gather_columns(rows, side, points.x_ptr, points.x_index, points.x_value, 0.5, False, desk)
+    side, work = first_sides(1, 40), make_workspace(rows, points)
+    m = gather_columns(rows, side, points.x_ptr, points.x_index, points.x_value, 0.5, False, work)
     assert 0 < m < 100
 
 

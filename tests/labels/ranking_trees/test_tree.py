@@ -11,12 +11,12 @@ from broadmatch.labels.ranking_trees._tree import child_seed, grow, split_rows
 from tests.labels.ranking_trees.test_split import make_points, seeds
 from tests.reference import ranking_trees_tree as reference
 
-COSTS = Costs(3.0, 2.0, 1.0, 2, 0.01)
+COSTS = Costs(3.0, 2.0, 1.0, 2, 0.01, False)
 GO_ON = np.zeros(1, np.int64)
 
 
 def tables(rng, n, n_labels=9, d=6, d_z=4):
-    """Points with something to learn; some without labels or features."""
+    """TreePoints with something to learn; some without labels or features."""
     Y = (rng.random((n, n_labels)) < 0.3) * rng.choice(np.float32([1, 1, 0.25, 3]), (n, n_labels))
     both = Y @ rng.normal(size=(n_labels, d + d_z)) + rng.normal(size=(n, d + d_z))
     both[rng.random((n, d + d_z)) < 0.4] = 0
@@ -81,7 +81,7 @@ def test_a_tree_equals_the_recursion(node, max_leaf, most, seed):
         for row in leaf.rows:
             reached, closest = reference.walk(expected, dense[row])
             assert reached.rows == leaf.rows or closest < 1e-5
-            reach_leaves(dense[row], np.int64([0]), *arrays[:5], no_slots, np.float32([]), found_leaf)
+            reach_leaves(dense[row], np.int64([0]), *arrays[:5], no_slots, np.float32([]), np.uint64(0), found_leaf)
             (number,) = found_leaf
             kept = arrays[6][arrays[5][number] : arrays[5][number + 1]].tolist()
             assert (arrays[8][number], kept) == (leaf.size, list(leaf.values)) or closest < 1e-5

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broadmatch.labels.ranking_trees._predict import Forest
-from broadmatch.labels.ranking_trees._split import Points
+from broadmatch.labels.ranking_trees._predict import RankingForest
+from broadmatch.labels.ranking_trees._split import TreePoints
 from broadmatch.labels.ranking_trees._update import add_to_leaves, leaves_reached
 from tests.labels.ranking_trees.test_predict import no_slots
 from tests.reference.ranking_trees_update import leaf_reached, leaf_with_points
@@ -24,7 +24,7 @@ def packed(rows):
 
 def make_points(x, z, masses):
     y = packed([dict(sorted(m.items())) for m in masses])
-    return Points(*packed(x), WIDTH, *packed(z), Z_WIDTH, *y, y[2], N_LABELS, np.zeros(len(masses)))
+    return TreePoints(*packed(x), WIDTH, *packed(z), Z_WIDTH, *y, y[2], N_LABELS, np.zeros(len(masses)))
 
 
 @given(
@@ -70,14 +70,14 @@ def test_points_go_down_by_the_sign_of_the_score(x, weights, seed):
     bias = rng.integers(-1, 2, 6).astype(np.float32)
     ptr, feature, value = packed([{}, *weights[:2], {}, {}, {}])
     nothing = np.empty(0, np.float32)
-    forest = Forest(np.array([0, 1]), child, bias, ptr, feature, value, np.zeros(5, np.int64), np.empty(0, np.int32),
-                    nothing, np.ones(4, np.int32), **no_slots(6))  # fmt: skip
+    forest = RankingForest(np.array([0, 1]), child, bias, ptr, feature, value, np.zeros(5, np.int64),
+                           np.empty(0, np.int32), nothing, np.ones(4, np.int32), **no_slots(6))  # fmt: skip
     dense = np.zeros(WIDTH + Z_WIDTH, np.float32)
     points, rows = make_points(x, z, [{}] * len(x)), np.arange(len(x), dtype=np.int32)
-    got = leaves_reached(rows, points, 1, forest, dense)
+    got = leaves_reached(rows, points, 1, forest, 0, dense)
     assert not dense.any()
     by_node = [{}, *weights[:2], {}, {}, {}]
     for i in range(len(x)):
         row = [x[i].get(f, 0.0) for f in range(WIDTH)] + [z[i].get(f, 0.0) for f in range(Z_WIDTH)]
         assert got[i] == leaf_reached(row, 1, child.tolist(), bias.tolist(), by_node)
-    assert leaves_reached(rows, points, 0, forest, dense).tolist() == [0] * len(x)
+    assert leaves_reached(rows, points, 0, forest, 0, dense).tolist() == [0] * len(x)

@@ -15,7 +15,7 @@ _LEAST = np.finfo(np.float32).tiny
 _AHEAD = 8  # points whose rows are asked from memory before they are needed
 
 
-class Neighbours(NamedTuple):
+class NearestPoints(NamedTuple):
     """The training points: their labels, who has each label, and the largest features of their unit rows.
 
     `most` of them vote for a point, and their votes count `share`·n/(n+1) with n revealed labels; 0 is no neighbours.
@@ -40,7 +40,7 @@ class Neighbours(NamedTuple):
 
 
 @kernel
-def points_sharing(known: I32, near: Neighbours, but: int, shared: F32, seen: I32) -> tuple[I32, F32]:
+def points_sharing(known: I32, near: NearestPoints, but: int, shared: F32, seen: I32) -> tuple[I32, F32]:
     """The points that share a label with `known`, except `but`, and cos(r∘y, r∘y_i); a rare label counts r_l = 1/p_l.
 
     At most `_LOOKED_AT` of them, the most like it, in any order. `shared` and `seen` are room for all points, `shared`
@@ -68,7 +68,7 @@ def points_sharing(known: I32, near: Neighbours, but: int, shared: F32, seen: I3
 
 
 @kernel
-def nearest_points(known: I32, dense: F32, near: Neighbours, but: int, shared: F32, seen: I32) -> tuple[I32, F32]:
+def nearest_points(known: I32, dense: F32, near: NearestPoints, but: int, shared: F32, seen: I32) -> tuple[I32, F32]:
     """The points most like one with the labels `known` and the unit row `dense`, best first, and how like it they are.
 
     s_i = cos(r∘y, r∘y_i) + x_share·max(0, cos(x, x_i)), of those that `points_sharing` finds; the room is as there.
@@ -104,7 +104,7 @@ def neighbours_share(n_known: int, share: float) -> float:
 
 @kernel
 def add_neighbours(
-    known: I32, dense: F32, near: Neighbours, shared: F32, seen: I32, n_trees: int, sums: F32, touched: I32,
+    known: I32, dense: F32, near: NearestPoints, shared: F32, seen: I32, n_trees: int, sums: F32, touched: I32,
     n_touched: int,
 ) -> int:  # fmt: skip
     """Mix the votes of the nearest points into those of the trees; how many labels have votes now.

@@ -44,13 +44,19 @@ def unit_rows(ptr: I64, values: F32) -> F32:
 
 @kernel
 def damped_rows(ptr: I64, values: F32) -> F32:
-    """The values of all rows damped, each row scaled to length 1: what trees see."""
+    """The values of all rows damped, each row scaled to length 1."""
     scaled = np.empty_like(values)
     for i in range(len(ptr) - 1):
         scale = damped_scale(values[ptr[i] : ptr[i + 1]])
         for e in range(ptr[i], ptr[i + 1]):
             scaled[e] = damped(values[e]) * scale
     return scaled
+
+
+@kernel
+def scaled_rows(ptr: I64, values: F32, damp: bool) -> F32:
+    """The values of all rows as trees see them: scaled to length 1, and damped first if `damp` says so."""
+    return damped_rows(ptr, values) if damp else unit_rows(ptr, values)
 
 
 @kernel
@@ -81,4 +87,17 @@ def inverse_ideal_dcg(ptr: I64, gains: F32) -> F64:
             ideal += falling[rank] / math.log(2.0 + rank)
         if ideal > 0:
             inverse[i] = 1.0 / ideal
+    return inverse
+
+
+@kernel
+def inverse_discounts(ptr: I64) -> F64:
+    """I_L(y_i) = 1 / Σ_l 1 / log(1 + l) over as many ranks as a point has labels, SwiftXML (1); 0 without any."""
+    inverse = np.zeros(len(ptr) - 1)
+    for i in range(len(inverse)):
+        total = 0.0
+        for rank in range(ptr[i + 1] - ptr[i]):
+            total += 1.0 / math.log(2.0 + rank)
+        if total > 0:
+            inverse[i] = 1.0 / total
     return inverse

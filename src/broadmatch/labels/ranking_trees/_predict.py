@@ -6,16 +6,18 @@ from typing import NamedTuple
 import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, kernel
+from broadmatch.kernels.hashing import mix
 from broadmatch.kernels.intrinsics import prefetch
+from broadmatch.kernels.random import STRIDE
 from broadmatch.kernels.top_k import keep_best, order_best
-from broadmatch.labels.ranking_trees._neighbours import Neighbours, add_neighbours
+from broadmatch.labels.ranking_trees._neighbours import NearestPoints, add_neighbours
 from broadmatch.labels.ranking_trees._points import damped, damped_scale, dot, unit_scale
 
 _LIKELY = 0.3  # of the best label's votes
 _ROUNDING = 2e-5  # of a product of unit rows in float32, relative, at worst; some hundred entries
 
 
-class Forest(NamedTuple):
+class RankingForest(NamedTuple):
     """All trees in one: nodes and leaves behind each other; `roots` says where each tree starts.
 
     child[node] is the left child, the right one follows it; child < 0 is the leaf −1 − child. A node's hyperplane has
@@ -60,8 +62,15 @@ class Tail(NamedTuple):
     z_width: int
 
 
-class Room(NamedTuple):
-    """Room for one point at a time; but for `margins`, `touched` and `seen`, all 0 before and after."""
+class Routing(NamedTuple):
+    """How points go down the trees: with damped values or plain ones; ties right (0), or by chance with this seed."""
+
+    damped: bool
+    ties: int
+
+
+class Scratch(NamedTuple):
+    """Arrays for one point at a time; but for `margins`, `touched` and `seen`, all 0 before and after."""
 
     dense: F32  # all features
     margins: F32  # all slots
@@ -74,10 +83,11 @@ class Room(NamedTuple):
 @kernel
 def reach_leaves(
     dense: F32, roots: I64, child: I32, bias: F32, ptr: I64, feature: I32, value: F32, slot: I32, margins: F32,
-    leaves: I64,
+    ties: np.uint64, leaves: I64,
 ) -> None:  # fmt: skip
     """The leaf of each tree that a point (as a dense row) falls into: left where its score is above 0.
 
+    A score of 0 goes right, or by chance if `ties`, then the point's own random bits, is not 0.
     `margins` are what was added up ahead for each slot, bias included. All trees go down together, a node each at a
     time: what the next nodes need is asked from memory for all before the first of them waits for it.
     """
@@ -110,7 +120,11 @@ def reach_leaves(
             while e < stop:
                 a += value[e] * dense[feature[e]]
                 e += 1
-            node = child[node] + (0 if (a + b) + (c + d) > 0 else 1)
+            score = (a + b) + (c + d)
+            right = 0 if score > 0 else 1
+            if ties != 0 and score == 0:
+                right = 1 if mix(ties + np.uint64(node) * STRIDE) >> np.uint64(63) else 0
+            node = child[node] + right
             prefetch(child, node)
             prefetch(bias, node)
             prefetch(ptr, node)
@@ -130,6 +144,27 @@ def add_ahead(index: I32, first: int, dense: F32, ptr: I64, slot: I32, value: F3
             x = dense[feature]
             for e in range(ptr[feature], ptr[feature + 1]):
                 margins[slot[e]] += x * value[e]
+
+
+@kernel
+def spread_row(index: I32, value: F32, first: int, damp: bool, dense: F32) -> None:
+    """Write a row as trees see it to dense[first + index]: damped or not, of length 1."""
+    scale = damped_scale(value) if damp else unit_scale(value)
+    for e in range(len(index)):
+        dense[first + index[e]] = (damped(value[e]) if damp else value[e]) * scale
+
+
+@kernel
+def tie_bits(x_index: I32, z_index: I32, seed: int) -> np.uint64:
+    """Random bits of a point, never 0, from the features that it has; 0 without a seed."""
+    if seed == 0:
+        return np.uint64(0)
+    bits = np.uint64(seed)
+    for feature in x_index:
+        bits = mix(bits + np.uint64(feature) + np.uint64(1))
+    for feature in z_index:
+        bits = mix(bits ^ ~np.uint64(feature))
+    return bits | np.uint64(1)
 
 
 @kernel
@@ -171,30 +206,27 @@ def nearest(label: int, shares: F64, tail: Tail) -> float:
 
 @kernel
 def predict_row(
-    x_index: I32, x_value: F32, z_index: I32, z_value: F32, known: I32, room: Room, forest: Forest, near: Neighbours,
-    tail: Tail, labels: I32, scores: F32,
+    x_index: I32, x_value: F32, z_index: I32, z_value: F32, known: I32, scratch: Scratch, routing: Routing,
+    forest: RankingForest, near: NearestPoints, tail: Tail, labels: I32, scores: F32,
 ) -> int:  # fmt: skip
     """Recommend for one point: its best labels and their scores, best first, and how many there are.
 
     s_l = exp(α·log P_l + (1 − α)·log P_tail,l) over the labels of the leaves, and of the nearest points if labels are
     `known`; α = 1 is without the re-ranker. ‖z‖² is e, how much the item set counts there: trees see it with length 1.
     """
-    dense, margins, sums, touched = room.dense, room.margins, room.sums, room.touched
+    dense, margins, sums, touched = scratch.dense, scratch.margins, scratch.sums, scratch.touched
     shares = np.zeros(2)
     width = len(dense) - tail.z_width
-    scale = damped_scale(x_value)
-    for e in range(len(x_index)):
-        dense[x_index[e]] = damped(x_value[e]) * scale
-    scale = damped_scale(z_value)
-    for e in range(len(z_index)):
-        dense[width + z_index[e]] = damped(z_value[e]) * scale
+    spread_row(x_index, x_value, 0, routing.damped, dense)
+    spread_row(z_index, z_value, width, routing.damped, dense)
     for i in range(len(margins)):
         margins[i] = forest.bias[forest.slot_node[i]]
     add_ahead(x_index, 0, dense, forest.ahead_ptr, forest.ahead_slot, forest.ahead_value, margins)
     add_ahead(z_index, width, dense, forest.ahead_ptr, forest.ahead_slot, forest.ahead_value, margins)
     leaves = np.empty(len(forest.roots), np.int64)
     reach_leaves(dense, forest.roots, forest.child, forest.bias, forest.weight_ptr, forest.weight_feature,
-                 forest.weight_value, forest.slot, margins, leaves)  # fmt: skip
+                 forest.weight_value, forest.slot, margins, tie_bits(x_index, z_index, routing.ties),
+                 leaves)  # fmt: skip
     for leaf in leaves:
         prefetch(forest.leaf_label, forest.leaf_ptr[leaf])
         prefetch(forest.leaf_value, forest.leaf_ptr[leaf])
@@ -215,7 +247,9 @@ def predict_row(
     for e in range(len(z_index)):
         dense[width + z_index[e]] = z_value[e] / scale
         shares[1] = 1.0 / (scale * scale)
-    n_touched = add_neighbours(known, dense, near, room.shared, room.seen, len(forest.roots), sums, touched, n_touched)
+    n_touched = add_neighbours(
+        known, dense, near, scratch.shared, scratch.seen, len(forest.roots), sums, touched, n_touched
+    )
     best = np.float32(0)
     for t in range(n_touched):
         best = max(best, sums[touched[t]])
@@ -246,15 +280,15 @@ def predict_row(
 @kernel
 def predict_rows(
     x_ptr: I64, x_index: I32, x_value: F32, z_ptr: I64, z_index: I32, z_value: F32, known_ptr: I64, known: I32,
-    start: int, stop: int, room: Room, forest: Forest, near: Neighbours, tail: Tail, labels: I32, scores: F32,
-    found: I64,
+    start: int, stop: int, scratch: Scratch, routing: Routing, forest: RankingForest, near: NearestPoints, tail: Tail,
+    labels: I32, scores: F32, found: I64,
 ) -> None:  # fmt: skip
     """Recommend for the points start to stop; results by number of the point in labels, scores and found."""
     for i in range(start, stop):
         a, b, c, d = x_ptr[i], x_ptr[i + 1], z_ptr[i], z_ptr[i + 1]
         found[i] = predict_row(x_index[a:b], x_value[a:b], z_index[c:d], z_value[c:d],
-                               known[known_ptr[i] : known_ptr[i + 1]], room, forest, near, tail, labels[i],
-                               scores[i])  # fmt: skip
+                               known[known_ptr[i] : known_ptr[i + 1]], scratch, routing, forest, near, tail,
+                               labels[i], scores[i])  # fmt: skip
 
 
 @kernel

@@ -24,7 +24,7 @@ _NOTHING = 1e-9  # what is left of a margin when a weight came and went; a point
 _ROUNDS = 50  # of rankings and sides; each lowers the objective, and a few are enough
 
 
-class Points(NamedTuple):
+class TreePoints(NamedTuple):
     """What trees are grown from: features, item-set features (may have no columns), gains of labels, I_L of points."""
 
     x_ptr: I64
@@ -44,17 +44,18 @@ class Points(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """C_x, C_z and C_r, and how long each logistic regression may take."""
+    """C_x, C_z and C_r, how long each logistic regression may take, and whether points on a hyperplane go by chance."""
 
     features: float
     item_sets: float
     ranking: float
     steps: int
     tolerance: float
+    random_ties: bool
 
 
-class Desk(NamedTuple):
-    """Room for one node at a time; everything that is indexed by label or feature is left at rest: −1 or 0."""
+class Workspace(NamedTuple):
+    """Arrays that the splits of nodes share; those indexed by label or feature are −1 or 0 before and after each."""
 
     local: I32  # label -> number in the node
     masses: F64  # feature -> Σ(δx)₊, Σ(δx)₋, points that have it, its place among the columns: one cache line
@@ -72,8 +73,8 @@ class Desk(NamedTuple):
 
 
 @kernel
-def make_desk(rows: I32, points: Points) -> Desk:
-    """Room for the largest node there will be: all of `rows`."""
+def make_workspace(rows: I32, points: TreePoints) -> Workspace:
+    """A workspace for the largest node there will be: all of `rows`."""
     x_most, z_most, y_most = 0, 0, 0
     for row in rows:
         x_most += points.x_ptr[row + 1] - points.x_ptr[row]
@@ -83,7 +84,7 @@ def make_desk(rows: I32, points: Points) -> Desk:
     entries = max(x_most, z_most) + len(rows)
     width = max(points.x_width, points.z_width)
     columns = min(width, entries) + 1
-    return Desk(
+    return Workspace(
         np.full(points.n_labels, -1, np.int32),
         np.zeros((width, 4)),
         np.empty(columns, np.int32),
@@ -101,58 +102,58 @@ def make_desk(rows: I32, points: Points) -> Desk:
 
 
 @kernel
-def number_labels(rows: I32, points: Points, desk: Desk) -> int:
+def number_labels(rows: I32, points: TreePoints, work: Workspace) -> int:
     """Number the labels of the node from 0, in their own order; how many there are."""
     n = 0
     for row in rows:
         for e in range(points.y_ptr[row], points.y_ptr[row + 1]):
             label = points.y_label[e]
-            if desk.local[label] < 0:
-                desk.local[label] = 0
-                desk.labels[n] = label
+            if work.local[label] < 0:
+                work.local[label] = 0
+                work.labels[n] = label
                 n += 1
-    desk.labels[:n].sort()
+    work.labels[:n].sort()
     for i in range(n):
-        desk.local[desk.labels[i]] = i
+        work.local[work.labels[i]] = i
     return n
 
 
 @kernel
-def rank_sides(rows: I32, side: F64, points: Points, desk: Desk, n_labels: int) -> None:
+def rank_sides(rows: I32, side: F64, points: TreePoints, work: Workspace, n_labels: int) -> None:
     """r^± = labels by Σ_{i: δ_i = ±} I_i·y_il, the lower label first where equal; keeps 1/log(1 + rank) of each."""
-    desk.sums[:n_labels] = 0.0
+    work.sums[:n_labels] = 0.0
     for i in range(len(rows)):
         row = rows[i]
         which = 0 if side[i] > 0 else 1
         weight = points.inverse_ideal[row]
         for e in range(points.y_ptr[row], points.y_ptr[row + 1]):
-            desk.sums[desk.local[points.y_label[e]], which] += weight * points.y_gain[e]
+            work.sums[work.local[points.y_label[e]], which] += weight * points.y_gain[e]
     for which in range(2):
         # Labels that the side does not have come last, in their own order: only the others need sorting.
         n, last = 0, n_labels
         for label in range(n_labels - 1, -1, -1):
-            if desk.sums[label, which] == 0:
+            if work.sums[label, which] == 0:
                 last -= 1
-                desk.discounts[label, which] = desk.by_rank[last]
+                work.discounts[label, which] = work.by_rank[last]
             else:
-                desk.keys[n], desk.order[n] = desk.sums[label, which], label
+                work.keys[n], work.order[n] = work.sums[label, which], label
                 n += 1
-        sort_best_first(desk.keys, desk.order, n)
+        sort_best_first(work.keys, work.order, n)
         for rank in range(n):
-            desk.discounts[desk.order[rank], which] = desk.by_rank[rank]
+            work.discounts[work.order[rank], which] = work.by_rank[rank]
 
 
 @kernel
-def take_sides(rows: I32, side: F64, margins: F64, points: Points, desk: Desk, ranking: float) -> int:
+def take_sides(rows: I32, side: F64, margins: F64, points: TreePoints, work: Workspace, ranking: float) -> int:
     """δ_i = sign(C_x·w_x·x_i + C_z·w_z·z_i + C_r·I_i·(gain⁺ − gain⁻)), kept where it is zero; how many changed."""
     changed = 0
     for i in range(len(rows)):
         row = rows[i]
         plus, minus = 0.0, 0.0
         for e in range(points.y_ptr[row], points.y_ptr[row + 1]):
-            label = desk.local[points.y_label[e]]
-            plus += points.y_gain[e] * desk.discounts[label, 0]
-            minus += points.y_gain[e] * desk.discounts[label, 1]
+            label = work.local[points.y_label[e]]
+            plus += points.y_gain[e] * work.discounts[label, 0]
+            minus += points.y_gain[e] * work.discounts[label, 1]
         gap = margins[i] + ranking * points.inverse_ideal[row] * (plus - minus)
         if gap != 0.0 and (gap > 0.0) != (side[i] > 0.0):
             side[i] = -side[i]
@@ -161,7 +162,9 @@ def take_sides(rows: I32, side: F64, margins: F64, points: Points, desk: Desk, r
 
 
 @kernel
-def gather_columns(rows: I32, side: F64, ptr: I64, index: I32, value: F32, c: float, bias: bool, desk: Desk) -> int:
+def gather_columns(
+    rows: I32, side: F64, ptr: I64, index: I32, value: F32, c: float, bias: bool, work: Workspace
+) -> int:
     """The node's features as columns, for those that can have a weight at all; how many there are.
 
     No weight is worth its price where c·max(Σ(δx)₊, Σ(δx)₋) ≤ 1: the loss's slope cannot reach 1 whatever the others
@@ -171,45 +174,45 @@ def gather_columns(rows: I32, side: F64, ptr: I64, index: I32, value: F32, c: fl
     for i in range(len(rows)):
         for e in range(ptr[rows[i]], ptr[rows[i] + 1]):
             feature = index[e]
-            if desk.masses[feature, 2] == 0:
-                desk.touched[n_touched] = feature
+            if work.masses[feature, 2] == 0:
+                work.touched[n_touched] = feature
                 n_touched += 1
-            desk.masses[feature, 2] += 1
+            work.masses[feature, 2] += 1
             towards = side[i] * value[e]
             if towards > 0:
-                desk.masses[feature, 0] += towards
+                work.masses[feature, 0] += towards
             else:
-                desk.masses[feature, 1] -= towards
+                work.masses[feature, 1] -= towards
     n, filled = 0, 0
     for t in range(n_touched):
-        feature = desk.touched[t]
-        kept = c * max(desk.masses[feature, 0], desk.masses[feature, 1]) > 1.0
-        desk.masses[feature, 0] = desk.masses[feature, 1] = 0.0
+        feature = work.touched[t]
+        kept = c * max(work.masses[feature, 0], work.masses[feature, 1]) > 1.0
+        work.masses[feature, 0] = work.masses[feature, 1] = 0.0
         if kept:
-            desk.col_feature[n] = feature
-            desk.col_ptr[n] = filled
-            filled += int(desk.masses[feature, 2])
+            work.col_feature[n] = feature
+            work.col_ptr[n] = filled
+            filled += int(work.masses[feature, 2])
             n += 1
-            desk.masses[feature, 3] = desk.col_ptr[n - 1] + 1
-        desk.masses[feature, 2] = 0.0
+            work.masses[feature, 3] = work.col_ptr[n - 1] + 1
+        work.masses[feature, 2] = 0.0
     if n > 0:
         for i in range(len(rows)):
             for e in range(ptr[rows[i]], ptr[rows[i] + 1]):
-                place = int(desk.masses[index[e], 3])
+                place = int(work.masses[index[e], 3])
                 if place > 0:
-                    desk.col_row[place - 1] = i
-                    desk.col_value[place - 1] = value[e]
-                    desk.masses[index[e], 3] += 1
+                    work.col_row[place - 1] = i
+                    work.col_value[place - 1] = value[e]
+                    work.masses[index[e], 3] += 1
     for j in range(n):
-        desk.masses[desk.col_feature[j], 3] = 0.0
-    desk.col_ptr[n] = filled
+        work.masses[work.col_feature[j], 3] = 0.0
+    work.col_ptr[n] = filled
     if bias:
         for i in range(len(rows)):
-            desk.col_row[filled + i] = i
-            desk.col_value[filled + i] = 1.0
-        desk.col_feature[n] = -1
+            work.col_row[filled + i] = i
+            work.col_value[filled + i] = 1.0
+        work.col_feature[n] = -1
         n += 1
-        desk.col_ptr[n] = filled + len(rows)
+        work.col_ptr[n] = filled + len(rows)
     return n
 
 
@@ -224,42 +227,47 @@ def add_margins(score: F64, margins: F64, c: float, n: int) -> None:
 
 @kernel
 def split_node(
-    rows: I32, points: Points, costs: Costs, stream: U64, desk: Desk, side: F64, score: F64
+    rows: I32, points: TreePoints, costs: Costs, stream: U64, work: Workspace, side: F64, score: F64
 ) -> tuple[I32, F32, np.float32]:
     """Split the points `rows`: the hyperplane's features (item-set features follow the others), its weights, its bias.
 
-    `score` becomes C_x·w_x·x_i + C_z·w_z·z_i: above 0 a point goes left. All on one side means no split was found.
+    `score` becomes C_x·w_x·x_i + C_z·w_z·z_i: above 0 a point goes left, with `random_ties` one at 0 goes either way.
+    All on one side means no split was found.
     `side` is the δ that was reached.
     """
     n = len(rows)
-    n_labels = number_labels(rows, points, desk)
+    n_labels = number_labels(rows, points, work)
     for i in range(n):
         side[i] = 1.0 if next_random(stream) >> np.uint64(63) else -1.0
     score[:n] = 0.0
     for _ in range(_ROUNDS):
-        rank_sides(rows, side, points, desk, n_labels)
-        if take_sides(rows, side, score, points, desk, costs.ranking) == 0:
+        rank_sides(rows, side, points, work, n_labels)
+        if take_sides(rows, side, score, points, work, costs.ranking) == 0:
             break
-    m = gather_columns(rows, side, points.x_ptr, points.x_index, points.x_value, costs.features, True, desk)
+    m = gather_columns(rows, side, points.x_ptr, points.x_index, points.x_value, costs.features, True, work)
     weights, margins = np.empty(m), np.empty(n)
-    l1_logistic(desk.col_ptr, desk.col_row, desk.col_value, m, side, n, costs.features, costs.steps, costs.tolerance,
+    l1_logistic(work.col_ptr, work.col_row, work.col_value, m, side, n, costs.features, costs.steps, costs.tolerance,
                 weights, margins)  # fmt: skip
     add_margins(score, margins, costs.features, n)
-    take_sides(rows, side, score, points, desk, costs.ranking)
+    take_sides(rows, side, score, points, work, costs.ranking)
     bias = np.float32(costs.features * weights[m - 1])
     kept = np.flatnonzero(weights[: m - 1])
-    features = desk.col_feature[kept]
+    features = work.col_feature[kept]
     values = (costs.features * weights[kept]).astype(np.float32)
     if points.z_width > 0:
-        m = gather_columns(rows, side, points.z_ptr, points.z_index, points.z_value, costs.item_sets, False, desk)
+        m = gather_columns(rows, side, points.z_ptr, points.z_index, points.z_value, costs.item_sets, False, work)
         weights = np.empty(m)
-        l1_logistic(desk.col_ptr, desk.col_row, desk.col_value, m, side, n, costs.item_sets, costs.steps,
+        l1_logistic(work.col_ptr, work.col_row, work.col_value, m, side, n, costs.item_sets, costs.steps,
                     costs.tolerance, weights, margins)  # fmt: skip
         add_margins(score, margins, costs.item_sets, n)
-        take_sides(rows, side, score, points, desk, costs.ranking)
+        take_sides(rows, side, score, points, work, costs.ranking)
         kept = np.flatnonzero(weights)
-        features = np.concatenate((features, desk.col_feature[kept] + np.int32(points.x_width)))
+        features = np.concatenate((features, work.col_feature[kept] + np.int32(points.x_width)))
         values = np.concatenate((values, (costs.item_sets * weights[kept]).astype(np.float32)))
     for label in range(n_labels):
-        desk.local[desk.labels[label]] = -1
+        work.local[work.labels[label]] = -1
+    if costs.random_ties and (len(features) > 0 or bias != 0):
+        for i in range(n):
+            if score[i] == 0:
+                score[i] = _NOTHING if next_random(stream) >> np.uint64(63) else -_NOTHING
     return features, values, bias

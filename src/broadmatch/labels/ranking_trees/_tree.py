@@ -5,7 +5,7 @@ import numpy as np
 from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.random import next_random, seed_stream
 from broadmatch.kernels.top_k import sort_best_first
-from broadmatch.labels.ranking_trees._split import Costs, Desk, Points, make_desk, split_node
+from broadmatch.labels.ranking_trees._split import Costs, TreePoints, Workspace, make_workspace, split_node
 
 
 @kernel
@@ -30,34 +30,34 @@ def move_left(rows: I32, score: F64, spare: I32) -> int:
 
 
 @kernel
-def mean_labels(rows: I32, points: Points, most: int, desk: Desk) -> int:
-    """Mean label mass of the rows, largest first, at most `most` labels: in desk.keys and desk.order; how many."""
+def mean_labels(rows: I32, points: TreePoints, most: int, work: Workspace) -> int:
+    """Mean label mass of the rows, largest first, at most `most` labels: in work.keys and work.order; how many."""
     n = 0
     for row in rows:
         for e in range(points.y_ptr[row], points.y_ptr[row + 1]):
             label = points.y_label[e]
-            if desk.local[label] < 0:
-                desk.local[label] = n
-                desk.order[n], desk.keys[n] = label, 0.0
+            if work.local[label] < 0:
+                work.local[label] = n
+                work.order[n], work.keys[n] = label, 0.0
                 n += 1
-            desk.keys[desk.local[label]] += points.y_mass[e]
+            work.keys[work.local[label]] += points.y_mass[e]
     for i in range(n):
-        desk.local[desk.order[i]] = -1
-        desk.keys[i] /= len(rows)
-    sort_best_first(desk.keys, desk.order, n)
+        work.local[work.order[i]] = -1
+        work.keys[i] /= len(rows)
+    sort_best_first(work.keys, work.order, n)
     n = min(n, most)
-    while n > 0 and np.float32(desk.keys[n - 1]) == 0:  # a belief too small for a float32
+    while n > 0 and np.float32(work.keys[n - 1]) == 0:  # a belief too small for a float32
         n -= 1
     return n
 
 
 @kernel
-def split_rows(rows: I32, points: Points, costs: Costs, seed: np.uint64) -> tuple[I32, F32, np.float32, int]:
+def split_rows(rows: I32, points: TreePoints, costs: Costs, seed: np.uint64) -> tuple[I32, F32, np.float32, int]:
     """One split on its own: features, weights and bias of the hyperplane, and how many rows, now in front, go left."""
     n = len(rows)
     score = np.empty(n)
     features, values, bias = split_node(
-        rows, points, costs, seed_stream(seed), make_desk(rows, points), np.empty(n), score
+        rows, points, costs, seed_stream(seed), make_workspace(rows, points), np.empty(n), score
     )
     return features, values, bias, move_left(rows, score, np.empty(n, np.int32))
 
@@ -84,7 +84,7 @@ def doubled_f32(array: F32, used: int, needed: int) -> F32:
 
 @kernel
 def grow(
-    rows: I32, points: Points, costs: Costs, max_leaf: int, most_labels: int, seed: np.uint64, stop: I64
+    rows: I32, points: TreePoints, costs: Costs, max_leaf: int, most_labels: int, seed: np.uint64, stop: I64
 ) -> tuple[I32, F32, I64, I32, F32, I64, I32, F32, I32]:
     """Grow the subtree of `rows`, which are reordered.
 
@@ -93,7 +93,7 @@ def grow(
     that no hyperplane splits is a leaf, however large.
     """
     n_rows = len(rows)
-    desk = make_desk(rows, points)
+    work = make_workspace(rows, points)
     side, score, spare = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows, np.int32)
     most_nodes = 2 * n_rows + 1  # every leaf has a row; memory that is not reached costs nothing
     child, bias = np.empty(most_nodes, np.int32), np.empty(most_nodes, np.float32)
@@ -108,7 +108,7 @@ def grow(
         a, b, left = starts[node], stops[node], 0
         weight_ptr[node], bias[node] = n_weights, 0.0
         if b - a > max_leaf and stop[0] == 0:
-            features, values, shift = split_node(rows[a:b], points, costs, seed_stream(seeds[node]), desk, side, score)
+            features, values, shift = split_node(rows[a:b], points, costs, seed_stream(seeds[node]), work, side, score)
             left = move_left(rows[a:b], score, spare)
         if 0 < left < b - a:
             end = n_weights + len(features)
@@ -120,11 +120,11 @@ def grow(
             starts[n_nodes + 1], stops[n_nodes + 1], seeds[n_nodes + 1] = a + left, b, child_seed(seeds[node], 1)
             n_nodes += 2
         else:
-            n = mean_labels(rows[a:b], points, most_labels, desk)
+            n = mean_labels(rows[a:b], points, most_labels, work)
             leaf_label = doubled_i32(leaf_label, n_kept, n_kept + n)
             leaf_value = doubled_f32(leaf_value, n_kept, n_kept + n)
             for i in range(n):
-                leaf_label[n_kept + i], leaf_value[n_kept + i] = desk.order[i], desk.keys[i]
+                leaf_label[n_kept + i], leaf_value[n_kept + i] = work.order[i], work.keys[i]
             n_kept += n
             child[node], leaf_size[n_leaves] = -1 - n_leaves, b - a
             n_leaves += 1

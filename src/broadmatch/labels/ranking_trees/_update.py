@@ -4,15 +4,15 @@ import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.top_k import sort_best_first
-from broadmatch.labels.ranking_trees._predict import Forest, reach_leaves
-from broadmatch.labels.ranking_trees._split import Points
+from broadmatch.labels.ranking_trees._predict import RankingForest, reach_leaves, tie_bits
+from broadmatch.labels.ranking_trees._split import TreePoints
 
 
 @kernel
-def leaves_reached(rows: I32, points: Points, tree: int, forest: Forest, dense: F32) -> I64:
-    """The leaf of a tree that each of `rows` falls into; no node has a slot.
+def leaves_reached(rows: I32, points: TreePoints, tree: int, forest: RankingForest, ties: int, dense: F32) -> I64:
+    """The leaf of a tree that each of `rows` falls into; no node has a slot; `ties` as in `Routing`.
 
-    `dense` is room for all features, all 0 before and after.
+    `dense` has all features, all 0 before and after.
     """
     leaves, margins = np.empty(len(rows), np.int64), np.empty(0, np.float32)
     for i in range(len(rows)):
@@ -21,8 +21,11 @@ def leaves_reached(rows: I32, points: Points, tree: int, forest: Forest, dense: 
             dense[points.x_index[e]] = points.x_value[e]
         for e in range(points.z_ptr[row], points.z_ptr[row + 1]):
             dense[points.x_width + points.z_index[e]] = points.z_value[e]
+        bits = tie_bits(points.x_index[points.x_ptr[row] : points.x_ptr[row + 1]],
+                        points.z_index[points.z_ptr[row] : points.z_ptr[row + 1]], ties)  # fmt: skip
         reach_leaves(dense, forest.roots[tree : tree + 1], forest.child, forest.bias, forest.weight_ptr,
-                     forest.weight_feature, forest.weight_value, forest.slot, margins, leaves[i : i + 1])  # fmt: skip
+                     forest.weight_feature, forest.weight_value, forest.slot, margins, bits,
+                     leaves[i : i + 1])  # fmt: skip
         for e in range(points.x_ptr[row], points.x_ptr[row + 1]):
             dense[points.x_index[e]] = 0
         for e in range(points.z_ptr[row], points.z_ptr[row + 1]):
@@ -32,7 +35,7 @@ def leaves_reached(rows: I32, points: Points, tree: int, forest: Forest, dense: 
 
 @kernel
 def add_to_leaves(
-    rows: I32, leaf_of: I64, points: Points, first: int, stop: int, leaf_ptr: I64, leaf_label: I32, leaf_value: F32,
+    rows: I32, leaf_of: I64, points: TreePoints, first: int, stop: int, leaf_ptr: I64, leaf_label: I32, leaf_value: F32,
     leaf_size: I32, most: int, sums: F64,
 ) -> tuple[I64, I32, F32, I32]:  # fmt: skip
     """The leaves first..stop with `rows` in them: (mean·n + Σ mass) / (n + new), largest first, at most `most` labels.

@@ -12,8 +12,8 @@ from broadmatch import progress
 from broadmatch.data import CSR
 from broadmatch.data.csr import joined_ptr, offsets
 from broadmatch.io.checkpoints import Checkpoints
-from broadmatch.labels.ranking_trees._predict import Forest, reach_shares
-from broadmatch.labels.ranking_trees._split import Costs, Points
+from broadmatch.labels.ranking_trees._predict import RankingForest, reach_shares
+from broadmatch.labels.ranking_trees._split import Costs, TreePoints
 from broadmatch.labels.ranking_trees._tree import child_seed, grow, split_rows
 from broadmatch.parallel import Stop, map_threads, n_workers
 
@@ -22,20 +22,6 @@ _OFTEN = 1 / 64
 
 _PART = 4096
 """A node of more points is split on its own, so that its sides can be grown by different threads."""
-
-
-class Tree(NamedTuple):
-    """One tree, or the subtree of a node; the fields are those of `Forest`."""
-
-    child: NDArray[np.int32]
-    bias: NDArray[np.float32]
-    weight_ptr: NDArray[np.int64]
-    weight_feature: NDArray[np.int32]
-    weight_value: NDArray[np.float32]
-    leaf_ptr: NDArray[np.int64]
-    leaf_label: NDArray[np.int32]
-    leaf_value: NDArray[np.float32]
-    leaf_size: NDArray[np.int32]
 
 
 class Growing(NamedTuple):
@@ -67,20 +53,20 @@ class _Split(NamedTuple):
 
 
 def grow_forest(
-    points_of: Callable[[int], Points],
+    points_of: Callable[[int], TreePoints],
     rows: NDArray[np.int32],
     how: Growing,
     checkpoint: str | os.PathLike[str] | None,
     shaping: Mapping[str, Any],
     data: tuple[NDArray[Any], ...],
-) -> Forest:
+) -> RankingForest:
     """Grow all trees on the points `rows`; tree t learns from points_of(t). Parameters and data name the checkpoint."""
     stop = Stop()
     kept = Checkpoints.of_parts(checkpoint, shaping, data)
     workers = n_workers(how.n_jobs)
 
-    def tree(number: int, n_jobs: int) -> Tree:
-        finished = kept.take(number, Tree)
+    def tree(number: int, n_jobs: int) -> RankingForest:
+        finished = kept.take(number, RankingForest)
         if finished is not None:
             return finished
         grown = _grow_tree(points_of(number), rows, how, number, n_jobs, stop)
@@ -88,7 +74,7 @@ def grow_forest(
             kept.keep(number, grown)
         return grown
 
-    trees: list[Tree] = []
+    trees: list[RankingForest] = []
     # Whole trees side by side as long as there is one for every thread; the few that are left, node by node.
     together = how.n_trees - how.n_trees % workers
     with progress.task("Growing trees", total=how.n_trees, unit="trees") as bar:
@@ -105,8 +91,13 @@ def grow_forest(
     return with_slots(join_trees(trees), np.concatenate(counts) / max(1, len(points.x_ptr) - 1))
 
 
-def with_slots(forest: Forest, frequency: NDArray[np.float64]) -> Forest:
-    """The same forest with the weights kept by feature where that is less to read, see `Forest`.
+def one_tree(*grown: NDArray[Any]) -> RankingForest:
+    """A forest of one tree, of what `grow` gives."""
+    return RankingForest(np.zeros(1, np.int64), *grown, **_no_slots(len(grown[0])))
+
+
+def with_slots(forest: RankingForest, frequency: NDArray[np.float64]) -> RankingForest:
+    """The same forest with the weights kept by feature where that is less to read, see `RankingForest`.
 
     `frequency` is the share of points that have a feature: a weight by feature is read as often as its feature comes,
     one by node as often as its node is reached.
@@ -134,7 +125,7 @@ def with_slots(forest: Forest, frequency: NDArray[np.float64]) -> Forest:
     )
 
 
-def without_slots(forest: Forest) -> Forest:
+def without_slots(forest: RankingForest) -> RankingForest:
     """The same forest with all weights by node."""
     n_nodes = len(forest.child)
     node = np.concatenate(
@@ -161,11 +152,11 @@ def _no_slots(n_nodes: int) -> dict[str, Any]:
     }
 
 
-def join_trees(trees: list[Tree]) -> Forest:
+def join_trees(trees: list[RankingForest]) -> RankingForest:
     """All trees in one."""
     nodes, leaves = offsets([len(t.child) for t in trees]), offsets([len(t.leaf_size) for t in trees])
     child = [np.where(t.child >= 0, t.child + nodes[i], t.child - leaves[i]) for i, t in enumerate(trees)]
-    return Forest(
+    return RankingForest(
         nodes[:-1],
         np.concatenate(child).astype(np.int32),
         np.concatenate([t.bias for t in trees]),
@@ -180,8 +171,10 @@ def join_trees(trees: list[Tree]) -> Forest:
     )
 
 
-def _grow_tree(points: Points, rows: NDArray[np.int32], how: Growing, number: int, n_jobs: int, stop: Stop) -> Tree:
-    def step(node: _Open) -> _Split | Tree:
+def _grow_tree(
+    points: TreePoints, rows: NDArray[np.int32], how: Growing, number: int, n_jobs: int, stop: Stop
+) -> RankingForest:
+    def step(node: _Open) -> _Split | RankingForest:
         if len(node.rows) > max(_PART, how.max_leaf) and not stop.flag[0]:
             feature, value, bias, left = split_rows(node.rows, points, how.costs, node.seed)
             if 0 < left < len(node.rows):
@@ -190,9 +183,9 @@ def _grow_tree(points: Points, rows: NDArray[np.int32], how: Growing, number: in
                     for side, part in enumerate((node.rows[:left], node.rows[left:]))
                 )
                 return _Split(feature, value, float(bias), (sides[0], sides[1]))
-        return Tree(*grow(node.rows, points, how.costs, how.max_leaf, how.leaf_labels, node.seed, stop.flag))
+        return one_tree(*grow(node.rows, points, how.costs, how.max_leaf, how.leaf_labels, node.seed, stop.flag))
 
-    done: dict[str, _Split | Tree] = {}
+    done: dict[str, _Split | RankingForest] = {}
     todo = [_Open("", rows.copy(), np.uint64(how.seed * 1_000_003 + number))]
     while todo:
         results = list(map_threads(step, todo, n_jobs, stop if n_jobs > 1 else None))
@@ -201,10 +194,10 @@ def _grow_tree(points: Points, rows: NDArray[np.int32], how: Growing, number: in
     return _assemble(done, "")
 
 
-def _assemble(done: Mapping[str, _Split | Tree], path: str) -> Tree:
+def _assemble(done: Mapping[str, _Split | RankingForest], path: str) -> RankingForest:
     """The tree below a path: the node itself, its two children side by side, then all that is below them."""
     here = done[path]
-    if isinstance(here, Tree):
+    if isinstance(here, RankingForest):
         return here
     left, right = _assemble(done, path + "0"), _assemble(done, path + "1")
     n, m = len(left.child), len(left.leaf_size)
@@ -219,7 +212,7 @@ def _assemble(done: Mapping[str, _Split | Tree], path: str) -> Tree:
         0,
     ).take(np.array(order, np.int64))
     child, bias = np.concatenate([left_child, right_child]), np.concatenate([left.bias, right.bias])
-    return Tree(
+    return one_tree(
         np.concatenate([[1], child[order]]).astype(np.int32),
         np.concatenate([[here.bias], bias[order]]).astype(np.float32),
         np.concatenate([[0], below.indptr + len(here.feature)]),

@@ -8,40 +8,40 @@ from broadmatch.data import CSR, reveal
 from broadmatch.data.csr import offsets
 from broadmatch.evaluate import psp_at_k
 from broadmatch.labels.base import NOTHING
-from broadmatch.labels.ranking_trees._neighbours import Neighbours, nearest_points, neighbour_weights
+from broadmatch.labels.ranking_trees._neighbours import NearestPoints, nearest_points, neighbour_weights
 from broadmatch.labels.ranking_trees._points import unit_rows
 from broadmatch.labels.ranking_trees.tail import largest_entries
 from broadmatch.labels.ranking_trees.update import stacked
 
 _TRIED, _K = 500, 5
 _LISTED = 10_000
-"""Points that are listed for a label; of a label that more have, this many evenly spaced ones."""
+"""TreePoints that are listed for a label; of a label that more have, this many evenly spaced ones."""
 
 _LEAST = 1e-9
 """A propensity counts as at least this much when points are compared: the squares of its inverse must not overflow."""
 
 SETTINGS = ("most", "share", "x_share", "power")
-KEPT = tuple(name for name in Neighbours._fields if name not in SETTINGS)
+KEPT = tuple(name for name in NearestPoints._fields if name not in SETTINGS)
 _EMPTY = np.zeros(1, np.int64)
-NO_NEIGHBOURS = Neighbours(
+NO_POINTS = NearestPoints(
     _EMPTY, *NOTHING, NOTHING[1], _EMPTY, *NOTHING, _EMPTY, *NOTHING, NOTHING[0], most=0, share=0.0, x_share=0.0,
     power=1.0,
 )  # fmt: skip
 
 
-def keep_points(X: CSR, Y: CSR, propensities: NDArray[np.float64], most: int, share: float, seed: int) -> Neighbours:
-    """The points with labels, ready to be found; `most` and `share` as in `Neighbours`.
+def keep_points(X: CSR, Y: CSR, propensities: NDArray[np.float64], most: int, share: float, seed: int) -> NearestPoints:
+    """The points with labels, ready to be found; `most` and `share` as in `NearestPoints`.
 
     How near is measured, and how fast votes fall with it, is what finds the labels of some of these points best when
     half of them are revealed and the point itself is left out.
     """
     if most == 0 or share == 0:
-        return NO_NEIGHBOURS
+        return NO_POINTS
     near = _listed(*_with_labels(X, Y, propensities, 0), propensities)
     return _tried(near._replace(most=most, share=share), X.n_cols, propensities, seed)
 
 
-def more_points(old: Neighbours, X: CSR, Y: CSR, propensities: NDArray[np.float64], n_points: int) -> Neighbours:
+def more_points(old: NearestPoints, X: CSR, Y: CSR, propensities: NDArray[np.float64], n_points: int) -> NearestPoints:
     """The points there are, `n_points` with those without labels, and new ones.
 
     The first labels are those of before, with the same propensities.
@@ -64,19 +64,19 @@ def _with_labels(X: CSR, Y: CSR, propensities: NDArray[np.float64], first: int) 
     return largest_entries(unit), y._replace(data=gain), (first + rows).astype(np.int32)
 
 
-def _listed(x: CSR, gained: CSR, row: NDArray[np.int32], propensities: NDArray[np.float64]) -> Neighbours:
+def _listed(x: CSR, gained: CSR, row: NDArray[np.int32], propensities: NDArray[np.float64]) -> NearestPoints:
     rarity = 1.0 / np.maximum(propensities, _LEAST)
     point = np.repeat(np.arange(gained.n_rows), np.diff(gained.indptr))
     squares = np.bincount(point, rarity[gained.indices] ** 2, gained.n_rows)
     listed = _thinned(CSR.from_scipy(gained.to_scipy().transpose()))
-    return NO_NEIGHBOURS._replace(
+    return NO_POINTS._replace(
         label_ptr=gained.indptr, label=gained.indices, gain=gained.data, rarity=rarity.astype(np.float32), row=row,
         inverse_length=(1.0 / np.sqrt(squares)).astype(np.float32), point_ptr=listed.indptr, point=listed.indices,
         x_ptr=x.indptr, x_feature=x.indices, x_value=x.data,
     )  # fmt: skip
 
 
-def _tried(near: Neighbours, width: int, propensities: NDArray[np.float64], seed: int) -> Neighbours:
+def _tried(near: NearestPoints, width: int, propensities: NDArray[np.float64], seed: int) -> NearestPoints:
     """Choose `x_share` and `power` by PSP@5 on points that have at least two labels."""
     points = np.flatnonzero(np.diff(near.label_ptr) > 1)
     if not len(points):
@@ -98,7 +98,7 @@ def _tried(near: Neighbours, width: int, propensities: NDArray[np.float64], seed
 
 
 def _nearest_others(
-    points: NDArray[np.int64], shown: CSR, near: Neighbours, width: int
+    points: NDArray[np.int64], shown: CSR, near: NearestPoints, width: int
 ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
     """The nearest points of some of these points, and how like them they are, when the labels `shown` are revealed."""
     dense, n = np.zeros(width, np.float32), len(near.row)

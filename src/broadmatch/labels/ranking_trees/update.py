@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput
-from broadmatch.labels.ranking_trees._predict import Forest, Tail
-from broadmatch.labels.ranking_trees._split import Points
+from broadmatch.labels.ranking_trees._predict import RankingForest
+from broadmatch.labels.ranking_trees._split import TreePoints
 from broadmatch.labels.ranking_trees._update import add_to_leaves, leaves_reached
 from broadmatch.labels.ranking_trees.forest import without_slots
-from broadmatch.labels.ranking_trees.tail import Means, mean_rows
 from broadmatch.parallel import map_threads
 
 if TYPE_CHECKING:
     from broadmatch.labels.base import LabelModel
 
 
-class Batch(NamedTuple):
+class NewPoints(NamedTuple):
     """New points; the columns of Y are the model's labels, then the new ones, and `names` are the names of all."""
 
     X: CSR
@@ -37,7 +36,7 @@ class Batch(NamedTuple):
         return np.bincount(self.Y.indices, self.Y.data, self.Y.n_cols).astype(np.float64)
 
 
-def read_batch(model: "LabelModel", X: Any, Y: Any, label_names: Iterable[str] | None) -> Batch:
+def read_new_points(model: "LabelModel", X: Any, Y: Any, label_names: Iterable[str] | None) -> NewPoints:
     """Check new points and bring their labels under the model's numbers."""
     features = as_features(X, n_features=model.n_features_in_)
     labels, found = as_labels(Y)
@@ -47,10 +46,10 @@ def read_batch(model: "LabelModel", X: Any, Y: Any, label_names: Iterable[str] |
         raise BadInput("Y has no label at all; there is nothing to learn.")
     given = found if label_names is None else Names.of(label_names)
     if given is None:
-        return Batch(features, labels, _numbered(model.label_names_, labels.n_cols))
+        return NewPoints(features, labels, _numbered(model.label_names_, labels.n_cols))
     if len(given) != labels.n_cols:
         raise BadInput(f"There are {len(given):,} names for {labels.n_cols:,} labels.")
-    return Batch(features, *_by_name(model.label_names_, labels, given))
+    return NewPoints(features, *_by_name(model.label_names_, labels, given))
 
 
 def _numbered(known: Names, n_cols: int) -> Names:
@@ -89,8 +88,13 @@ def _joined(a: Names, b: Names) -> Names:
 
 
 def updated_forest(
-    forest: Forest, points_of: Callable[[int], Points], rows: NDArray[np.int32], leaf_labels: int, n_jobs: int | None
-) -> Forest:
+    forest: RankingForest,
+    points_of: Callable[[int], TreePoints],
+    rows: NDArray[np.int32],
+    ties: int,
+    leaf_labels: int,
+    n_jobs: int | None,
+) -> RankingForest:
     """The same trees with the points `rows` in the leaves that they reach; tree t sees points_of(t)."""
     by_node = without_slots(forest)
     leaves = offsets(np.add.reduceat(forest.child < 0, forest.roots).tolist())
@@ -98,7 +102,7 @@ def updated_forest(
     def update(tree: int) -> tuple[NDArray[Any], ...]:
         points = points_of(tree)
         dense, sums = np.zeros(points.x_width + points.z_width, np.float32), np.zeros(points.n_labels)
-        reached = leaves_reached(rows, points, tree, by_node, dense)
+        reached = leaves_reached(rows, points, tree, by_node, ties, dense)
         return add_to_leaves(rows, reached, points, leaves[tree], leaves[tree + 1], forest.leaf_ptr, forest.leaf_label,
                              forest.leaf_value, forest.leaf_size, leaf_labels, sums)  # fmt: skip
 
@@ -107,44 +111,6 @@ def updated_forest(
     ptr = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ptr[1:])
     return forest._replace(leaf_ptr=ptr, leaf_label=labels, leaf_value=values, leaf_size=sizes)
-
-
-def merged_means(old: Means, old_weight: NDArray[np.float64], new: Means, new_weight: NDArray[np.float64]) -> Means:
-    """(c·μ + w·μ') / (c + w) of each label; there may be more labels, and more columns, in the new means.
-
-    Exact as long as no mean has more entries than are kept. Otherwise what was cut off is missing from the sum and
-    from the product in ‖c·μ + w·μ'‖² = c²‖μ‖² + 2·c·w·μ·μ' + w²‖μ'‖².
-    """
-    n_new = new.rows.n_rows - old.rows.n_rows
-    c, squares = np.concatenate([old_weight, np.zeros(n_new)]), np.concatenate([old.squares, np.zeros(n_new)])
-    ptr = np.concatenate([old.rows.indptr, np.full(n_new, old.rows.indptr[-1])])
-    before = old.rows._replace(indptr=ptr, n_cols=new.rows.n_cols)
-    both = CSR.from_scipy(sp.vstack([before.to_scipy(), new.rows.to_scipy()]))
-    weights = CSR.from_scipy(sp.vstack([sp.diags(c), sp.diags(new_weight)]))
-    merged = mean_rows(both, weights, 1)
-    total = np.maximum(c + new_weight, np.finfo(np.float64).tiny)
-    lost = (c / total) ** 2 * _beyond(before, squares) + (new_weight / total) ** 2 * _beyond(new.rows, new.squares)
-    return merged._replace(squares=merged.squares + lost)
-
-
-def _beyond(rows: CSR, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """‖·‖² of the entries that were not kept."""
-    label = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
-    kept = np.bincount(label, np.square(rows.data, dtype=np.float64), rows.n_rows)
-    return np.asarray(np.maximum(squares - kept, 0.0))
-
-
-def means_in(tail: Tail, width: int, scale: float, item_sets: bool) -> Means:
-    """The mean points of a re-ranker, or its mean item sets, which it holds multiplied by `scale`."""
-    chosen = (tail.feature >= width) == item_sets
-    label = np.repeat(np.arange(len(tail.ptr) - 1), np.diff(tail.ptr))[chosen]
-    ptr = np.zeros(len(tail.ptr), np.int64)
-    np.cumsum(np.bincount(label, minlength=len(tail.ptr) - 1), out=ptr[1:])
-    by = scale if scale > 0 else 1.0
-    shift = np.int32(width if item_sets else 0)
-    rows = CSR(ptr, tail.feature[chosen] - shift, (tail.value[chosen] / by).astype(np.float32),
-               tail.z_width if item_sets else width)  # fmt: skip
-    return Means(rows, tail.norms[:, int(item_sets)] / by)
 
 
 def stacked(above: CSR, below: CSR) -> CSR:

@@ -1,4 +1,4 @@
-"""partial_fit: what is exact (leaf means over old and new points), what stays, and where it stands beside a refit."""
+"""add_points: what is exact (leaf means over old and new points), what stays, and where it stands beside a refit."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def leaf_means(model, X, Y):
     means, sizes = np.zeros((len(forest.leaf_size), Y.shape[1])), np.zeros(len(forest.leaf_size))
     reached = np.zeros(len(forest.roots), np.int64)
     for i in np.flatnonzero(Y.getnnz(axis=1)):
-        reach_leaves(rows[i], *forest[:6], forest.slot, np.float32([]), reached)
+        reach_leaves(rows[i], *forest[:6], forest.slot, np.float32([]), np.uint64(0), reached)
         means[reached] += mass[i]
         sizes[reached] += 1
     return means / np.maximum(sizes, 1)[:, None], sizes
@@ -76,7 +76,7 @@ def test_leaves_hold_the_means_over_old_and_new_points(cls):
     (X, Y), (more_X, more_Y) = halves()
     model = small(cls).fit(X, Y)
     before = model.forest_
-    model.partial_fit(more_X[:70], more_Y[:70]).partial_fit(more_X[70:], more_Y[70:])
+    model.add_points(more_X[:70], more_Y[:70]).add_points(more_X[70:], more_Y[70:])
     means, sizes = leaf_means(model, *points())
     np.testing.assert_allclose(leaves_of(model), means, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(model.forest_.leaf_size, sizes)
@@ -87,7 +87,7 @@ def test_leaves_hold_the_means_over_old_and_new_points(cls):
 @every_model
 def test_the_rest_is_as_after_a_fit_on_all(cls):
     (X, Y), (more_X, more_Y) = halves()
-    model = small(cls).fit(X, Y).partial_fit(more_X, more_Y)
+    model = small(cls).fit(X, Y).add_points(more_X, more_Y)
     X, Y = points()
     assert model.n_points_ == X.shape[0]
     np.testing.assert_allclose(model.label_counts_, Y.sum(axis=0).A1)
@@ -107,7 +107,7 @@ def test_mean_item_sets_are_merged():
     given = np.random.default_rng(0).random((N_LABELS, 6))
     model, refit = small(SwiftXML, item_set_weight=0.5), small(SwiftXML, item_set_weight=0.5)
     more = {"label_features": given, "propensities": np.linspace(0.2, 1, N_LABELS)}  # item sets count rare labels more
-    model.fit(X[:HALF], Y[:HALF], **more).partial_fit(X[HALF:], Y[HALF:])
+    model.fit(X[:HALF], Y[:HALF], **more).add_points(X[HALF:], Y[HALF:])
     refit.fit(X, Y, **more)
     np.testing.assert_allclose(_dense(model.tail_), _dense(refit.tail_), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(model.tail_.norms, refit.tail_.norms, rtol=1e-5, atol=1e-9)
@@ -118,7 +118,7 @@ def test_norms_of_means_that_were_cut():
     """400 features, of which a mean keeps 200: the length of the whole is known but for the product of what was cut."""
     rng = np.random.default_rng(0)
     X, Y = rng.random((60, 400)), np.ones((60, 1))
-    model = PfastreXML(n_trees=1).fit(X[:30], Y[:30]).partial_fit(X[30:], Y[30:])
+    model = PfastreXML(n_trees=1).fit(X[:30], Y[:30]).add_points(X[30:], Y[30:])
     mean = unit(X).mean(axis=0)
     kept = np.diff(model.tail_.ptr)[0]
     assert kept == 200
@@ -132,7 +132,7 @@ def test_new_labels_come_with_new_points(cls):
     Y = [["old", f"old {i % 3}"] for i in range(60)]
     model = small(cls).fit(X, Y)
     known = list(model.label_names_)
-    model.partial_fit(X[:20], [["brand new", "old"], ["old 1"]] * 10)
+    model.add_points(X[:20], [["brand new", "old"], ["old 1"]] * 10)
     assert list(model.label_names_) == [*known, "brand new"]
     assert model.label_counts_[-1] == 10
     labels, scores = model.predict_one(X[0], k=5)
@@ -140,7 +140,7 @@ def test_new_labels_come_with_new_points(cls):
     assert (scores > 0).all()
     assert model.predict_topk(X, k=5).to_csr().shape == (60, 5)
     assert model.explain(X[0], "brand new").score == pytest.approx(scores[labels.tolist().index(4)], rel=1e-5)
-    model.partial_fit(X[:2], [["another"], []])
+    model.add_points(X[:2], [["another"], []])
     assert list(model.label_names_) == [*known, "brand new", "another"]
 
 
@@ -149,7 +149,7 @@ def test_propensities_of_new_labels_alone_are_new():
     model = small(PfastreXML, propensity="wikipedia").fit(X, Y)
     before = model.propensities_.copy()
     new = sp.csr_matrix((np.ones(3), ([1, 4, 9], [0, 0, 1])), shape=(HALF, 2))
-    model.partial_fit(more_X, sp.hstack([more_Y, new]))
+    model.add_points(more_X, sp.hstack([more_Y, new]))
     assert model.propensities_[:N_LABELS].tolist() == before.tolist()
     expected = propensity([2, 1], 300, **PROPENSITY_PRESETS["wikipedia"])
     np.testing.assert_allclose(model.propensities_[N_LABELS:], expected)
@@ -162,15 +162,15 @@ def test_new_labels_of_swiftxml_are_described():
     both = sp.hstack([more_Y, sp.csr_matrix(np.eye(1, HALF, 3).T + np.eye(1, HALF, 4).T)])
     told = small(SwiftXML).fit(X, Y, label_features=np.random.default_rng(0).random((N_LABELS, 6)))
     before = told.label_features_.to_scipy().toarray()
-    told.partial_fit(more_X, both, label_features=[[0, 3, 0, 0, 4, 0]])
+    told.add_points(more_X, both, label_features=[[0, 3, 0, 0, 4, 0]])
     assert told.label_features_.shape == (N_LABELS + 1, 6 + N_LABELS + 1)
     np.testing.assert_array_equal(told.label_features_.to_scipy().toarray()[:N_LABELS, :-1], before)
     columns, values = told.label_features_.row(N_LABELS)
     assert columns.tolist() == [1, 4, 6 + N_LABELS]
     np.testing.assert_allclose(values * told.propensities_[-1], np.array([0.6, 0.8, 1]) / np.sqrt(2), rtol=1e-6)
-    own = small(SwiftXML).fit(X, Y).partial_fit(more_X, both)
+    own = small(SwiftXML).fit(X, Y).add_points(more_X, both)
     assert own.label_features_.row(N_LABELS)[0].tolist() == [N_LABELS]
-    own.partial_fit(more_X, sp.hstack([both, more_Y[:, :1]]))  # and once more, with another new label
+    own.add_points(more_X, sp.hstack([both, more_Y[:, :1]]))  # and once more, with another new label
     assert own.label_features_.row(N_LABELS + 1)[0].tolist() == [N_LABELS + 1]
     for model, n_labels in ((told, N_LABELS + 1), (own, N_LABELS + 2)):
         found = model.predict_topk(more_X, revealed=sp.csr_matrix((HALF, n_labels))).to_csr()
@@ -184,9 +184,9 @@ def test_labels_are_known_by_name(cls):
     (X, Y), (more_X, more_Y) = halves()
     names = [f"label {j}" for j in range(N_LABELS)]
     shuffled = np.random.default_rng(0).permutation(N_LABELS)
-    one = small(cls).fit(X, Y, label_names=names).partial_fit(more_X, more_Y)
+    one = small(cls).fit(X, Y, label_names=names).add_points(more_X, more_Y)
     two = small(cls).fit(X, Y, label_names=names)
-    two.partial_fit(more_X, more_Y[:, shuffled], label_names=[names[j] for j in shuffled])
+    two.add_points(more_X, more_Y[:, shuffled], label_names=[names[j] for j in shuffled])
     assert bits(one) == bits(two)
 
 
@@ -209,13 +209,13 @@ def test_an_error_leaves_the_model_as_it_was(cls):
         wrong += [((more_X, sp.hstack([more_Y, more_Y[:, :1]])), {"label_features": [[1, 2]]}, r"2 columns")]
     for given, more, why in wrong:
         with pytest.raises(BadInput, match=why):
-            model.partial_fit(*given, **more)
+            model.add_points(*given, **more)
     clash = sp.csr_matrix(([1.0], ([0], [1000])), shape=(HALF, 1001))
     with pytest.raises(BadInput, match=r"give label_names"):
-        model.partial_fit(more_X, clash)
+        model.add_points(more_X, clash)
     assert bits(model) == before
     with pytest.raises(NotFitted):
-        small(cls).partial_fit(X, Y)
+        small(cls).add_points(X, Y)
 
 
 @every_model
@@ -226,25 +226,25 @@ def test_a_loaded_model_learns_on_and_its_files_stay(cls, tmp_path):
     loaded, untouched = broadmatch.load(tmp_path / "model"), broadmatch.load(tmp_path / "model")
     assert memory_mapped(loaded.forest_.leaf_value)
     said = untouched.predict_topk(more_X).to_csr()
-    loaded.partial_fit(more_X, more_Y)
-    assert bits(loaded) == bits(model.partial_fit(more_X, more_Y))
+    loaded.add_points(more_X, more_Y)
+    assert bits(loaded) == bits(model.add_points(more_X, more_Y))
     assert (untouched.predict_topk(more_X).to_csr() != said).nnz == 0
     broadmatch.load(tmp_path / "model")  # its sums are still right
     loaded.save(tmp_path / "again")
     assert bits(broadmatch.load(tmp_path / "again")) == bits(loaded)
-    broadmatch.load(tmp_path / "again").partial_fit(more_X, more_Y)
+    broadmatch.load(tmp_path / "again").add_points(more_X, more_Y)
 
 
 @every_model
 def test_it_does_not_depend_on_the_threads(cls):
     (X, Y), (more_X, more_Y) = halves()
-    one, two = (small(cls, n_jobs=n).fit(X, Y).partial_fit(more_X, more_Y) for n in (1, 2))
+    one, two = (small(cls, n_jobs=n).fit(X, Y).add_points(more_X, more_Y) for n in (1, 2))
     assert bits(one) == bits(two)
 
 
 def test_leaves_are_cut_again():
     (X, Y), (more_X, more_Y) = halves()
-    model = small(FastXML, leaf_labels=2).fit(X, Y).partial_fit(more_X, more_Y)
+    model = small(FastXML, leaf_labels=2).fit(X, Y).add_points(more_X, more_Y)
     lengths = np.diff(model.forest_.leaf_ptr)
     assert lengths.max() == 2
     for a, b in zip(model.forest_.leaf_ptr[:-1], model.forest_.leaf_ptr[1:], strict=True):
@@ -257,7 +257,7 @@ def test_points_without_labels_count_for_no_leaf():
     more = more_Y.tolil()
     more[1:] = 0
     before = model.forest_.leaf_size.sum()
-    model.partial_fit(more_X, more.tocsr())
+    model.add_points(more_X, more.tocsr())
     assert model.forest_.leaf_size.sum() == before + len(model.forest_.roots)
     assert model.n_points_ == 2 * HALF
 
@@ -281,6 +281,6 @@ def test_between_half_of_the_points_and_a_refit(cls, eurlex):
 
     model = cls(n_trees=5).fit(*half)
     without = p5(model)
-    updated = p5(model.partial_fit(*more))
+    updated = p5(model.add_points(*more))
     refit = p5(cls(n_trees=5).fit(*(sp.vstack([a.to_scipy(), b.to_scipy()]) for a, b in zip(half, more, strict=True))))
     assert without + 0.003 < updated < refit - 0.003
