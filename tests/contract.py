@@ -14,6 +14,7 @@ import broadmatch
 from broadmatch.data import Hierarchy
 from broadmatch.labels import one_vs_rest
 from broadmatch.labels.base import LabelModel
+from broadmatch.params import Estimator
 
 N_POINTS, N_FEATURES, N_LABELS = 300, 30, 9
 NEVER = N_LABELS - 1
@@ -46,15 +47,20 @@ def categories():
     return Hierarchy.of({str(i): [str(p) for p in parents] for i, parents in enumerate(above)})
 
 
-SET_MODELS = ("MetaLabeler", "PCut", "RCut", "SCut", "TargetCut", "Threshold")
+LABEL_MODELS = ("AdaBoostLC", "FastXML", "MLRF", "OneVsRest", "PfastreXML", "SwiftXML")
+SET_MODELS = ("HierarchicalLabels", "MetaLabeler", "PCut", "RCut", "SCut", "TargetCut", "Threshold")
+SELECTORS = ("RocchioSelector",)
+VECTORIZERS = ("PageVectorizer", "PivotedVectorizer")
+CLICK_LEARNERS = ("FOBOS", "FTRL", "ManyModels", "OGD", "RDA", "SingleValue")
+NAMES = {*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *CLICK_LEARNERS}
+"""What the suite has to find: a new estimator is written here, and nowhere else."""
+
 DATA = {
-    "PageVectorizer": lambda: (pages(),),
-    "PivotedVectorizer": lambda: (pages(),),
-    "RocchioSelector": points,
-    **dict.fromkeys(SET_MODELS, points),
+    **dict.fromkeys((*LABEL_MODELS, *SET_MODELS, *SELECTORS), points),
+    **dict.fromkeys(VECTORIZERS, lambda: (pages(),)),
     "HierarchicalLabels": lambda: (*points(), categories()),
 }
-"""What `fit` takes, by name of the estimator; label models take `points`."""
+"""What `fit` takes, by name of the estimator."""
 
 SMALL = {"n_trees": 4, "rounds": 4, "max_leaf": 3, "features_per_node": 5, "min_pages": 2, "goal": 0.5, "n_jobs": 1}
 """Settings that make a fit fast, for the estimators that have them."""
@@ -68,21 +74,22 @@ def found():
     packages = [m.name for m in pkgutil.iter_modules(broadmatch.__path__) if m.ispkg]
     modules = [importlib.import_module(f"broadmatch.{name}") for name in packages]
     things = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
-    classes = {t for t in things if inspect.isclass(t) and hasattr(t, "fit") and hasattr(t, "rules")}
-    return sorted(classes, key=lambda t: t.__name__)
+    return sorted({t for t in things if inspect.isclass(t) and issubclass(t, Estimator)}, key=lambda t: t.__name__)
 
 
-ESTIMATORS = found()
-every_estimator = pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda c: c.__name__)
-every_label_model = pytest.mark.parametrize(
-    "cls", [c for c in ESTIMATORS if issubclass(c, LabelModel)], ids=lambda c: c.__name__
-)
-TRANSFORMERS = [c for c in ESTIMATORS if hasattr(c, "transform")]
-every_transformer = pytest.mark.parametrize("cls", TRANSFORMERS, ids=lambda c: c.__name__)
-every_vectorizer = pytest.mark.parametrize(
-    "cls", [c for c in TRANSFORMERS if c.__name__.endswith("Vectorizer")], ids=lambda c: c.__name__
-)
-"""Transformers of streams of pages; the others take a matrix and labels."""
+FOUND = found()
+
+
+def among(names):
+    """The estimators of these names that were found, as a parameter of a test."""
+    return pytest.mark.parametrize("cls", [c for c in FOUND if c.__name__ in names], ids=lambda c: c.__name__)
+
+
+ESTIMATORS = [c for c in FOUND if hasattr(c, "fit")]
+every_estimator = among([c.__name__ for c in ESTIMATORS])
+every_label_model, every_set_model = among(LABEL_MODELS), among(SET_MODELS)
+every_transformer, every_vectorizer = among(SELECTORS + VECTORIZERS), among(VECTORIZERS)
+every_click_learner = among(CLICK_LEARNERS)
 
 
 def small(cls, settings=SMALL, **more):
@@ -104,7 +111,7 @@ def make_long(cls):
 
 
 def data_of(cls):
-    return points() if issubclass(cls, LabelModel) else DATA[cls.__name__]()
+    return DATA[cls.__name__]()
 
 
 def fitted(cls, **more):

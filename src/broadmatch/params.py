@@ -194,6 +194,8 @@ class Estimator:
     Attributes that are learned end in an underscore and are declared by `learned()`.
     """
 
+    takes_labels: ClassVar[bool] = False
+    """Whether `fit` takes a matrix of labels, points × labels, with weights of at least 0."""
     rules: ClassVar[dict[str, Rule]] = {}
     _parameters: ClassVar[dict[str, Parameter]] = {}
     _learned: ClassVar[tuple[str, ...]] = ()
@@ -259,7 +261,11 @@ class Estimator:
         """What scikit-learn may expect; it asks for this only where it is loaded."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(sparse=True))
+        target = TargetTags(required=self.takes_labels)
+        if self.takes_labels:
+            target.two_d_labels = target.multi_output = target.positive_only = True
+            target.one_d_labels = target.single_output = False
+        return Tags(estimator_type=None, target_tags=target, input_tags=InputTags(sparse=True))
 
 
 def clone(value: Any) -> Any:

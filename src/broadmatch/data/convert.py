@@ -37,6 +37,8 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
     >>> Y.shape, list(names)
     ((3, 2), ['pizza', 'taxi'])
     """
+    if Y is None:
+        raise BadInput("This requires y to be passed, but the target y is None; give the labels of the points.")
     lists = _label_lists(Y)
     if lists is not None:
         return _from_names(lists)

@@ -36,6 +36,7 @@ class RocchioSelector(Transformer):
     """
 
     kind: ClassVar[str] = "rocchio_selector"
+    takes_labels: ClassVar[bool] = True
 
     terms: Annotated[int, Whole(1), "features to keep for each label"] = 100
     beta: Annotated[float, Number(0, above=True), "weight of the points that have the label"] = 16.0

@@ -29,6 +29,7 @@ class LabelPredictor(Saved):
     A class fills in `_sets(X, revealed)` and `predict_topk`.
     """
 
+    takes_labels: ClassVar[bool] = True
     sized: ClassVar[bool] = True
     """Whether it learns how many labels a point has; if not, the k best are the better answer."""
     pointwise: ClassVar[bool] = True
@@ -67,14 +68,6 @@ class LabelPredictor(Saved):
         """Write the model as a folder; `broadmatch.load` opens it again, memory-mapped."""
         self._check_fitted()
         artifacts.save(self, path)
-
-    def __sklearn_tags__(self) -> Any:
-        """Y is a matrix of weights of at least 0."""
-        tags = super().__sklearn_tags__()
-        target = tags.target_tags
-        target.required = target.two_d_labels = target.multi_output = target.positive_only = True
-        target.one_d_labels = target.single_output = False
-        return tags
 
     def _sets(self, X: CSR, revealed: CSR | None) -> Iterator[Ranking]:
         """The sets of rows, block by block."""
