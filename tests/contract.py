@@ -88,6 +88,7 @@ def among(names):
 ESTIMATORS = [c for c in FOUND if hasattr(c, "fit")]
 every_estimator = among([c.__name__ for c in ESTIMATORS])
 every_label_model, every_set_model = among(LABEL_MODELS), among(SET_MODELS)
+every_predictor = among(LABEL_MODELS + SET_MODELS)
 every_transformer, every_vectorizer = among(SELECTORS + VECTORIZERS), among(VECTORIZERS)
 every_click_learner = among(CLICK_LEARNERS)
 

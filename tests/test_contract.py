@@ -29,8 +29,9 @@ import broadmatch
 from broadmatch.data import CSR, Dataset, Names, as_features, as_labels
 from broadmatch.data.convert import column_names
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, NotFitted
+from broadmatch.features import PageVectorizer
 from broadmatch.io import artifacts
-from broadmatch.labels import OneVsRest
+from broadmatch.labels import OneVsRest, Recommender
 from broadmatch.labels.base import LabelModel
 from tests.contract import (
     CLICK_LEARNERS,
@@ -48,11 +49,13 @@ from tests.contract import (
     data_of,
     every_estimator,
     every_label_model,
+    every_predictor,
     every_set_model,
     every_transformer,
     every_vectorizer,
     fitted,
     memory_mapped,
+    pages,
     points,
     small,
 )
@@ -527,6 +530,34 @@ def test_sets_in_a_search_a_pipeline_and_scorers(cls):
     assert nested.predict(X).shape == Y.shape
     dense = Y.toarray()[:, :NEVER].astype(int)
     assert cross_val_score(small(cls, **settings), X, dense, cv=2, scoring="f1_micro").min() > 0.3
+
+
+# ---------------------------------------------------------------- behind a vectorizer
+
+
+@every_predictor
+def test_in_a_recommender(cls, tmp_path):
+    texts = pages()
+    vectorizer = small(PageVectorizer)
+    rows = vectorizer.fit_transform(texts)
+    Y = sp.csr_matrix(rows[:, :N_LABELS] > 0.3, dtype=np.float32)
+    model = small(cls).fit(rows, Y, **extra(cls))
+    made = Recommender(vectorizer, model)
+    before = bits(made)
+    ks = [*([3] if cls.__name__ != "HierarchicalLabels" else []), *([None] if cls.pointwise else [])]
+    for k in ks:
+        found = list(made.recommend(texts, k))
+        best = model.predict_sets(rows) if k is None else model.predict_topk(rows, k)
+        assert [recommendation.name for recommendation in found] == [str(i) for i in range(len(texts))]
+        assert [[p.phrase for p in phrases] for _, phrases in found] == best.names()
+        assert [[p.score for p in phrases] for _, phrases in found] == [scores.tolist() for _, scores in best]
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _, k=k: list(made.recommend(texts, k)), range(8)))
+        assert answers == [found] * 8
+        made.save(tmp_path / str(k))
+        assert list(broadmatch.load(tmp_path / str(k)).recommend(texts, k)) == found
+    assert ks
+    assert bits(made) == before
 
 
 # ---------------------------------------------------------------- label models: checkpoints

@@ -73,6 +73,12 @@ def test_rcut_rounds_the_mean_down_or_up(data):
     assert RCut(k="floor").fit(X, few).k_ == 1  # the mean is far below 1
 
 
+def test_rcut_leaves_a_whole_mean_as_it_is(data):
+    X, Y = data[0]
+    two = sp.csr_matrix(np.tile(np.float32([[1, 1, 0], [0, 1, 1]]), (Y.shape[0] // 2, 1)))
+    assert [RCut(k=k).fit(X, two).k_ for k in ("floor", "ceiling")] == [2, 2]
+
+
 def test_rcut_with_more_than_there_are_gives_all(data):
     X, Y = data[0]
     assert set(RCut(model=MLRF(n_trees=2, n_jobs=1), k=1000).fit(X, Y).set_sizes(X).tolist()) <= set(range(N_LABELS))
@@ -136,6 +142,27 @@ def test_scut_tunes_labels_with_fewer_points_than_folds_on_the_training_points(d
     rare = sp.hstack([Y[:, :2], sp.csr_matrix(np.float32(np.arange(Y.shape[0]) == 3)[:, None])], format="csr")
     model = SCut(model=OneVsRest(c=100.0, prune=0.0, n_jobs=1)).fit(X, rare)
     assert 2 in model.predict(X)[3].indices
+
+
+@pytest.mark.parametrize("n_points", [4, 5, 6])
+def test_a_label_with_as_many_points_as_folds_is_cross_validated(n_points, data, monkeypatch):
+    X, Y = data[0]
+    few = np.float32(np.arange(Y.shape[0]) % 80 == 3)  # five points
+    few[:] = few * (np.cumsum(few) <= n_points)
+    few[7] = n_points == 6
+    assert few.sum() == n_points
+    tuned, found = SCut._tuned, []
+
+    def spy(self, scores, truth):
+        found.append(tuned(self, scores, truth))
+        return found[-1]
+
+    monkeypatch.setattr(SCut, "_tuned", spy)
+    model = SCut(OneVsRest(c=100.0, prune=0.0, n_jobs=1), folds=5)
+    model.fit(X, sp.hstack([Y[:, :2], sp.csr_matrix(few[:, None])], format="csr"))
+    assert len(found) == (6 if n_points < 5 else 5)  # the last one is on the training points themselves
+    expected = found[-1][None] if n_points < 5 else np.array(found)
+    assert model.thresholds_[2] == _averaged(expected)[2]
 
 
 def test_a_label_that_every_point_has_and_one_that_none_has(data):
