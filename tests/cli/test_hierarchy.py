@@ -169,9 +169,7 @@ def test_what_has_no_ranking_is_asked_for_none(points, filed):
     assert said in failed("recommend", filed, points, "-k", 3)
     assert said in failed("evaluate", filed, points, "-k", 3)
     assert "no ranking; leave out --reveal." in failed("evaluate", filed, points, "--reveal", 0.5)
-    assert "sets, which know of no --revealed; leave it out." in refused(
-        "recommend", filed, points, "--revealed", points
-    )
+    assert "sets, which take no --revealed; -k asks" in refused("recommend", filed, points, "--revealed", points)
     said = failed("explain", filed, points, "pizza", "--row", 0)
     assert "HierarchicalLabels, which cannot say why; every model that ranks labels can." in said
 
@@ -221,21 +219,28 @@ def test_bad_hierarchies(points, tree, flat, filed, tmp_path):
     (tmp_path / "small.csv").write_text(TREE.replace("garden\n", ""))
     assert "the label 'garden', which is not in the hierarchy of 6 categories" in failed(*asked, tmp_path / "small.csv")
     said = failed("evaluate", flat, points, "--hierarchy", tmp_path / "small.csv")
-    assert f"{flat} has the label 'garden', which is not in the hierarchy of 6 categories; add it there, or" in said
+    assert (
+        "The model has the label 'garden', which is not in the hierarchy of 6 categories; give a hierarchy that" in said
+    )
     data = read_dataset(points)
     new = Names.of([*LABELS[:4], "pond", *LABELS[5:]])
     write_dataset(Dataset(data.X, data.Y, new, data.features, data.points), tmp_path / "new")
     said = failed("evaluate", filed, tmp_path / "new")
-    assert f"new has the label 'pond', which is not in the hierarchy that {filed} was trained with; give one " in said
+    assert (
+        "The data has the label 'pond', which is not in the hierarchy of 7 categories; give a hierarchy that has"
+        in said
+    )
     (tmp_path / "large.csv").write_text(TREE + "pond,garden\n")
     found = json.loads(worked("evaluate", filed, tmp_path / "new", "--hierarchy", tmp_path / "large.csv", "--json"))
     assert found["sets"]["log"]["n_labels"] == 8
 
 
-def test_what_only_ranks_has_no_depths(points, tree, tmp_path):
+def test_what_ranks_is_measured_by_its_natural_sets(points, tree, tmp_path):
     worked("train", points, "--out", tmp_path / "m", *LINEAR)
-    said = failed("evaluate", tmp_path / "m", points, "--hierarchy", tree)
-    assert "only ranks labels, it has no sets to measure; train with --sets." in said
+    found = json.loads(worked("evaluate", tmp_path / "m", points, "--hierarchy", tree, "--json"))["sets"]
+    data, model = read_dataset(points), broadmatch.load(tmp_path / "m")
+    assert found["log"]["labels_per_point"] == pytest.approx(model.predict(data.X).nnz / 240)
+    assert [one["depth"] for one in found["depths"]] == [1, 2, 3]
     said = refused("evaluate", tmp_path / "m", points, "--hierarchy", tree, "--reveal", 0.5)
     assert "--hierarchy is about sets, which are not made with --reveal" in said
 

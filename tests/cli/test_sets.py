@@ -207,7 +207,7 @@ def test_k_asks_for_the_ranking(points, sets, boosted, tmp_path):
         known = ("--revealed", tmp_path / "known.csv")
         first = json.loads(worked("recommend", place, points, "-k", 6, *known, "--json").splitlines()[0])
         assert "pizza" not in {found["label"] for found in first["labels"]}
-        assert "know of no --revealed; -k asks" in refused("recommend", place, points, *known)
+        assert "take no --revealed; -k asks" in refused("recommend", place, points, *known)
 
 
 def test_an_empty_set_says_so(points, tmp_path):
@@ -253,13 +253,18 @@ def test_evaluate_measures_the_sets(points, sets):
     assert "covering error" not in table
 
 
-def test_coverings_that_cannot_be_measured(points, sets, tmp_path):
+def test_coverings_that_cannot_be_measured(points, sets):
     assert "--covering is a list of some of ZO, HM, TS" in refused("evaluate", sets, points, "--covering", "ZO,moon")
     assert "not made with --reveal" in refused("evaluate", sets, points, "--covering", "ZO", "--reveal", 0.5)
+
+
+def test_a_model_that_ranks_is_measured_by_its_natural_sets_if_asked(points, tmp_path):
     worked("train", points, "--out", tmp_path / "m", *LINEAR)
-    said = failed("evaluate", tmp_path / "m", points, "--covering", "ZO")
-    assert "only ranks labels, it has no sets to measure; train with --sets" in said
     assert set(json.loads(worked("evaluate", tmp_path / "m", points, "--json"))) == {"log"}
+    found = json.loads(worked("evaluate", tmp_path / "m", points, "--covering", "ZO", "--json"))["sets"]["log"]
+    data, model = read_dataset(points), broadmatch.load(tmp_path / "m")
+    wrong = covering_error(data.Y, model.predict(data.X), covering="ZO")
+    assert found["metrics"]["covering error@ZO"]["value"] == pytest.approx(wrong)
 
 
 def test_explain_one_vs_rest(points, sets):

@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 
 import broadmatch
-from broadmatch.cli.label_features import words_of
 from broadmatch.data import CSR, Dataset, Names, propensity
 from broadmatch.evaluate import warm_start_report
 from broadmatch.features import text_label_features
@@ -162,7 +161,6 @@ def test_phrases_are_their_own_label_features(data, warm):
 
 
 def test_texts_without_a_word_in_common(planted, tmp_path):
-    assert words_of(["one", "two"]) is None
     names = list(read_dataset(planted).labels)
     lines = "".join(f"{name},word{i}\n" for i, name in enumerate(names))
     (tmp_path / "t.csv").write_text(f"label,text\n{lines}")

@@ -1,27 +1,24 @@
 """`broadmatch evaluate`: how good a model is, with intervals, against the log and against a simulated truth."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from broadmatch.cli import options, output
-from broadmatch.cli.evaluate_sets import measure_sets
-from broadmatch.cli.opened import open_model
-from broadmatch.cli.rows import check_features
-from broadmatch.cli.truths import aligned, truth_of
+from broadmatch.cli.common import check_features, check_ranks, load_model
+from broadmatch.cli.output import Column
 from broadmatch.errors import BadInput
+from broadmatch.params import Whole
 
 if TYPE_CHECKING:
-    from broadmatch.cli.evaluate_sets import DepthReport, Measured
-    from broadmatch.data import CSR, Dataset, Names, Ranking
-    from broadmatch.evaluate import Report, WarmStartReport
-    from broadmatch.labels.base import LabelModel
+    from broadmatch.data import CSR, Dataset
+    from broadmatch.evaluate import Report
+    from broadmatch.labels.evaluation import SetReports
+    from broadmatch.labels.predictor import LabelPredictor
 
-_DEPTH = 100
-"""Phrases asked for: the report says on how many pages there are so many."""
 _COVERINGS = ("ZO", "HM", "TS", "WP", "WN")
+KS = (1, 3, 5, 10)
 _BY_DEPTH = ("precision", "recall", "micro-F1", "macro-F1")
 
 
@@ -95,28 +92,31 @@ def command(
         raise typer.BadParameter("--covering is about sets, which are not made with --reveal; ask for one of them.")
     if shares is not None and hierarchy is not None:
         raise typer.BadParameter("--hierarchy is about sets, which are not made with --reveal; ask for one of them.")
-    coverings = None if covering is None else _coverings(covering)
+    coverings = [] if covering is None else _coverings(covering)
     output.notify_compilation()
     from broadmatch.io import read_hierarchy
+    from broadmatch.labels.evaluation import ranking_reports, revealed_report, set_reports
 
-    opened = open_model(model)
-    tree = opened.hierarchy if hierarchy is None else read_hierarchy(hierarchy)
+    _, found = load_model(model)
     points = _points(data, labels_path)
-    _check_points(opened.feature_names, points, data)
-    if ks and opened.ranking is None:
-        opened.ranks("leave out -k")
-    cuts = tuple(ks or (1, 3, 5, 10))
+    if not len(points):
+        raise BadInput(f"{data} has no points to test on; harvest again with a lower min_test_queries.")
+    check_features(found, points.features, data)
+    if ks or shares is not None:
+        check_ranks(found, model, "leave out -k" if ks else "leave out --reveal")
     if shares is not None:
-        warm = measure_warm(opened.ranks("leave out --reveal"), points, shares, n_seeds, cuts, data)
-        if json:
-            output.print_json(warm.to_dict())
-        else:
-            typer.echo(str(warm))
+        Whole(1, none=True).check("n_seeds", n_seeds)
+        how = {} if n_seeds is None else {"seeds": tuple(range(n_seeds))}
+        warm = revealed_report(found, points, shares=shares, ks=ks or KS, **how)
+        output.print_json(warm.to_dict()) if json else typer.echo(str(warm))
         return
+    known: Any = getattr(found, "hierarchy_", None)
+    tree = known if hierarchy is None else read_hierarchy(hierarchy)
+    true = None if truth is None else _truth(truth, points, found, data)
     sets = None
-    if opened.sets is not None or coverings is not None or tree is not None:
-        sets = measure_sets(opened, points, coverings, truth, data, tree)
-    reports = {} if opened.ranking is None else measure(opened.ranking, points, truth, cuts, data)
+    if found.sized or coverings or tree is not None:
+        sets = set_reports(found, points, coverings=coverings, truth=true, hierarchy=tree)
+    reports = {} if known is not None else ranking_reports(found, points, ks=ks or KS, truth=true)
     if json:
         made = {name: report.to_dict() for name, report in reports.items()}
         output.print_json(made | ({} if sets is None else {"sets": sets.to_dict()}))
@@ -140,52 +140,6 @@ def _coverings(given: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def measure(
-    forest: "LabelModel", points: "Dataset", truth: Path | None, ks: tuple[int, ...], place: Path
-) -> "dict[str, Report]":
-    """The report against the labels of `points` ("log") and, in a marketplace, against the truth ("truth")."""
-    from broadmatch.evaluate import ranking_report
-
-    _check_points(forest.feature_names_, points, place)
-    names, labels = aligned(forest.label_names_, points.labels, points.Y)
-    predicted = replace(forest.predict_topk(points.X, k=max(_DEPTH, *ks)), label_names=names)
-    given: dict[str, Any] = {"ks": ks, "propensity": _propensity(forest, len(names))}
-    if not _only_numbers(names):
-        given["phrases"] = names
-    reports = {"log": ranking_report(labels, predicted, **given)}
-    if truth is not None:
-        reports["truth"] = ranking_report(truth_of(truth, points, names, place), predicted, **given)
-    return reports
-
-
-def measure_warm(
-    forest: "LabelModel",
-    points: "Dataset",
-    shares: list[float],
-    n_seeds: int | None,
-    ks: tuple[int, ...],
-    place: Path,
-) -> "WarmStartReport":
-    """The report of the warm-start protocol; labels that the model does not know are never shown to it."""
-    from broadmatch.data import CSR
-    from broadmatch.evaluate import warm_start_report
-    from broadmatch.params import Whole
-
-    _check_points(forest.feature_names_, points, place)
-    names, labels = aligned(forest.label_names_, points.labels, points.Y)
-    n_known = len(forest.label_names_)
-
-    def predict(X: "CSR", k: int, revealed: "CSR") -> "Ranking":
-        known = CSR.from_scipy(revealed.to_scipy()[:, :n_known])
-        return replace(forest.predict_topk(X, k=k, revealed=known), label_names=names)
-
-    given: dict[str, Any] = {"shares": shares, "ks": ks, "propensity": _propensity(forest, len(names))}
-    if n_seeds is not None:
-        Whole(1).check("n_seeds", n_seeds)
-        given["seeds"] = tuple(range(n_seeds))
-    return warm_start_report(predict, points.X, labels, **given)
-
-
 def _points(data: Path, labels_path: Path | None) -> "Dataset":
     from broadmatch.harvest.harvested import is_harvested, open_harvested
     from broadmatch.io import read_dataset
@@ -194,78 +148,54 @@ def _points(data: Path, labels_path: Path | None) -> "Dataset":
     return test
 
 
-def _check_points(known: "Names | None", points: "Dataset", place: Path) -> None:
-    if not len(points):
-        raise BadInput(f"{place} has no points to test on; harvest again with a lower min_test_queries.")
-    check_features(known, points.features, place)
+def _truth(market: Path, points: "Dataset", model: "LabelPredictor", place: Path) -> "CSR":
+    """What is truly relevant for the points in a simulated marketplace."""
+    from broadmatch.labels.evaluation import align_labels
+    from broadmatch.simulate import truth_matrix
 
-
-def _propensity(forest: "LabelModel", n_labels: int) -> Any:
-    """How likely each label was seen, by its count in training; beliefs count as much as they weigh."""
-    import numpy as np
-
-    from broadmatch.data import propensity
-
-    counts = np.zeros(n_labels)
-    counts[: len(forest.label_counts_)] = forest.label_counts_
-    return propensity(counts, max(3, forest.n_points_))
-
-
-def _only_numbers(names: "Names") -> bool:
-    """Whether the labels were never named: then their words are no phrases."""
-    return all(name == str(i) for i, name in enumerate(names))
+    if points.points is None:
+        raise BadInput(f"{place} does not name its pages, so the truth of {market} cannot be looked up.")
+    return truth_matrix(market, points.points, align_labels(model.label_names_, points.labels, points.Y)[0])
 
 
 def _print(reports: "dict[str, Report]") -> None:
-    first = _table(reports)
-    output.console().print(
+    first = _print_reports(reports, "metric")
+    output.print_text(
         f"{first.n_points:,} points, {first.n_labels:,} labels; {first.n_without_truth:,} points without labels, "
         f"{first.n_without_predictions:,} without recommendations. Shares in %.",
-        style="dim",
+        dim=True,
     )
 
 
-def _print_sets(sets: "Measured") -> None:
+def _print_sets(sets: "SetReports") -> None:
     typer.echo()
-    first = _table({name: one.report for name, one in sets.reports.items()}, "sets")
+    first = _print_reports({name: one.report for name, one in sets.reports.items()}, "sets")
     one = sets.reports["log"]
-    output.console().print(
+    output.print_text(
         f"{one.labels_per_point:.2f} labels in a set on average, {one.true_labels_per_point:.2f} in truth; "
         f"{first.n_without_predictions:,} of {first.n_points:,} sets are empty. Shares in %.",
-        style="dim",
+        dim=True,
     )
     if sets.depths:
-        _print_depths(sets.depths)
+        typer.echo()
+        columns = [Column(head, right=True) for head in ("depth", "true", *_BY_DEPTH)]
+        rows = [
+            (str(one.depth), f"{one.n_true:,}", *(_cells(metric, one.report)[0] for metric in _BY_DEPTH))
+            for one in sets.depths
+        ]
+        output.print_table(columns, rows)
+        output.print_text("With the categories above those of the sets and of truth. Shares in %.", dim=True)
 
 
-def _print_depths(depths: "list[DepthReport]") -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("depth", "true", *_BY_DEPTH):
-        table.add_column(head, justify="right")
-    for one in depths:
-        table.add_row(str(one.depth), f"{one.n_true:,}", *(_cells(metric, one.report)[0] for metric in _BY_DEPTH))
-    typer.echo()
-    output.console().print(table)
-    output.console().print("With the categories above those of the sets and of truth. Shares in %.", style="dim")
-
-
-def _table(reports: "dict[str, Report]", of: str = "metric") -> "Report":
-    from rich.table import Table
-
+def _print_reports(reports: "dict[str, Report]", head: str) -> "Report":
     first = reports["log"]
     log = "clicks in the log" if "truth" in reports else "value"
-    headed = {"log": log, "truth": "known truth", "ancestors": "with ancestors"}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(of)
+    called = {"log": log, "truth": "known truth", "ancestors": "with ancestors"}
+    columns = [Column(head)]
     for name in reports:
-        table.add_column(headed[name], justify="right")
-        table.add_column(f"{first.level:.0%} interval", justify="right", style="dim")
-    for metric in first.metrics:
-        cells = [cell for report in reports.values() for cell in _cells(metric, report)]
-        table.add_row(metric, *cells)
-    output.console().print(table)
+        columns += [Column(called[name], right=True), Column(f"{first.level:.0%} interval", right=True, spare="drop")]
+    rows = [(metric, *(cell for one in reports.values() for cell in _cells(metric, one))) for metric in first.metrics]
+    output.print_table(columns, rows)
     return first
 
 

@@ -2,20 +2,18 @@
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from broadmatch.cli import options, output
-from broadmatch.cli.explain_tables import shown
-from broadmatch.cli.opened import open_model
-from broadmatch.cli.revealed import revealed_phrases, revealed_rows
-from broadmatch.cli.rows import rows_of
+from broadmatch.cli.common import check_features, load_model
+from broadmatch.cli.explanations import print_explanation
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
-    from broadmatch.cli.opened import Opened
     from broadmatch.io import Page
+    from broadmatch.labels.predictor import LabelPredictor
 
 _MEMBERS = 20
 
@@ -50,66 +48,56 @@ def command(
       broadmatch explain warm/ landing.html "cheap flights" --revealed bids.csv
     """
     columns = options.parse_columns(page_columns, "--page-columns")
-    names = options.parse_columns(revealed_columns, "--revealed-columns")
-    if names is not None and revealed is None:
-        raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
+    known = options.parse_revealed(revealed, revealed_columns)
     output.notify_compilation()
-    opened = open_model(model)
-    ranking: Any = opened.ranking
-    _check(opened, revealed)
-    if opened.vectorizer is not None:
+    vectorizer, found = load_model(model)
+    _check(found, model, known)
+    if vectorizer is not None:
         if row is not None:
             raise typer.BadParameter("--row is for a model that was trained on a matrix; this one takes a page.")
         one = _one_page(page, name, columns)
-        x, known = opened.vectorizer.transform([one.html]), _known_of_page(opened, one, revealed, names)
+        x, shown = vectorizer.transform([one.html]), _revealed_of_page(found, one, known)
     else:
-        x, known = _one_row(opened, page, row, name, revealed, names)
-    why = ranking.explain(x, phrase, **known)
-    members = _members(opened, x)
+        x, shown = _one_row(found, page, row, name, known)
+    why = cast(Any, found).explain(x, phrase, **shown)
+    members = None
+    if found.sized and found.pointwise:
+        (members,) = found.predict_sets(x).names()
     if json:
         output.print_json(why.to_dict() | ({} if members is None else {"in_set": phrase in members, "set": members}))
         return
-    console = output.console()
-    for part in shown(why, opened.vectorizer is not None):
-        console.print(part)
+    print_explanation(why, vectorizer is not None)
     if members is not None:
-        console.print(_told_set(phrase, members), markup=False)
+        output.print_text(_membership(phrase, members))
 
 
-def _check(opened: "Opened", revealed: Path | None) -> None:
-    model: Any = opened.sets if opened.ranking is None else opened.ranking
+def _check(model: "LabelPredictor", path: Path, known: options.RevealedFile | None) -> None:
     if not hasattr(model, "explain"):
         raise BadInput(
-            f"{opened.place} holds a model of the kind {type(model).__name__}, which cannot say why; "
-            "every model that ranks labels can."
+            f"{path} holds a model of the kind {type(model).__name__}, which cannot say why; every model that ranks "
+            "labels can."
         )
-    if revealed is not None and "revealed" not in inspect.signature(model.explain).parameters:
-        raise typer.BadParameter(f"{type(model).__name__} does not look at revealed labels; leave --revealed out.")
+    ranks: Any = getattr(model, "model_", model)
+    if known is not None and "revealed" not in inspect.signature(ranks.explain).parameters:
+        raise typer.BadParameter(f"{type(ranks).__name__} does not look at revealed labels; leave --revealed out.")
 
 
-def _members(opened: "Opened", x: Any) -> list[str] | None:
-    """The set of one point; None if the model has none, or none of one point alone."""
-    if opened.sets is None or not opened.sets.pointwise:
-        return None
-    labels, _ = opened.sets.predict_one(x)
-    return [opened.label_names[int(label)] for label in labels]
-
-
-def _told_set(phrase: str, members: list[str]) -> str:
+def _membership(phrase: str, members: list[str]) -> str:
     size = "1 label" if len(members) == 1 else f"{len(members)} labels"
     place = "is in" if phrase in members else "is not in"
     return f"It {place} the set of {size}{': ' if members else ''}{', '.join(members[:_MEMBERS])}."
 
 
-def _known_of_page(
-    opened: "Opened", page: "Page", revealed: Path | None, columns: dict[str, str] | None
-) -> dict[str, Any]:
-    if revealed is None:
+def _revealed_of_page(
+    model: "LabelPredictor", page: "Page", known: options.RevealedFile | None
+) -> dict[str, list[str]]:
+    if known is None:
         return {}
-    table = revealed_phrases(revealed, columns, opened.label_names)
-    known = table.of(page.name)
-    table.finish()
-    return {"revealed": known}
+    from broadmatch.labels.revealed import check_met, read_revealed
+
+    table = read_revealed(known.path, model.label_names_, columns=known.columns)
+    check_met(table, {page.name} & table.keys(), known.path)
+    return {"revealed": table.get(page.name, [])}
 
 
 def _one_page(page: Path, name: str | None, columns: dict[str, str] | None) -> "Page":
@@ -130,26 +118,26 @@ def _one_page(page: Path, name: str | None, columns: dict[str, str] | None) -> "
 
 
 def _one_row(
-    opened: "Opened",
-    data: Path,
-    row: int | None,
-    name: str | None,
-    revealed: Path | None,
-    columns: dict[str, str] | None,
+    model: "LabelPredictor", data: Path, row: int | None, name: str | None, known: options.RevealedFile | None
 ) -> tuple[Any, dict[str, Any]]:
     """The features of one row of a data set, and what is revealed of it."""
+    from broadmatch.io import read_features
+    from broadmatch.labels.revealed import read_revealed_rows
+
     if (row is None) == (name is None):
         raise typer.BadParameter(
             "this model was trained on a matrix: give a data set as PAGE and a point as --row or --name."
         )
-    rows = rows_of([data], None, opened.feature_names)
+    X, features, points = read_features(data)
+    check_features(model, features, data)
     if name is not None:
-        if rows.points is None or name not in rows.points:
+        if points is None or name not in points:
             raise BadInput(f"{data} has no point named {name!r}.")
-        row = rows.points.index(name)
-    if row is None or not 0 <= row < rows.X.n_rows:
-        raise BadInput(f"{data} has no row {row}; it has 0 to {rows.X.n_rows - 1}.")
-    if revealed is None:
-        return rows.X.row(row), {}
-    known = revealed_rows(revealed, columns, opened.label_names, rows)
-    return rows.X.row(row), {"revealed": known.row(row)[0].tolist()}
+        row = points.index(name)
+    if row is None or not 0 <= row < X.n_rows:
+        raise BadInput(f"{data} has no row {row}; it has 0 to {X.n_rows - 1}.")
+    x = X.to_scipy()[row]
+    if known is None:
+        return x, {}
+    found = read_revealed_rows(known.path, model.label_names_, X.n_rows, points=points, columns=known.columns)
+    return x, {"revealed": found.row(row)[0].tolist()}

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -15,8 +15,8 @@ PageColumns = Annotated[
     str | None,
     typer.Option(
         "--page-columns",
-        metavar="OURS=YOURS,...",
-        help="Columns of a pages file, such as name=url,html=body; the usual names are found without.",
+        metavar="OURS=YOURS",
+        help="Columns of a pages file, such as name=url,html=body.",
     ),
 ]
 MaxBadRows = Annotated[
@@ -28,16 +28,15 @@ Revealed = Annotated[
     typer.Option(
         "--revealed",
         metavar="FILE",
-        help="Labels that are known already: a table of pages and phrases (CSV, TSV, JSON lines, Parquet; a click log "
-        "will do), or for a model of rows also a data set or label matrix (.npz) of the same rows.",
+        help="Labels known already: a table of pages and phrases; for rows also a data set or matrix of labels.",
     ),
 ]
 RevealedColumns = Annotated[
     str | None,
     typer.Option(
         "--revealed-columns",
-        metavar="OURS=YOURS,...",
-        help="Columns of that table, such as page=url,phrase=bid; the usual names are found without.",
+        metavar="OURS=YOURS",
+        help="Columns of that table, such as page=url,phrase=bid.",
     ),
 ]
 LabelsFile = Annotated[
@@ -75,6 +74,21 @@ def parse_names(given: list[str] | None) -> list[str] | None:
     ['country', 'device', 'hour']
     """
     return None if given is None else [name.strip() for one in given for name in one.split(",") if name.strip()]
+
+
+class RevealedFile(NamedTuple):
+    """The file of --revealed, and how its columns are called."""
+
+    path: Path
+    columns: dict[str, str] | None
+
+
+def parse_revealed(path: Path | None, columns: str | None) -> RevealedFile | None:
+    """What --revealed and --revealed-columns say."""
+    names = parse_columns(columns, "--revealed-columns")
+    if names is not None and path is None:
+        raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
+    return None if path is None else RevealedFile(path, names)
 
 
 def parse_shares(given: str) -> list[float]:

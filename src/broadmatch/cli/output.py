@@ -88,13 +88,6 @@ def notify_compilation() -> None:
 _listeners: list[Any] = []
 
 
-def console(**options: Any) -> Any:
-    """Standard output with tables and, on a terminal, colours."""
-    from rich.console import Console
-
-    return Console(highlight=False, **options)
-
-
 def print_json(data: Any) -> None:
     """Print one line of JSON."""
     typer.echo(json.dumps(data, ensure_ascii=False))
@@ -161,6 +154,19 @@ def _one_line(cell: str) -> str:
     return " ".join(cell.split()) if any(mark in cell for mark in "\n\r\t\v\f\x85\u2028\u2029") else cell
 
 
+@contextlib.contextmanager
+def page_width() -> Iterator[None]:
+    """Lay everything out as on a terminal while the block runs, for a report that is to be read."""
+    _laid_out.append(True)
+    try:
+        yield
+    finally:
+        _laid_out.pop()
+
+
 def terminal_width() -> int | None:
     """How wide the terminal is; None where standard output is not one."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if _laid_out or sys.stdout.isatty() else None
+
+
+_laid_out: list[bool] = []

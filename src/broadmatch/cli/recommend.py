@@ -4,60 +4,45 @@ import contextlib
 import csv
 import io
 import json as json_lines
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from broadmatch.cli import options, output
-from broadmatch.cli.opened import open_model
-from broadmatch.cli.revealed import revealed_phrases, revealed_rows
-from broadmatch.cli.rows import rows_of
+from broadmatch.cli.common import check_features, check_ranks, load_model
+from broadmatch.cli.output import Column
 
 if TYPE_CHECKING:
-    from broadmatch.cli.opened import Opened
-    from broadmatch.cli.revealed import Revealed
-    from broadmatch.cli.rows import Rows
-    from broadmatch.data import CSR, Ranking
-    from broadmatch.io import Page
-    from broadmatch.labels import Phrase
+    from broadmatch.io import PageSource
+    from broadmatch.labels import Recommendation, Recommender
+    from broadmatch.labels.predictor import LabelPredictor
 
 Format = Literal["table", "csv", "jsonl"]
-Found = tuple[str, list["Phrase"]]
-_BATCH, _K = 1024, 10
+_BATCH = 1024
 
 
 class _Words(NamedTuple):
-    """What is recommended for what, and whether it is a set, whose size is told."""
+    """What is recommended for what, and whether it is a set, whose size is shown."""
 
     point: str
     one: str
     many: str
-    sets: bool = False
-
-
-_OF_PAGES, _OF_ROWS = _Words("page", "phrase", "phrases"), _Words("point", "label", "labels")
+    sets: bool
 
 
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")],
     pages: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="PAGES...",
-            help="HTML files, a folder, a pages file (JSON lines, Parquet), or - for standard input (the default); "
-            "for a model of rows, a data set or a matrix of features (.npz).",
-        ),
+        typer.Argument(metavar="PAGES...", help="HTML files, a folder, a pages file; - (the default); or a matrix."),
     ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("-k", help="Phrases for each page, also of a model that says itself how many.", show_default="10"),
-    ] = None,
+    k: Annotated[int | None, typer.Option("-k", help="Phrases for each page.", show_default="10, or a set")] = None,
     revealed: options.Revealed = None,
     revealed_columns: options.RevealedColumns = None,
     format: Annotated[
-        Format | None, typer.Option("--format", help="If not given: told from the name of --out, otherwise a table.")
+        Format | None, typer.Option("--format", help="If not given: by the name of --out, or a table.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead.")] = None,
     page_columns: options.PageColumns = None,
@@ -69,12 +54,9 @@ def command(
     """Recommend bid phrases for landing pages.
 
     Phrases come best first, with their scores. Phrases that a page is known to have (--revealed) are not recommended
-    again, and a model trained with --model swiftxml looks for what goes with them.
-
-    A model that was trained on a matrix recommends labels for the rows of a matrix.
-
-    A model that was trained with --sets, and adaboost-lc, say themselves how many: they answer with a set, which may
-    be empty, unless -k asks for the k best. One that was trained with --hierarchy has sets of categories only.
+    again, and a model trained with --model swiftxml looks for what goes with them. A model that was trained on a matrix
+    recommends labels for the rows of a matrix: a data set, or features alone (.npz). One that was trained with --sets
+    or --hierarchy, and adaboost-lc, answer with sets, which may be empty, unless -k asks for the k best.
 
     \b
     Example:
@@ -85,116 +67,113 @@ def command(
       broadmatch recommend eurlex/ Eurlex/test.txt.gz -k 5 --out labels.jsonl
     """
     columns = options.parse_columns(page_columns, "--page-columns")
-    names = options.parse_columns(revealed_columns, "--revealed-columns")
-    if names is not None and revealed is None:
-        raise typer.BadParameter("--revealed-columns are those of a table; give it as --revealed.")
-    chosen = "jsonl" if json else format or _told_by_name(out)
+    known = options.parse_revealed(revealed, revealed_columns)
+    chosen: Format = "jsonl" if json else format or _format_of(out)
     output.notify_compilation()
     from broadmatch.io import PageSource, Rejects
     from broadmatch.io.files import replacing_file
+    from broadmatch.labels import Recommender
 
     own = None if rejects is None and max_bad_rows is None else Rejects(rejects, max_bad_rows=max_bad_rows)
     with own or contextlib.nullcontext():
-        # The model is opened first: standard input is not read for a model that is not there.
-        opened = open_model(model)
-        as_sets = opened.sets is not None and k is None
-        if as_sets and revealed is not None:
-            instead = "leave it out" if opened.ranking is None else "-k asks for the k best"
-            raise typer.BadParameter(f"this model answers with sets, which know of no --revealed; {instead}.")
-        wanted = _K if k is None else k
-        if opened.vectorizer is not None:
-            words, asked = _OF_PAGES, PageSource(pages or "-", columns=columns, rejects=own)
-            table = None if revealed is None else revealed_phrases(revealed, names, opened.label_names)
-            found = recommend_for(opened, asked, None if as_sets else wanted, table)
+        # The model is loaded first: standard input is not read for a model that is not there.
+        vectorizer, found = load_model(model)
+        as_sets = found.sized and k is None
+        if as_sets and known is not None:
+            raise typer.BadParameter("this model answers with sets, which take no --revealed; -k asks for the k best.")
+        if not as_sets:
+            check_ranks(found, model, "leave out -k")
+        best = None if as_sets else 10 if k is None else k
+        if vectorizer is not None:
+            words = _Words("page", "phrase", "phrases", as_sets)
+            source = PageSource(pages or "-", columns=columns, rejects=own)
+            answers = _for_pages(Recommender(vectorizer, found), source, best, known)
         else:
-            words, rows = _OF_ROWS, rows_of(pages or [], labels_path, opened.feature_names)
-            known = None if revealed is None else revealed_rows(revealed, names, opened.label_names, rows)
-            found = sets_of_rows(opened, rows) if as_sets else recommend_rows(opened, rows, wanted, known)
-        words = words._replace(sets=as_sets)
+            words = _Words("point", "label", "labels", as_sets)
+            answers = _for_rows(found, pages or [], labels_path, best, known)
         if out is None:
-            _print(found, chosen, words)
+            _write(answers, chosen, words, lambda line: typer.echo(line, nl=False), output.terminal_width())
             return
         with replacing_file(out) as file:
-            n = _write(found, chosen, words, file.write)
-    output.log.info("%s for %s %s are in %s.", words.many.capitalize(), f"{n:,}", f"{words.point}s", out)
+            n = _write(answers, chosen, words, file.write)
+    output.log.info("%s for %s %ss are in %s.", words.many.capitalize(), f"{n:,}", words.point, out)
 
 
-def recommend_for(
-    opened: "Opened", pages: "Iterable[Page]", k: int | None, revealed: "Revealed | None" = None
-) -> Iterator[Found]:
-    """Each page's name and its phrases, as a stream; with no `k`, its set of phrases."""
-    from broadmatch.labels import Recommender
+def _for_pages(
+    recommender: "Recommender", pages: "PageSource", k: int | None, known: options.RevealedFile | None
+) -> "Iterator[Recommendation]":
+    """The phrases of each page, as a stream."""
+    if known is None:
+        yield from recommender.recommend(pages, k)
+        return
+    from broadmatch.labels.revealed import check_met, read_revealed
 
-    model: Any = opened.sets if k is None else opened.ranks("leave out -k")
-    known = None if revealed is None else revealed.by_page
-    for found in Recommender(opened.vectorizer, model).recommend(pages, k, revealed=known):
-        if revealed is not None:
-            revealed.of(found.name)
-        yield found
-    if revealed is not None:
-        revealed.finish()
-
-
-def recommend_rows(opened: "Opened", rows: "Rows", k: int, revealed: "CSR | None" = None) -> Iterator[Found]:
-    """Each row's name, or its number, and its labels, as a stream."""
-    model = opened.ranks("leave out -k")
-    for block in _blocks(rows, _BATCH):
-        shown = None if revealed is None else revealed.take(block)
-        yield from _found(rows, block, model.predict_topk(rows.X.take(block), k=k, revealed=shown))
+    revealed = read_revealed(known.path, recommender.model.label_names_, columns=known.columns)
+    met = set()
+    for one in recommender.recommend(pages, k, revealed=revealed):
+        if one.name in revealed:
+            met.add(one.name)
+        yield one
+    check_met(revealed, met, known.path)
 
 
-def sets_of_rows(opened: "Opened", rows: "Rows") -> Iterator[Found]:
-    """Each row's name, or its number, and its set of labels."""
-    sets: Any = opened.sets
-    for block in _blocks(rows, _BATCH if sets.pointwise else rows.X.n_rows):
-        yield from _found(rows, block, sets.predict_sets(rows.X.take(block)))
-
-
-def _blocks(rows: "Rows", size: int) -> Iterator[Any]:
+def _for_rows(
+    model: "LabelPredictor",
+    places: list[Path],
+    labels_path: Path | None,
+    k: int | None,
+    known: options.RevealedFile | None,
+) -> "Iterator[Recommendation]":
+    """The labels of each row, as a stream."""
     import numpy as np
 
-    for start in range(0, rows.X.n_rows, max(1, size)):
-        yield np.arange(start, min(start + size, rows.X.n_rows))
+    from broadmatch.io import read_features
+    from broadmatch.labels.recommender import recommendations
+    from broadmatch.labels.revealed import read_revealed_rows
+    from broadmatch.parallel import blocks
+
+    if len(places) != 1 or places == [Path("-")]:
+        raise typer.BadParameter("this model was trained on a matrix: give one data set, or matrix of features, of it.")
+    (place,) = places
+    rows = read_features(place, labels_path=labels_path)
+    check_features(model, rows.features, place)
+    n, names, revealed = rows.X.n_rows, rows.points, None
+    if known is not None:
+        labels = model.label_names_
+        revealed = read_revealed_rows(known.path, labels, n, points=names, columns=known.columns)
+    for start, stop in blocks(n, _BATCH if k is not None or model.pointwise else max(1, n)):
+        block = np.arange(start, stop)
+        X, shown = rows.X.take(block), None if revealed is None else revealed.take(block)
+        best = model.predict_sets(X) if k is None else model.predict_topk(X, k, revealed=shown)
+        yield from recommendations([str(i) if names is None else names[i] for i in range(start, stop)], best)
 
 
-def _found(rows: "Rows", block: Any, best: "Ranking") -> Iterator[Found]:
-    from broadmatch.labels import Phrase
-
-    for row, names, (_, scores) in zip(block.tolist(), best.names(), best, strict=True):
-        name = str(row) if rows.points is None else rows.points[row]
-        yield name, [Phrase(*pair) for pair in zip(names, scores.tolist(), strict=True)]
-
-
-def _told_by_name(out: Path | None) -> Format:
+def _format_of(out: Path | None) -> Format:
     suffix = "" if out is None else out.name.lower().removesuffix(".gz").removesuffix(".zst")
     return "csv" if suffix.endswith(".csv") else "jsonl" if suffix.endswith((".jsonl", ".ndjson", ".json")) else "table"
 
 
-def _print(found: Iterator[Found], format: Format, words: _Words) -> None:
-    if format == "table":
-        console = output.console()
-        for page, phrases in found:
-            console.print(_table(page, phrases, words))
-    else:
-        _write(found, format, words, lambda line: typer.echo(line, nl=False))
-
-
-def _write(found: Iterator[Found], format: Format, words: _Words, write: Callable[[bytes], Any]) -> int:
+def _write(
+    answers: "Iterator[Recommendation]",
+    format: Format,
+    words: _Words,
+    write: Callable[[bytes], Any],
+    width: int | None = None,
+) -> int:
+    """Write each answer as it comes; gives their number."""
     n = 0
     if format == "csv":
         write(_csv_line(words.point, "rank", words.one, "score"))
-    for page, phrases in found:
+    for name, phrases in answers:
         n += 1
         if format == "csv":
             for rank, (phrase, score) in enumerate(phrases, 1):
-                write(_csv_line(page, rank, phrase, f"{score:.6g}"))
+                write(_csv_line(name, rank, phrase, f"{score:.6g}"))
         elif format == "jsonl":
-            row = {words.point: page, words.many: [{words.one: p, "score": s} for p, s in phrases]}
+            row = {words.point: name, words.many: [{words.one: p, "score": s} for p, s in phrases]}
             write(json_lines.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
         else:
-            text = io.StringIO()
-            output.console(file=text, width=100).print(_table(page, phrases, words))
-            write(text.getvalue().encode())
+            write("".join(f"{line}\n" for line in _table(name, phrases, words, width)).encode("utf-8", "surrogatepass"))
     return n
 
 
@@ -204,17 +183,10 @@ def _csv_line(*cells: object) -> bytes:
     return line.getvalue().encode("utf-8", "surrogatepass")
 
 
-def _table(page: str, phrases: list["Phrase"], words: _Words) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
+def _table(name: str, phrases: list[Any], words: _Words, width: int | None) -> list[str]:
     size = f": {len(phrases):,} {words.one if len(phrases) == 1 else words.many}" if words.sets else ""
     if words.sets and not phrases:
-        return Text(page + size)
-    table = Table(title=Text(page + size), title_justify="left", box=None, pad_edge=False)
-    table.add_column("", justify="right", style="dim")
-    table.add_column(words.one)
-    table.add_column("score", justify="right")
-    for rank, (phrase, score) in enumerate(phrases, 1):
-        table.add_row(str(rank), Text(phrase), f"{score:.3g}")
-    return table
+        return [name + size]
+    columns = [Column("", right=True), Column(words.one), Column("score", right=True, spare="drop")]
+    rows = [(str(rank), phrase, f"{score:.3g}") for rank, (phrase, score) in enumerate(phrases, 1)]
+    return [name + size, *output.table_lines(columns, rows, width)]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broadmatch.cli import options, output
-from broadmatch.cli.label_features import given_features, words_of
 from broadmatch.cli.settings import check_name, class_of, make, split_settings
 from broadmatch.errors import CannotWrite
 
@@ -80,6 +79,7 @@ def command(
     _check_places(out, partial, resume)
     output.notify_compilation()
     learner = _learner(model, sets, hierarchy, texts, n_trees=n_trees, seed=seed, n_jobs=n_jobs)
+    from broadmatch.features import phrase_label_features, read_label_features
     from broadmatch.io import read_dataset, read_hierarchy
     from broadmatch.labels import Recommender
 
@@ -91,9 +91,9 @@ def command(
     else:
         more |= {"point_names": points.points, "checkpoint": partial}
     if label_features is not None:
-        more["label_features"] = given_features(label_features, columns, points)
+        more["label_features"] = read_label_features(label_features, points.labels, columns=columns)
     elif model == "swiftxml" and harvested is not None:
-        more["label_features"] = words_of(list(points.labels))
+        more["label_features"] = phrase_label_features(points.labels)
     try:
         learner.fit(points.X, points.Y, **more)
         saved: Any = learner if harvested is None else Recommender(harvested.vectorizer, learner)

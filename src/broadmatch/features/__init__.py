@@ -6,6 +6,8 @@ from broadmatch.features.label_features import (
     embed_label_features,
     join_label_features,
     mean_label_features,
+    phrase_label_features,
+    read_label_features,
     text_label_features,
     training_label_features,
 )
@@ -25,6 +27,8 @@ __all__ = [
     "embed_label_features",
     "join_label_features",
     "mean_label_features",
+    "phrase_label_features",
+    "read_label_features",
     "text_label_features",
     "tokenize",
     "training_label_features",

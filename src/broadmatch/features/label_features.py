@@ -4,11 +4,13 @@ From the training data: the words of a label's points, and the labels it comes w
 of their words, or embeddings. `join_label_features` puts several kinds side by side.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import numpy as np
 
-from broadmatch.data import CSR, as_features, as_labels
+from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, MissingExtra
 from broadmatch.features._label_features import place_beside
 from broadmatch.features.page_vectorizer import PageVectorizer
@@ -18,6 +20,7 @@ from broadmatch.parallel import blocks as spans
 from broadmatch.parallel import map_threads
 from broadmatch.params import Whole
 
+log = logging.getLogger("broadmatch")
 _MOST_COLUMNS = 2**31 - 1
 _BLOCK = 1024
 
@@ -101,6 +104,52 @@ def text_label_features(texts: Iterable[str]) -> tuple[CSR, PageVectorizer]:
             "give longer texts, or use training_label_features."
         ) from error
     return CSR.from_scipy(rows), vectorizer
+
+
+def phrase_label_features(phrases: Iterable[str]) -> CSR | None:
+    """`text_label_features` of labels that are phrases; None, with a warning, if no word is in two of them.
+
+    >>> phrase_label_features(["pizza", "taxi"]) is None
+    True
+    """
+    known = list(phrases)
+    try:
+        return text_label_features(known)[0]
+    except BadInput:
+        log.warning("No word is in two of the %s label texts; labels go without features.", f"{len(known):,}")
+        return None
+
+
+def read_label_features(path: str | Path, labels: Names, *, columns: Mapping[str, str] | None = None) -> CSR | None:
+    """What labels are like, from a file: a `.npz` of labels × features, or a table of labels and their texts.
+
+    >>> _ = Path("texts.csv").write_text("label,text\\n17,cheap pizza\\n4,pizza delivery\\n")
+    >>> read_label_features("texts.csv", Names.of(["4", "17"])).shape
+    (2, 1)
+    """
+    from broadmatch.io.matrices.npz import read_matrix
+    from broadmatch.io.tables import LABEL_TEXTS, read_pairs
+
+    if Path(path).suffix == ".npz":
+        features = as_features(read_matrix(Path(path)))
+        if features.n_rows != len(labels):
+            raise BadInput(
+                f"{path} has {features.n_rows:,} rows, but there are {len(labels):,} labels; give one row for each "
+                "label, an empty one where there are no features."
+            )
+        return features
+    texts: dict[str, str] = {}
+    for label, text in read_pairs(path, LABEL_TEXTS, columns, option="label_columns"):
+        texts[label] = f"{texts[label]}\n{text}" if label in texts else text
+    without = sum(name not in texts for name in labels)
+    if without == len(labels):
+        raise BadInput(
+            f"{path} has a text for none of the {without:,} labels; it names {next(iter(texts), 'nothing')!r}, they "
+            f"are called such as {labels[0]!r}."
+        )
+    if without:
+        log.warning("Labels without a text in %s: %s of %s.", path, f"{without:,}", f"{len(labels):,}")
+    return phrase_label_features([texts.get(name, "") for name in labels])
 
 
 def embed_label_features(texts: Iterable[str], model: str) -> CSR:

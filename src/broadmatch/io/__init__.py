@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from broadmatch.io.click_log import ClickLog
     from broadmatch.io.hierarchies import read_hierarchy
-    from broadmatch.io.matrices.datasets import read_dataset, write_dataset
+    from broadmatch.io.matrices.datasets import read_dataset, read_features, write_dataset
     from broadmatch.io.pages import Page, PageSource, read_pages, write_pages
     from broadmatch.io.rejects import Rejects
     from broadmatch.io.streams import Position, RecordStream
@@ -22,6 +22,7 @@ _HOMES = {
     "Rejects": "rejects",
     "VWStream": "vw",
     "read_dataset": "matrices.datasets",
+    "read_features": "matrices.datasets",
     "read_hierarchy": "hierarchies",
     "read_pages": "pages",
     "read_pairs": "tables",
@@ -37,6 +38,7 @@ __all__ = [
     "Rejects",
     "VWStream",
     "read_dataset",
+    "read_features",
     "read_hierarchy",
     "read_pages",
     "read_pairs",

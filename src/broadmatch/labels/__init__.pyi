@@ -1,5 +1,8 @@
 from .adaboost_lc import AdaBoostLC as AdaBoostLC
 from .boosting import BoostingHistory as BoostingHistory
+from .evaluation import ranking_reports as ranking_reports
+from .evaluation import revealed_report as revealed_report
+from .evaluation import set_reports as set_reports
 from .explanation import Contribution as Contribution
 from .explanation import Explanation as Explanation
 from .explanation import Leaf as Leaf
@@ -13,3 +16,5 @@ from .ranking_trees.swiftxml import SwiftXML as SwiftXML
 from .recommender import Phrase as Phrase
 from .recommender import Recommendation as Recommendation
 from .recommender import Recommender as Recommender
+from .revealed import read_revealed as read_revealed
+from .revealed import read_revealed_rows as read_revealed_rows

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from broadmatch.data import CSR
+from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadArtifact, BadInput
 from broadmatch.io import artifacts
 from broadmatch.labels.explanation import Explanation
@@ -34,6 +34,12 @@ class Recommendation(NamedTuple):
 
     name: str
     phrases: list[Phrase]
+
+
+def recommendations(names: Iterable[str], ranking: Ranking) -> Iterator[Recommendation]:
+    """The labels of each point of a ranking by name, beside the name of the point."""
+    for name, phrases, (_, scores) in zip(names, ranking.names(), ranking, strict=True):
+        yield Recommendation(name, [Phrase(*pair) for pair in zip(phrases, scores.tolist(), strict=True)])
 
 
 @dataclass
@@ -79,8 +85,7 @@ class Recommender:
             empty += int((np.diff(rows.indptr) == 0).sum())
             model = self.model
             best = model.predict_sets(rows, **given) if k is None else model.predict_topk(rows, k, **given)
-            for (name, _), phrases, (_, scores) in zip(named, best.names(), best, strict=True):
-                yield Recommendation(name, [Phrase(*pair) for pair in zip(phrases, scores.tolist(), strict=True)])
+            yield from recommendations([name for name, _ in named], best)
         if unknown:
             log.warning("%d revealed phrases are unknown to the model.", unknown)
         if empty:

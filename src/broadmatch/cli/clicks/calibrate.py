@@ -7,6 +7,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.clicks.common import open_model, prepare
+from broadmatch.cli.output import Column
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
@@ -95,23 +96,16 @@ def _facts(result: "Recalibration") -> dict[str, object]:
 
 
 def _print(result: "Recalibration", slices: list[str]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, name in enumerate(("on later traffic", "before", "after")):
-        table.add_column(name, justify="right" if i else "left")
     before, after = result.before, result.after
-    table.add_row("calibration error", f"{before.error:.5f}", f"{after.error:.5f}")
+    rows = [("calibration error", f"{before.error:.5f}", f"{after.error:.5f}")]
     if before.worst_slices is not None and after.worst_slices is not None:
-        table.add_row(
-            f"error of the worst tenth by {slices[-1]}", f"{before.worst_slices:.5f}", f"{after.worst_slices:.5f}"
-        )
-    table.add_row("LogLoss", f"{before.log_loss:.5f}", f"{after.log_loss:.5f}")
-    table.add_row("bias", *(f"{100 * one.reliability.bias:+.2f} %" for one in (before, after)))
-    console = output.console()
-    console.print(table)
-    console.print(
+        worst = f"error of the worst tenth by {slices[-1]}"
+        rows.append((worst, f"{before.worst_slices:.5f}", f"{after.worst_slices:.5f}"))
+    rows.append(("LogLoss", f"{before.log_loss:.5f}", f"{after.log_loss:.5f}"))
+    rows.append(("bias", f"{100 * before.reliability.bias:+.2f} %", f"{100 * after.reliability.bias:+.2f} %"))
+    output.print_table([Column("on later traffic"), Column("before", right=True), Column("after", right=True)], rows)
+    output.print_text(
         f"Fitted to the first {result.n_fitted:,} predictions, measured on the next {result.n_judged:,}; "
         "what is kept is fitted to all.",
-        style="dim",
+        dim=True,
     )

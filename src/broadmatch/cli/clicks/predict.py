@@ -49,11 +49,13 @@ def command(
     prepare()
     from broadmatch.clicks.training.predict_files import NotedRejects, predict_files
 
-    chosen = "jsonl" if json else _told_by_name(out)
+    chosen = "jsonl" if json else _format_of(out)
     found = open_model(path)
-    told = _format(found, format, data)
+    read_as = _format(found, format, data)
     with NotedRejects(rejects, max_bad_rows=max_bad_rows) as own:
-        predicted = predict_files(found, source_of(data), name=model, uncertainty=uncertainty, format=told, rejects=own)
+        predicted = predict_files(
+            found, source_of(data), name=model, uncertainty=uncertainty, format=read_as, rejects=own
+        )
         if out == STANDARD_INPUT and STANDARD_INPUT in data and not json:
             _print_numbers(predicted, uncertainty)
             return
@@ -62,7 +64,7 @@ def command(
         output.log.info("%s probabilities are in %s.", f"{n:,}", out)
 
 
-def _told_by_name(out: str) -> str:
+def _format_of(out: str) -> str:
     if out == STANDARD_INPUT:
         return "csv"
     suffix = Path(out).suffix.lower().removeprefix(".")
@@ -104,7 +106,7 @@ def _print_numbers(predicted: "Iterator[Predicted]", uncertainty: bool) -> None:
 
 
 @contextlib.contextmanager
-def _opened(out: str) -> Iterator[Any]:
+def _writing_to(out: str) -> Iterator[Any]:
     from broadmatch.io.files import replacing_file
 
     if out == STANDARD_INPUT:
@@ -122,7 +124,7 @@ def _write(predicted: "Iterator[Predicted]", out: str, format: str) -> int:
 
     n = 0
     write: Callable[[Any], None] | None = None
-    with _opened(out) as file, contextlib.ExitStack() as stack:
+    with _writing_to(out) as file, contextlib.ExitStack() as stack:
         for some in predicted:
             columns = {"row": some.row, "id": some.id, "probability": some.probability, "uncertainty": some.uncertainty}
             table = pa.table({name: column for name, column in columns.items() if column is not None})

@@ -7,6 +7,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.clicks.common import open_model, prepare
+from broadmatch.cli.output import Column
 
 if TYPE_CHECKING:
     from broadmatch.clicks import ClickModel
@@ -103,20 +104,20 @@ def _print_facts(facts: dict[str, Any]) -> None:
         by = ", ".join(facts["calibration"]["by"])
         lines.append(f"calibration   {facts['calibration']['kind']}{f' by {by}' if by else ''}")
     for name, one in facts["models"].items():
-        told = f"{one['features']:,} features, {one['non_zero']:,} not 0, {_size(one['bytes'])} in memory"
+        text = f"{one['features']:,} features, {one['non_zero']:,} not 0, {_size(one['bytes'])} in memory"
         variant = training.get("variants", {}).get(name)
-        lines.append(f"{name:<13} {told}{'' if variant is None else f'; {_variant(variant, described)}'}")
+        lines.append(f"{name:<13} {text}{'' if variant is None else f'; {_variant(variant, described)}'}")
     typer.echo("\n".join(lines))
 
 
 def _variant(settings: dict[str, Any], described: Any) -> str:
     """The settings of a variant, and what it leaves out."""
     numbers = (f"{name}={value}" for name, value in settings.items() if name not in ("learner", "fields"))
-    told = f"{settings['learner']}: {', '.join(numbers)}"
+    text = f"{settings['learner']}: {', '.join(numbers)}"
     if settings["fields"] is None or isinstance(described, str):
-        return told
+        return text
     left_out = [name for i, name in enumerate(described["signals"]) if i not in settings["fields"]]
-    return f"{told}, without {', '.join(left_out)}"
+    return f"{text}, without {', '.join(left_out)}"
 
 
 def _plain(value: Any) -> str:
@@ -127,28 +128,18 @@ def _plain(value: Any) -> str:
     )
 
 
-def _signal(name: str, told: Any) -> str:
-    if isinstance(told, str):
-        return f"{name} ({told})"
-    kind = " × ".join(told["cross"]) if "cross" in told else told["kind"]
-    return f"{name} ({kind}{' in buckets' if told.get('buckets') else ''})"
+def _signal(name: str, text: Any) -> str:
+    if isinstance(text, str):
+        return f"{name} ({text})"
+    kind = " × ".join(text["cross"]) if "cross" in text else text["kind"]
+    return f"{name} ({kind}{' in buckets' if text.get('buckets') else ''})"
 
 
 def _print_features(features: "list[Feature]") -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("signal", no_wrap=True)
-    table.add_column("value", overflow="fold")
-    table.add_column("coefficient", justify="right")
-    table.add_column("rate", justify="right", style="dim")
-    previous = ""
-    for feature in features:
-        shown = feature.signal if feature.signal != previous else ""
-        previous = feature.signal
-        table.add_row(shown, feature.value, f"{feature.weight:+.3f}", f"{feature.rate:.2g}")
-    typer.echo("")
-    output.console().print(table)
+    typer.echo()
+    right = [Column("coefficient", right=True), Column("rate", right=True, spare="drop")]
+    rows = [(one.signal, one.value, f"{one.weight:+.3f}", f"{one.rate:.2g}") for one in features]
+    output.print_table([Column("signal"), Column("value"), *right], rows)
 
 
 def _size(n: float) -> str:

@@ -7,6 +7,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.clicks.common import prepare
+from broadmatch.cli.output import Column
 
 if TYPE_CHECKING:
     from broadmatch.evaluate import ProgressiveReport
@@ -117,46 +118,42 @@ def _plain(report: "ProgressiveReport", worst: dict[str, list[Row]], buckets: li
     }
 
 
-def _table(*columns: str) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(columns[0], overflow="fold")
-    for name in columns[1:]:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def _print_models(report: "ProgressiveReport") -> None:
     several = len(report.models) > 1
-    table = _table("model", "metric", "value", "95 % interval", *(("change in %", "95 % interval") if several else ()))
-    table.columns[1].justify = "left"
-    previous = ""
+    changes = (Column("change in %", right=True), Column("95 % interval", right=True, spare="drop")) if several else ()
+    interval = Column("95 % interval", right=True, spare="drop")
+    columns = [Column("model", spare="shorten"), Column("metric"), Column("value", right=True), interval, *changes]
+    rows = []
     for row in report.summary():
         scaled = "Bias" not in row["metric"]
-        cells = [_number(row["value"], scaled), _interval(row["low"], row["high"], scaled)]
-        if several and row["model"] != report.baseline:
-            cells += [_signed(row["relative"]), f"{_signed(row['relative_low'])} – {_signed(row['relative_high'])}"]
-        table.add_row(row["model"] if row["model"] != previous else "", row["metric"], *cells)
-        previous = row["model"]
-    console = output.console()
-    console.print(table)
+        cells = [row["model"], row["metric"], _number(row["value"], scaled), _interval(row["low"], row["high"], scaled)]
+        if several:
+            change = ("", "")
+            if row["model"] != report.baseline:
+                ends = f"{_signed(row['relative_low'])} – {_signed(row['relative_high'])}"
+                change = (_signed(row["relative"]), ends)
+            cells += change
+        rows.append(cells)
+    output.print_table(columns, rows)
     how = "" if report.exact else "; AucLoss from binned scores, its error in the intervals"
     against = f"; change against {report.baseline}" if several else ""
-    console.print(f"{report.n_impressions:,} impressions{against}{how}.", style="dim")
+    output.print_text(f"{report.n_impressions:,} impressions{against}{how}.", dim=True)
 
 
-def _print_groups(report: "ProgressiveReport", rows: list[Row], name: str) -> None:
+def _print_groups(report: "ProgressiveReport", groups: list[Row], name: str) -> None:
     others = [model for model in report.models if model != report.baseline]
     bias = ["bias"] if not others else [f"bias {model}" for model in (report.baseline, *others)]
-    table = _table(name, "impressions", "clicks", "AucLoss", "LogLoss", *bias)
-    for group in rows:
+    heads = [Column(head, right=True) for head in ("impressions", "clicks")]
+    heads += [Column(head, right=True, spare="drop") for head in ("AucLoss", "LogLoss")]
+    heads += [Column(head, right=True) for head in bias]
+    rows = []
+    for group in groups:
         base = group["metrics"][report.baseline]
         cells = [_number(base[metric]["value"], True) for metric in ("AucLoss", "LogLoss")]
         cells += [_number(group["metrics"][m]["Bias"]["value"], False) for m in (report.baseline, *others)]
-        table.add_row(group["name"], f"{group['impressions']:,}", f"{group['clicks']:,}", *cells)
-    typer.echo("")
-    output.console().print(table)
+        rows.append([group["name"], f"{group['impressions']:,}", f"{group['clicks']:,}", *cells])
+    typer.echo()
+    output.print_table([Column(name), *heads], rows)
 
 
 def _number(value: float | None, plain: bool) -> str:

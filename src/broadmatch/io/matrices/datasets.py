@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
@@ -50,6 +50,27 @@ def read_dataset(path: PathLike, *, labels_path: PathLike | None = None, format:
     X, Y = _read_text(file, labels_file, kind)
     _check_sums(file, X, Y)
     return _named(file, X, Y)
+
+
+class Features(NamedTuple):
+    """Rows of features, and the names of the features and of the points where they have any."""
+
+    X: CSR
+    features: Names | None
+    points: Names | None
+
+
+def read_features(path: PathLike, *, labels_path: PathLike | None = None) -> Features:
+    """Read rows to predict for: the features of a data set, whose labels do not matter; of a `.npz` they suffice."""
+    file = Path(path)
+    if file.suffix == ".npz":
+        from broadmatch.io.matrices import npz
+
+        X = as_features(npz.read_matrix(file))
+        features = names_beside.read_sized_names(file, "features", X.n_cols)
+        return Features(X, features, names_beside.read_sized_names(file, "points", X.n_rows))
+    data = read_dataset(path, labels_path=labels_path)
+    return Features(data.X, data.features, data.points)
 
 
 def write_dataset(

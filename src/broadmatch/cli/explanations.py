@@ -1,6 +1,8 @@
-"""An explanation as something to print, in the words for pages or for rows of a matrix."""
+"""An explanation in print, in the words for pages or for rows of a matrix."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from broadmatch.cli.output import Column, print_table, print_text
 
 if TYPE_CHECKING:
     from broadmatch.labels import Contribution, Explanation, Step
@@ -8,19 +10,24 @@ if TYPE_CHECKING:
 _WORDS, _LEAVES, _STEPS, _PUSHES, _POINTS = 12, 3, 4, 3, 5
 
 
-def shown(why: "Explanation", of_pages: bool = True) -> list[Any]:
+def print_explanation(why: "Explanation", of_pages: bool = True) -> None:
     """What speaks for the label: words, revealed labels, training points, leaves, the re-ranker."""
-    from rich.text import Text
-
     word, point = ("word", "page") if of_pages else ("feature", "point")
-    parts: list[Any] = [Text.assemble((why.label, "bold"), _head(why)), *map(Text, _amounts(why, word.capitalize()))]
+    for line in (f"{why.label}{_head(why)}", *_amounts(why, word.capitalize())):
+        print_text(line)
     if "p_near" in why.factors:
-        parts.append(Text(_nearby(why)))
+        print_text(_nearby(why))
     elif why.neighbours:
-        parts += [Text(), _neighbours(why, point)]
+        columns = [Column("leaves shared", right=True), Column("vote", right=True), Column(point)]
+        rows = [(f"{one.likeness:.0%}", f"{one.value:.2f}", one.point) for one in why.neighbours]
+        print_table(columns, rows, f"\nNearest training {point}s")
     if "p_tail" in why.factors:
-        parts.append(Text(_reranked(why.factors, word)))
-    return [*parts, Text(), _leaves(why, word)] if why.leaves else parts
+        print_text(_reranked(why.factors, word))
+    if why.leaves:
+        best = sorted(why.leaves, key=lambda one: -one.value)[:_LEAVES]
+        columns = [Column("tree", right=True), Column("vote", right=True), Column("the way there", spare="shorten")]
+        rows = [(str(leaf.tree), f"{leaf.value:.2f}", _way(leaf.path, word)) for leaf in best]
+        print_table(columns, rows, "\nLeaves that say most for it")
 
 
 def _head(why: "Explanation") -> str:
@@ -50,19 +57,6 @@ def _listed(contributions: "list[Contribution]", counts: bool = False) -> str:
     return ", ".join(f"{name} ({text})" for name, text in amounts if float(text)) or "none"
 
 
-def _neighbours(why: "Explanation", point: str) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, title=f"Nearest training {point}s", title_justify="left")
-    table.add_column("leaves shared", justify="right")
-    table.add_column("vote", justify="right")
-    table.add_column(point, overflow="fold")
-    for near in why.neighbours:
-        table.add_row(f"{near.likeness:.0%}", f"{near.value:.2f}", Text(near.point))
-    return table
-
-
 def _nearby(why: "Explanation") -> str:
     share, n_points = why.factors["near_share"], int(why.factors["n_near"])
     if not n_points:
@@ -83,19 +77,6 @@ def _reranked(factors: dict[str, float], word: str) -> str:
         f"{factors['distance_features']:.2f} by {word}s{revealed}; the votes are multiplied with "
         f"{factors['tail_factor']:.3g}."
     )
-
-
-def _leaves(why: "Explanation", word: str) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, title="Leaves that say most for it", title_justify="left")
-    table.add_column("tree", justify="right")
-    table.add_column("vote", justify="right")
-    table.add_column("the way there")
-    for leaf in sorted(why.leaves, key=lambda one: -one.value)[:_LEAVES]:
-        table.add_row(str(leaf.tree), f"{leaf.value:.2f}", Text(_way(leaf.path, word)))
-    return table
 
 
 def _way(path: "list[Step]", word: str) -> str:

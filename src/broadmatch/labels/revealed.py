@@ -1,0 +1,109 @@
+"""Labels that points are known to have (bids, clicks), from a table of names or from a matrix."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from broadmatch.data import CSR, Names, as_labels
+from broadmatch.errors import BadInput
+from broadmatch.harvest import normalise_query
+from broadmatch.io import read_dataset, read_pairs
+from broadmatch.io.matrices.npz import read_matrix
+from broadmatch.io.tables import REVEALED, is_table
+
+log = logging.getLogger("broadmatch")
+
+
+def read_revealed(
+    path: str | Path, label_names: Names, *, columns: Mapping[str, str] | None = None
+) -> dict[str, list[str]]:
+    """The revealed phrases of pages by name, from a table of pages and phrases.
+
+    Phrases are spelled as `harvest` spells them. Those that are not among `label_names` are left out, and counted; a
+    page is there also if none of its phrases is.
+
+    >>> _ = Path("bids.csv").write_text("page,phrase\\na.html,Pizza!\\nb.html,tea\\n")
+    >>> read_revealed("bids.csv", Names.of(["pizza"]))
+    {'a.html': ['pizza'], 'b.html': []}
+    """
+    found: dict[str, list[str]] = {}
+    unknown: dict[str, None] = {}
+    for page, phrase in read_pairs(path, REVEALED, columns, option="revealed_columns"):
+        name = phrase if phrase in label_names else normalise_query(phrase)
+        known = found.setdefault(page, [])
+        if name in label_names:
+            known.append(name)
+        else:
+            unknown[phrase] = None
+    if unknown:
+        log.warning(
+            "Phrases of %s that the model does not know: %s, such as %r; they are left out.",
+            path,
+            f"{len(unknown):,}",
+            next(iter(unknown)),
+        )
+    return found
+
+
+def check_met(revealed: Mapping[str, Any], met: set[str], path: str | Path) -> None:
+    """Say which pages of a table never came; if none did, the names are not those of the pages."""
+    if not revealed:
+        log.warning("%s reveals nothing.", path)
+    elif not met:
+        raise BadInput(
+            f"No page of {path} is among the pages, nothing was revealed: it names {next(iter(revealed))!r}; write "
+            "their names as the recommendations do."
+        )
+    elif len(met) < len(revealed):
+        log.info("%s pages of %s were not among the pages.", f"{len(revealed) - len(met):,}", path)
+
+
+def read_revealed_rows(
+    path: str | Path,
+    label_names: Names,
+    n_rows: int,
+    *,
+    points: Names | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> CSR:
+    """The revealed labels of the rows of a matrix, points × labels.
+
+    A table names points (or their numbers, from 0) and labels; a `.npz` is a matrix of points × the model's labels; of
+    any other data set the labels are taken.
+    """
+    if is_table(path):
+        table = read_revealed(path, label_names, columns=columns)
+        names = Names.numbers(n_rows) if points is None else points
+        check_met(table, {name for name in names if name in table}, path)
+        rows = [[label_names.index(label) for label in table.get(name, ())] for name in names]
+        return CSR.from_rows(rows, len(label_names))
+    if Path(path).suffix == ".npz":
+        labels, given = as_labels(read_matrix(Path(path)))[0], None
+    else:
+        data = read_dataset(path)
+        labels, given = data.Y, data.labels
+    if labels.n_rows != n_rows:
+        raise BadInput(
+            f"{path} has {labels.n_rows:,} rows, but there are {n_rows:,} to recommend for; they must be the same "
+            "points."
+        )
+    if given is not None and given != label_names:
+        return _renumbered(path, labels, given, label_names)
+    if labels.n_cols != len(label_names):
+        raise BadInput(f"{path} has {labels.n_cols:,} labels, but the model knows {len(label_names):,}.")
+    return labels
+
+
+def _renumbered(path: str | Path, labels: CSR, given: Names, known: Names) -> CSR:
+    """Labels by the model's numbers; those that it does not know are left out, and counted."""
+    place: Any = np.array([known.index(name) if name in known else -1 for name in given], np.int64)[labels.indices]
+    kept = place >= 0
+    if not kept.all():
+        lost = len(np.unique(labels.indices[~kept]))
+        log.warning("Labels of %s that the model does not know: %s; they are left out.", path, f"{lost:,}")
+    rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))[kept]
+    return CSR.from_scipy(sp.csr_matrix((labels.data[kept], (rows, place[kept])), (labels.n_rows, len(known))))
