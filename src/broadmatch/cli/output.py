@@ -116,7 +116,7 @@ def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width:
 
     >>> table_lines([Column("phrase"), Column("why", spare="shorten"), Column("score", right=True)],
     ...             [("airport taxi", "many similar pages", "0.5")], 36)
-    ['phrase        why             score', 'airport taxi  many similar …    0.5']
+    ['phrase        why              score', 'airport taxi  many similar p…    0.5']
     """
     from rich.cells import cell_len, set_cell_size
 

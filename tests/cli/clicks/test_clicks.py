@@ -115,7 +115,7 @@ def test_calibrate_by_slice_and_for_all(place, tmp_path):
     sliced = broadmatch.load(model)
     assert sliced.calibration.by == ["country"]
     assert not np.allclose(sliced.predict_many(rows), plain.predict_many(rows))
-    shown = worked("clicks", "calibrate", model, place / "predictions", "--kind", "isotonic", "--plot",
+    shown = worked("clicks", "calibrate", model, place / "predictions", "--method", "isotonic", "--plot",
                    tmp_path / "plot.svg")  # fmt: skip
     assert "calibration error" in shown
     assert (tmp_path / "plot.svg").read_text().startswith("<svg")
@@ -123,7 +123,7 @@ def test_calibrate_by_slice_and_for_all(place, tmp_path):
     expected = whole.calibration.apply(plain.predict_many(rows))
     assert np.array_equal(whole.predict_many(rows), expected)
     assert whole.predict_one(rows.to_pylist()[0]) == pytest.approx(expected[0])
-    worked("clicks", "calibrate", model, "--kind", "none")
+    worked("clicks", "calibrate", model, "--method", "none")
     assert np.array_equal(broadmatch.load(model).predict_many(rows), plain.predict_many(rows))
     assert "Name the folder" in failed("clicks", "calibrate", model)
 

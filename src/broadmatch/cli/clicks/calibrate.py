@@ -24,7 +24,7 @@ def command(
         list[str] | None,
         typer.Option("--by", metavar="SLICE,...", help="A map for each slice, the widest first; if not given, one."),
     ] = None,
-    kind: Annotated[
+    method: Annotated[
         Literal["poisson", "isotonic", "none"],
         typer.Option(help="A power of p, or any curve that rises; none takes a calibration away."),
     ] = "poisson",
@@ -44,14 +44,14 @@ def command(
     \b
     Example:
       broadmatch clicks calibrate model/ predictions/ --by country
-      broadmatch clicks calibrate model/ predictions/ --kind isotonic --plot reliability.svg
+      broadmatch clicks calibrate model/ predictions/ --method isotonic --plot reliability.svg
     """
     prepare()
     from broadmatch.clicks.calibration.recalibration import recalibrate
     from broadmatch.evaluate import plot_reliability
 
     found = open_model(model)
-    if kind == "none":
+    if method == "none":
         found.calibration = None
         found.save(model)
         output.log.info("%s has no calibration now.", model)
@@ -61,20 +61,20 @@ def command(
     slices = options.parse_names(slicings) or []
     _check_slices(found, slices, model)
     first = next(iter(found.models))
-    result = recalibrate(predictions, first, by=slices, method=kind, share=share)
+    result = recalibrate(predictions, first, by=slices, method=method, share=share)
     found.calibration = result.calibration
     found.save(model)
     if plot is not None:
         plot_reliability({"before": result.before.reliability, "after": result.after.reliability}, plot)
     facts = _facts(result)
     if json:
-        output.print_json({"model": str(model), "calibrated": first, "by": slices, "kind": kind, **facts})
+        output.print_json({"model": str(model), "calibrated": first, "by": slices, "method": method, **facts})
     else:
         _print(result, slices)
         output.log.info("%s now has the calibration%s.", model, "" if plot is None else f"; the plot is {plot}")
     if result.after.log_loss > result.before.log_loss:
         output.log.warning(
-            "On later traffic LogLoss is higher with the calibration than without; --kind none takes it away again."
+            "On later traffic LogLoss is higher with the calibration than without; --method none takes it away again."
         )
 
 
