@@ -131,9 +131,9 @@ class ClickModel:
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Open a saved model."""
-        told, names = state.facts["description"], state.facts["models"]
+        plain, names = state.facts["description"], state.facts["models"]
         description = (
-            told if isinstance(told, str) else Description.from_dict(told | {"signals": dict(told["signals"])})
+            plain if isinstance(plain, str) else Description.from_dict(plain | {"signals": dict(plain["signals"])})
         )
         models = {name: restore(state.parts[f"model_{i}"]) for i, name in enumerate(names)}
         others = {name: restore(state.parts[name]) for name in ("calibration", "names") if name in state.parts}

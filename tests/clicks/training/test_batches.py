@@ -31,8 +31,8 @@ def test_batches_are_what_the_encoder_makes_of_the_rows(tmp_path):
     assert same_rows(rows_of(BatchStream(log, DESCRIPTION)), whole)
     pa.csv.write_csv(rows, tmp_path / "log.csv")
     assert same_rows(rows_of(BatchStream(tmp_path / "log.csv", DESCRIPTION)), whole)
-    pieces = BatchStream(log, DESCRIPTION).pieces()
-    in_pieces = [batch for piece in pieces for batch, _ in piece.batches()]
+    stream = BatchStream(log, DESCRIPTION)
+    in_pieces = [batch for chunk in stream.chunks() for batch, _ in stream.batches(chunk)]
     assert len(in_pieces) == 9
     assert same_rows(Batch.concatenate(in_pieces), whole)
 

@@ -1,8 +1,7 @@
 """Impressions from files of any format: columns by a description, or lines that are features already."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +10,8 @@ from broadmatch.data import Batch
 from broadmatch.errors import BadParameter
 from broadmatch.io import Position, RecordStream, Rejects, VWStream
 from broadmatch.io.files import Source
-from broadmatch.io.streams import Records
-from broadmatch.io.vw import VWChunk, VWPosition
+from broadmatch.io.streams import Chunk, Records
+from broadmatch.io.vw import VWChunk, VWExamples, VWPosition
 from broadmatch.signals import Description, Encoder, Hour, Weekday
 from broadmatch.signals.description import derives
 
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from broadmatch.signals import FeatureNames
-
-
-class Piece(NamedTuple):
-    """Rows that any thread may read: `batches()` gives each batch with the position after it."""
-
-    batches: Callable[[], Iterator[tuple[Batch, Position]]]
 
 
 class BatchStream:
@@ -76,12 +69,12 @@ class BatchStream:
     ) -> None:
         def needed(files: Mapping[str, tuple[str, ...]]) -> list[str]:
             there = next(iter(files.values()))
-            told = description
+            usable = description
             if self._joins:
-                told = Description.from_dict({**description.to_dict(), "label": None})
+                usable = Description.from_dict({**description.to_dict(), "label": None})
             elif not self._labelled:
-                told = _unlabelled(description, there)
-            self.description = resolved = told.resolve(there)
+                usable = _unlabelled(description, there)
+            self.description = resolved = usable.resolve(there)
             self.encoder = Encoder(resolved, names=names, joins=self._joins, fields=self._fields)
             return list(resolved.columns_needed)
 
@@ -96,30 +89,30 @@ class BatchStream:
         )
         self.signal_names = self.encoder.signal_names
 
-    def pieces(self) -> Iterator[Piece]:
-        """What can be read and encoded by itself, in order; to be asked for by one thread at a time."""
-        if isinstance(self.description, str):
-            for lines in self._lines.chunks():
-                yield Piece(partial(_parsed, lines))
-        else:
-            for rows in self._records.chunks():
-                yield Piece(partial(self._encoded, rows))
+    def chunks(self) -> Iterator[Chunk | VWChunk]:
+        """What any thread may read by itself, in order; one thread at a time takes the next."""
+        return self._lines.chunks() if isinstance(self.description, str) else self._records.chunks()
+
+    def batches(self, chunk: Chunk | VWChunk) -> Iterator[tuple[Batch, Position]]:
+        """The impressions of a chunk, each batch with the position after it."""
+        for rows in chunk.read():
+            yield rows.batch if isinstance(rows, VWExamples) else self._encode(rows), rows.end
 
     def __iter__(self) -> Iterator[tuple[Batch, Position]]:
-        for piece in self.pieces():
-            yield from piece.batches()
+        for chunk in self.chunks():
+            yield from self.batches(chunk)
 
     def numbered(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
         """Each batch with the number of each of its rows, from 0, in all files, bad rows counted; and the ids, if any.
 
-        `rejected` grows with the file and line of each bad row, as the rejects of this stream are told of them.
+        `rejected` grows with the file and line of each bad row, as the rejects of this stream grow.
         """
         if isinstance(self.description, str):
             yield from self._numbered_lines(rejected)
             return
         good: dict[str, int] = {}
-        for piece in self._records.chunks():
-            for rows in piece.read():
+        for chunk in self._records.chunks():
+            for rows in chunk.read():
                 lines = np.arange(rows.first, rows.first + len(rows)) + 1 if rows.lines is None else rows.lines
                 bad = np.array(sorted(line for file, line in rejected if file == rows.file), np.int64)
                 # What the encoder rejects was read well: it must not be counted among `bad` here and in `good`.
@@ -135,10 +128,6 @@ class BatchStream:
         """End a stream that follows a growing folder."""
         if not isinstance(self.description, str):
             self._records.stop()
-
-    def _encoded(self, piece: Any) -> Iterator[tuple[Batch, Position]]:
-        for rows in piece.read():
-            yield self._encode(rows), rows.end
 
     def _encode(self, rows: Records) -> Batch:
         return self.encoder.encode(
@@ -162,10 +151,10 @@ class BatchStream:
     def _numbered_lines(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
         """Like `numbered`, for lines that are features already; empty lines do not count."""
         done = 0
-        for piece in self._lines.chunks():
-            filled = piece.filled()
+        for chunk in self._lines.chunks():
+            filled = chunk.filled()
             known = len(rejected)
-            for examples in piece.read():
+            for examples in chunk.read():
                 bad = [line for _, line in rejected[known:]]
                 yield examples.batch, done + np.flatnonzero(~np.isin(filled, bad)), None
             done += len(filled)
@@ -173,19 +162,14 @@ class BatchStream:
 
 def _unlabelled(description: Description, there: Sequence[str]) -> Description:
     """The description without label and weight, and without what the log does not have and no signal needs."""
-    told = description.to_dict()
+    facts = description.to_dict()
     for role in ("label", "weight"):
-        told.pop(role, None)
+        facts.pop(role, None)
     for role in ("query", "id"):
-        if told.get(role) not in there:
-            told.pop(role, None)
+        if facts.get(role) not in there:
+            facts.pop(role, None)
     derived = {signal.name for signal in description.signals if derives(signal)}
-    told["slices"] = [name for name in description.slices if name in there or name in derived]
+    facts["slices"] = [name for name in description.slices if name in there or name in derived]
     if description.time not in there and not any(isinstance(s, Hour | Weekday) for s in description.signals):
-        told.pop("time", None)
-    return Description.from_dict(told)
-
-
-def _parsed(piece: VWChunk) -> Iterator[tuple[Batch, Position]]:
-    for examples in piece.read():
-        yield examples.batch, examples.end
+        facts.pop("time", None)
+    return Description.from_dict(facts)

@@ -42,8 +42,8 @@ log = logging.getLogger("broadmatch")
 
 CALIBRATED = "calibrated"
 """The name of the calibrated predictions of the first model in the log."""
-_PIECES_A_ROUND = 32
-"""Pieces that threads take between two moments at which a checkpoint can be written."""
+_CHUNKS_A_ROUND = 32
+"""Chunks that threads take between two moments at which a checkpoint can be written."""
 _ONE_THREAD = "n_jobs must be 1 for many models, whose updates are not made for several threads."
 _NO_TIME = int(np.iinfo(np.int64).min)
 
@@ -113,7 +113,7 @@ class ClickTraining:
     def run(self) -> None:
         """Learn from everything there is (or, with `follow`, until `stop()` is called)."""
         with progress.task("Learning", unit="impressions") as task:
-            for learned in self._steps() if n_workers(self.n_jobs) == 1 else self._rounds():
+            for learned in self._one_by_one() if n_workers(self.n_jobs) == 1 else self._rounds():
                 task.advance(learned)
                 if time.monotonic() - self._written >= self.every:
                     self._write()
@@ -142,44 +142,38 @@ class ClickTraining:
         else:
             served = {MODEL: self.learner.to_serving()}
         return ClickModel(
-            self._stream.description, served, calibration=self.calibration, names=self._names, training=self._told()
+            self._stream.description, served, calibration=self.calibration, names=self._names, training=self._made_by()
         )
 
     def counts(self) -> dict[str, int]:
         """What happened to the impressions: learned, rejected, out of order; with a join, late, doubled and so on."""
         joined_counts = {} if self._join is None else self._join.counts
-        told = {"learned": self.n_learned, "rejected": self._rejects.count, "out_of_order": self._backwards}
-        return told | joined_counts
+        counts = {"learned": self.n_learned, "rejected": self._rejects.count, "out_of_order": self._backwards}
+        return counts | joined_counts
 
-    def _told(self) -> dict[str, Any]:
+    def _made_by(self) -> dict[str, Any]:
         """How the model was made, to be kept beside it."""
         facts = self._run_facts()
-        told = {name: facts[name] for name in ("learner", "parameters", "window", "subsample")}
+        made = {name: facts[name] for name in ("learner", "parameters", "window", "subsample")}
         if isinstance(self.learner, ManyModels):
-            told["parameters"] = {k: v for k, v in told["parameters"].items() if k != "variants"}
-            told["variants"] = {name: asdict(variant) for name, variant in self.learner.named.items()}
-        return {"impressions": self.n_learned, **{name: value for name, value in told.items() if value is not None}}
+            made["parameters"] = {k: v for k, v in made["parameters"].items() if k != "variants"}
+            made["variants"] = {name: asdict(variant) for name, variant in self.learner.named.items()}
+        return {"impressions": self.n_learned, **{name: value for name, value in made.items() if value is not None}}
 
-    def _steps(self) -> Iterator[int]:
-        """Learn batch by batch; after each step everything stands at the same place."""
-        for batch in self._labelled():
+    def _one_by_one(self) -> Iterator[int]:
+        """Learn batch by batch; after each everything stands at the same place. Gives the size of the batch."""
+        shown = self._reading(self._stream, "impressions")
+        batches = (batch for batch, _ in shown)
+        if self._join is not None and self._click_stream is not None:
+            clicks = (((batch.id, batch.time), end) for batch, end in self._reading(self._click_stream, "clicks"))
+            batches = (batch for batch, _, _ in joined(shown, clicks, self._join))
+        for batch in batches:
+            self._notice(batch)
             self._learn(batch if self._sampler is None else self._sampler.take(batch))
             yield len(batch)
 
-    def _labelled(self) -> Iterator[Batch]:
-        """Impressions that say whether they were clicked."""
-        shown = self._reading(self._stream, "impressions")
-        if self._join is None or self._click_stream is None:
-            for batch, _ in shown:
-                self._notice(batch)
-                yield batch
-            return
-        clicks = (((batch.id, batch.time), end) for batch, end in self._reading(self._click_stream, "clicks"))
-        for batch, _, _ in joined(shown, clicks, self._join):
-            yield batch
-
     def _reading(self, stream: Iterable[tuple[Batch, Position]], what: str) -> Iterator[tuple[Batch, Position]]:
-        """The batches of a stream; what was given before the next one is asked for has been taken in."""
+        """The batches of a stream; what it gave has been taken in when the next is wanted."""
         for batch, end in stream:
             self._positions[what] = end
             self._n_read += len(batch)
@@ -213,24 +207,23 @@ class ClickTraining:
         )
 
     def _rounds(self) -> Iterator[int]:
-        """Learn with several threads, a few pieces at a time; between rounds everything stands at the same place."""
+        """Learn with several threads, a few chunks at a time; between rounds everything stands at the same place."""
         learner = self.learner
         if not isinstance(learner, ClickLearner):
             raise BadParameter(_ONE_THREAD)
 
-        def learned(piece: Any) -> list[tuple[Batch, NDArray[np.float64], Any]]:
-            return [
-                (batch, learner.learn_shared(batch.impressions, encoded=True), end) for batch, end in piece.batches()
-            ]
+        def learned(chunk: Any) -> list[tuple[Batch, NDArray[np.float64], Any]]:
+            found = self._stream.batches(chunk)
+            return [(batch, learner.learn_shared(batch.impressions, encoded=True), end) for batch, end in found]
 
-        pieces = self._stream.pieces()
-        for first in pieces:
+        chunks = self._stream.chunks()
+        for first in chunks:
             done = 0
-            # Asked for one by one: a piece of a text file holds its text.
-            for batches in map_threads(learned, chain([first], islice(pieces, _PIECES_A_ROUND - 1)), self.n_jobs):
+            # Taken one by one: a chunk of a text file holds its text.
+            for batches in map_threads(learned, chain([first], islice(chunks, _CHUNKS_A_ROUND - 1)), self.n_jobs):
                 for batch, probabilities, end in batches:
                     self._notice(batch)
-                    self._tell(batch, probabilities)
+                    self._record(batch, probabilities)
                     self._positions["impressions"] = end
                     done += len(batch)
             self._n_read += done
@@ -246,9 +239,9 @@ class ClickTraining:
 
     def _learn(self, batch: Batch) -> None:
         if len(batch):
-            self._tell(batch, self.learner.learn_many(batch.impressions, encoded=True))
+            self._record(batch, self.learner.learn_many(batch.impressions, encoded=True))
 
-    def _tell(self, batch: Batch, probabilities: NDArray[np.float64]) -> None:
+    def _record(self, batch: Batch, probabilities: NDArray[np.float64]) -> None:
         """Give the predictions to the calibration and to the log."""
         if not len(batch):
             return
