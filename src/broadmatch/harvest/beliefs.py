@@ -13,15 +13,14 @@ holds for it as well.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR, as_labels
-from broadmatch.harvest._beliefs import belief_rows, falling_order, weighted_sums
+from broadmatch.harvest._beliefs import Entries, Sums, belief_rows, falling_order, weighted_sums
 from broadmatch.harvest.top import top_mask
+from broadmatch.kernels import I64
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, OneOf, Whole
 
@@ -88,26 +87,6 @@ def objective(Y: CSR, F: CSR, beta: float = 0.6, *, similarity: str = "clicks", 
     return 0.5 * (square - spread) + 0.5 * beta * float(np.square(apart).sum())
 
 
-class _Sums(NamedTuple):
-    """G = C Yᵀ D^{-1/2} F by rows, and the order of each row's entries by falling value."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    data: NDArray[np.float64]
-    order: NDArray[np.int32]
-
-
-class _Entries(NamedTuple):
-    """Entries of some rows: how many each row has, their columns and values."""
-
-    lengths: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    values: NDArray[np.float32]
-
-
-_Piece = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
-
-
 class _Smoother:
     """One label matrix and its iteration."""
 
@@ -128,11 +107,11 @@ class _Smoother:
         self.rows = by_column.indices.astype(np.int32)
         self.weights = by_column.data * self.scale[self.rows] * np.repeat(self.share, np.diff(self.starts))
 
-    def sums(self, F: CSR) -> Iterator[_Piece]:
+    def sums(self, F: CSR) -> Iterator[Entries]:
         """The rows of G = C Yᵀ D^{-1/2} F, a block of labels at a time."""
 
-        def block(span: tuple[int, int]) -> _Piece:
-            return weighted_sums(*span, self.starts, self.rows, self.weights, F.indptr, F.indices, F.data, F.n_cols)
+        def block(span: tuple[int, int]) -> Entries:
+            return weighted_sums(*span, self.starts, self.rows, self.weights, F)
 
         return map_threads(block, blocks(F.n_cols, _BLOCK_LABELS), self.n_jobs)
 
@@ -149,26 +128,20 @@ class _Smoother:
             if len(kept.values) == limit or not floor:
                 break
         task.advance(n)
-        indptr = np.zeros(n + 1, np.int64)
-        np.cumsum(kept.lengths, out=indptr[1:])
-        return CSR(indptr, kept.columns, kept.values, self.Y.n_cols)
+        return CSR.of_blocks([kept], self.Y.n_cols)
 
-    def _gather(self, F: CSR) -> _Sums:
-        pieces = list(self.sums(F))
-        indptr = np.zeros(F.n_cols + 1, np.int64)
-        np.cumsum(np.concatenate([piece[0] for piece in pieces]), out=indptr[1:])
-        indices = np.concatenate([piece[1] for piece in pieces])
-        data = np.concatenate([piece[2] for piece in pieces])
-        order = np.empty(len(indices), np.int32)
+    def _gather(self, F: CSR) -> Sums:
+        lengths, columns, values = (np.concatenate(part) for part in zip(*self.sums(F), strict=True))
+        G = Sums(np.append(0, np.cumsum(lengths)), columns, values, np.empty(len(columns), np.int32))
 
         def block(span: tuple[int, int]) -> None:
-            falling_order(*span, indptr, data, order)
+            falling_order(*span, G)
 
         for _ in map_threads(block, blocks(F.n_cols, _BLOCK_LABELS), self.n_jobs):
             pass
-        return _Sums(indptr, indices, data, order)
+        return G
 
-    def _guess(self, G: _Sums, sample: NDArray[np.int64], expected: float) -> float:
+    def _guess(self, G: Sums, sample: I64, expected: float) -> float:
         """A value that about `expected` entries of the sampled rows reach; 0 where there are not so many."""
         if not expected:
             return 0.0
@@ -176,7 +149,7 @@ class _Smoother:
         values = self._top(G, sample, wanted, 0.0).values
         return float(values.min()) if len(values) == wanted else 0.0
 
-    def _top(self, G: _Sums, rows: NDArray[np.int64], limit: int, floor: float) -> _Entries:
+    def _top(self, G: Sums, rows: I64, limit: int, floor: float) -> Entries:
         """The `limit` greatest entries at or above `floor` of the given rows; the floor rises on the way.
 
         At most about three times `limit` entries are held: then all but the best `limit` go, and the least of these
@@ -184,18 +157,15 @@ class _Smoother:
         """
         # A block costs memory the size of a row, so many columns ask for many rows; without a floor rows may be full.
         size = min(_BLOCK_ROWS, max(_SMALL_BLOCK, self.Y.n_cols // 64)) if floor else _SMALL_BLOCK
-        held: list[_Entries] = []
+        held: list[Entries] = []
         n_held = 0
 
-        def spans() -> Iterator[tuple[NDArray[np.int64], float]]:
+        def spans() -> Iterator[tuple[I64, float]]:
             for start, stop in blocks(len(rows), size):
                 yield rows[start:stop], floor
 
-        def block(item: tuple[NDArray[np.int64], float]) -> _Entries:
-            Y, (some, least) = self.Y, item
-            y = Y.indptr, Y.indices, Y.data, self.scale
-            g = G.indptr, G.indices, G.data, G.order
-            return _Entries(*belief_rows(some, *y, *g, self.beta, least))
+        def block(item: tuple[I64, float]) -> Entries:
+            return belief_rows(item[0], self.Y, self.scale, G, self.beta, item[1])
 
         for piece in map_threads(block, spans(), self.n_jobs):
             held.append(piece)
@@ -207,12 +177,12 @@ class _Smoother:
         return _best(held, limit)
 
 
-def _best(held: list[_Entries], limit: int) -> _Entries:
+def _best(held: list[Entries], limit: int) -> Entries:
     """Exactly the `limit` greatest of the held entries, in their order."""
     lengths, columns, values = (np.concatenate(part) for part in zip(*held, strict=True))
     if len(values) <= limit:
-        return _Entries(lengths, columns, values)
+        return Entries(lengths, columns, values)
     mask = top_mask(values, limit)
     kept = np.concatenate(([0], np.cumsum(mask)))
     ends = np.concatenate(([0], np.cumsum(lengths)))
-    return _Entries(np.diff(kept[ends]), columns[mask], values[mask])
+    return Entries(np.diff(kept[ends]), columns[mask], values[mask])
