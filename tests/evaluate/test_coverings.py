@@ -130,3 +130,14 @@ def test_the_rule_of_the_parameter():
     for bad in ("zo", "", None, 3, [], [[1.5]], [[True]], ["ab"], {"a": 1}, object()):
         assert not rule.holds(bad)
     assert "'ZO'" in rule.text()
+
+
+def test_weighted_coverings_take_another_weight():
+    truth, chosen = CSR.from_rows([[0, 1], [2]], n_cols=4), CSR.from_rows([[0], [1, 2, 3]], n_cols=4)
+    assert covering_error(truth, chosen, covering="WP:6") == covering_error(truth, chosen, covering="WP") == 4.0
+    assert covering_error(truth, chosen, covering="WP:2") == (2 + 2) / 2
+    assert covering_error(truth, chosen, covering="WN:10") == (1 + 10) / 2
+    for wrong in ("WP:", "WP:0", "WN:-1", "WP:x", "ZO:3", "HM:1"):
+        assert not CoveringRule().holds(wrong)
+        with pytest.raises(BadInput, match="There is no covering"):
+            covering_error(truth, chosen, covering=wrong)

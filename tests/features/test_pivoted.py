@@ -49,6 +49,16 @@ def test_it_is_the_formula_of_the_paper():
     assert flat[0, 1] > vectorizer.transform(TEXTS)[0, 1]  # a page of more words than most counts for less
 
 
+def test_idf_by_occurrences_is_that_of_the_adaboost_lc_paper():
+    by_pages, by_occurrences = (
+        PivotedVectorizer(min_pages=1, idf=idf).fit(TEXTS * 3) for idf in ("pages", "occurrences")
+    )
+    assert by_occurrences.idf_ == pytest.approx(np.log(5 / np.array([1, 4, 4, 4])))  # of barrel, corn, oil, wheat
+    assert by_occurrences.mean_terms_ == by_pages.mean_terms_
+    often = PivotedVectorizer(min_pages=1, idf="occurrences").fit(["oil oil oil", "corn"])
+    assert often.transform(["oil"])[0, 1] < 0
+
+
 def test_long_pages_lose_less_than_in_unit_rows():
     long, short = " ".join(f"word{i}" for i in range(200)), "word1 word2"
     pages = [long, short, "word3", "word4"]

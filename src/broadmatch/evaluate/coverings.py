@@ -9,6 +9,7 @@ on all of them: one. A covering is the name of one of the five of the paper, gro
 - "TS", two sets: the labels that the point has, and those that it has not.
 - "WP", weighted positive: the labels that the point has in one set that counts 6 times, each other in its own.
 - "WN", weighted negative: the labels that the point has not in one set that counts 4 times, each other in its own.
+- "WP:3", "WN:10": the same with another weight.
 - groups: a list of lists of label names or numbers that together hold every label, the same for all points.
 - a function of a labelling (a boolean array, one flag a label) that gives such a list for it.
 """
@@ -56,14 +57,15 @@ class CoveringRule(Rule):
     def holds(self, value: object) -> bool:
         """Say whether `value` can be a covering; whether its groups fit the labels is seen when there are labels."""
         if isinstance(value, str):
-            return value in COVERINGS
+            return named_covering(value) is not None
         if callable(value):
             return True
         return isinstance(value, list | tuple) and bool(value) and all(_is_group(group) for group in value)
 
     def text(self) -> str:
         """Name the rule."""
-        return f"one of {', '.join(map(repr, COVERINGS))}, or a list of groups of labels, or a function of a labelling"
+        names = ", ".join(map(repr, COVERINGS))
+        return f"one of {names}, 'WP:3' with a weight, or a list of groups of labels, or a function of a labelling"
 
     def to_plain(self, value: Any) -> Any:
         """A name or lists of labels; a function cannot be saved, and becomes None."""
@@ -129,12 +131,27 @@ def covering_report(
     return Report.of(ranked.points, ranked.weighted(found), bootstrap)
 
 
+def named_covering(name: str) -> Closed | None:
+    """The covering of that name, None if there is none.
+
+    >>> named_covering("WP"), named_covering("WP:3").weight
+    (Closed(relevant=1, irrelevant=0, weight=6), 3)
+    """
+    kind, _, weight = name.partition(":")
+    if not weight:
+        return COVERINGS.get(name)
+    if kind not in ("WP", "WN") or not weight.isdecimal() or int(weight) < 1:
+        return None
+    return COVERINGS[kind]._replace(weight=int(weight))
+
+
 def cover(covering: Covering, truth: CSR, names: Names | None) -> tuple[Closed, Sets]:
     """The covering of each point as kernels take it: a closed one, or `LISTED` and the sets."""
     if isinstance(covering, str):
-        if covering not in COVERINGS:
+        named = named_covering(covering)
+        if named is None:
             raise BadInput(f"There is no covering {covering!r}; there are {', '.join(COVERINGS)}.")
-        return COVERINGS[covering], NO_SETS
+        return named, NO_SETS
     n_labels = truth.n_cols
     if not callable(covering):
         return LISTED, _listed(np.zeros(truth.n_rows, np.int64), [_checked(covering, n_labels, names, "The covering")])

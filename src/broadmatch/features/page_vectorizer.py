@@ -127,12 +127,12 @@ class PageVectorizer(Transformer):
         np.cumsum([len(words[k]) for k in in_order], out=offsets[1:])
         self.vocabulary_ = Names(np.frombuffer(b"".join([words[k] for k in in_order]), np.uint8), offsets)
         self.n_pages_ = n_pages
-        self._learn_weights(seen.pages[numbers])
+        self._learn_weights(seen.pages[numbers], seen.occurrences[numbers])
         self.__dict__.pop("_table", None)
         return columns
 
-    def _learn_weights(self, pages: NDArray[np.int64]) -> None:
-        """Learn what a word counts from the number of pages that each column is on."""
+    def _learn_weights(self, pages: NDArray[np.int64], occurrences: NDArray[np.int64]) -> None:
+        """Learn what a word counts from the number of pages that each column is on, and how often it is there."""
         self.idf_ = 1.0 + np.log((1.0 + self.n_pages_) / (1.0 + pages))
 
     def _weigh(self, rows: WordRows, columns: NDArray[np.int32]) -> Block:

@@ -42,7 +42,7 @@ def count_pages(pages: Iterable[Page], *, boost: int, n_jobs: int | None) -> Ite
 
 
 class Vocabulary:
-    """All words seen so far, numbered in the order they came, with the number of pages each is on."""
+    """All words seen so far, numbered in the order they came, with the pages each is on and how often it counts."""
 
     def __init__(self) -> None:
         self.n_words = 0
@@ -51,6 +51,7 @@ class Vocabulary:
             Words(np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint8)),
         )
         self.pages: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.occurrences: NDArray[np.int64] = np.zeros(0, np.int64)
 
     @classmethod
     def of(cls, names: Names) -> "Vocabulary":
@@ -72,6 +73,8 @@ class Vocabulary:
         numbers = np.empty(block.n_words, np.int32)
         self.n_words = number_words(self.table, self.n_words, block.words, block.n_words, True, numbers)
         self.pages[numbers] += block.pages
+        counts = np.bincount(block.rows.words, block.rows.counts, block.n_words)
+        self.occurrences[numbers] += counts.astype(np.int64)
         return numbers
 
     def numbers(self, block: WordCounts) -> NDArray[np.int32]:
@@ -97,6 +100,7 @@ class Vocabulary:
             hashes = _longer(hashes, room)
             starts = _longer(starts, room + 1)
             self.pages = _longer(self.pages, room)
+            self.occurrences = _longer(self.occurrences, room)
         used = int(starts[self.n_words])
         if len(arena) < used + size:
             arena = _longer(arena, max(used + size, 2 * len(arena)))
