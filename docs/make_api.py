@@ -1,5 +1,6 @@
 """Writes docs/api.md, everything public with its parameters: python docs/make_api.py"""
 
+import dataclasses
 import importlib
 import inspect
 import re
@@ -37,7 +38,7 @@ def _entry(name: str, thing: Any) -> str:
     if issubclass(thing, Estimator) and parameters(thing):
         shown += "\n| parameter | default | what | must be |\n|---|---|---|---|\n"
         for p in parameters(thing).values():
-            shown += f"| `{p.name}` | `{p.default!r}` | {_cell(p.help)} | {_cell(p.rule.text())} |\n"
+            shown += f"| `{p.name}` | {_default(p.default)} | {_cell(p.help)} | {_cell(p.rule.text())} |\n"
     methods = [
         f"- `{method}{_signature(getattr(thing, method))}`: {_first(getattr(thing, method))}\n"
         for method in sorted(dir(thing))
@@ -74,6 +75,10 @@ def _signature(thing: Any) -> str:
 def _first(thing: Any) -> str:
     doc = inspect.getdoc(thing) or ""
     return re.sub(r"\s+", " ", doc.split("\n\n")[0])
+
+
+def _default(value: Any) -> str:
+    return "required" if value is dataclasses.MISSING else f"`{value!r}`"
 
 
 def _cell(text: str) -> str:

@@ -208,7 +208,7 @@ class Estimator:
         fields: Any = dataclasses.fields
         cls._learned = tuple(field.name for field in fields(cls) if "learned" in field.metadata)
         if cls.__doc__ and declared:
-            lines = (f"{p.name}: {p.help}; {p.rule.text()} (default {p.default!r})." for p in declared.values())
+            lines = (f"{p.name}: {p.help}; {p.rule.text()} ({_default(p)})." for p in declared.values())
             cls.__doc__ = cls.__doc__.rstrip() + "\n\n    Parameters:\n\n    " + "\n    ".join(lines) + "\n"
 
     def check_params(self) -> None:
@@ -266,6 +266,10 @@ class Estimator:
             target.two_d_labels = target.multi_output = target.positive_only = True
             target.one_d_labels = target.single_output = False
         return Tags(estimator_type=None, target_tags=target, input_tags=InputTags(sparse=True))
+
+
+def _default(parameter: Parameter) -> str:
+    return "required" if parameter.default is dataclasses.MISSING else f"default {parameter.default!r}"
 
 
 def clone(value: Any) -> Any:

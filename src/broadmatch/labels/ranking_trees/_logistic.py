@@ -29,6 +29,39 @@ def loss_of(side: float, margin: float) -> float:
 
 
 @kernel
+def _minimise_model(
+    col_ptr: I64, col_row: I32, col_value: F32, active: I64, weights: F64, gradient: F64, second: F64, curvature: F64,
+    direction: F64, bent: F64,
+) -> None:  # fmt: skip
+    """The direction that minimises the quadratic model and the L1 norm, by coordinate descent over active columns."""
+    first = 0.0
+    for sweep in range(_SWEEPS):
+        violation = 0.0
+        for j in active:
+            slope = gradient[j]
+            for e in range(col_ptr[j], col_ptr[j + 1]):
+                slope += col_value[e] * bent[col_row[e]]
+            now, bend = weights[j] + direction[j], second[j]
+            if slope + 1.0 < bend * now:
+                change = -(slope + 1.0) / bend
+            elif slope - 1.0 > bend * now:
+                change = -(slope - 1.0) / bend
+            else:
+                change = -now
+            if change == 0.0:
+                continue
+            violation += abs(change) * bend
+            direction[j] += change
+            for e in range(col_ptr[j], col_ptr[j + 1]):
+                i = col_row[e]
+                bent[i] += curvature[i] * change * col_value[e]
+        if sweep == 0:
+            first = violation
+        if violation <= _ENOUGH * first:
+            break
+
+
+@kernel
 def l1_logistic(
     col_ptr: I64,
     col_row: I32,
@@ -79,32 +112,9 @@ def l1_logistic(
             n_active += 1
         if n_active == 0:
             break
-        first = 0.0
-        for sweep in range(_SWEEPS):
-            violation = 0.0
-            for a in range(n_active):
-                j = active[a]
-                slope = gradient[j]
-                for e in range(col_ptr[j], col_ptr[j + 1]):
-                    slope += col_value[e] * bent[col_row[e]]
-                now, bend = weights[j] + direction[j], second[j]
-                if slope + 1.0 < bend * now:
-                    change = -(slope + 1.0) / bend
-                elif slope - 1.0 > bend * now:
-                    change = -(slope - 1.0) / bend
-                else:
-                    change = -now
-                if change == 0.0:
-                    continue
-                violation += abs(change) * bend
-                direction[j] += change
-                for e in range(col_ptr[j], col_ptr[j + 1]):
-                    i = col_row[e]
-                    bent[i] += curvature[i] * change * col_value[e]
-            if sweep == 0:
-                first = violation
-            if violation <= _ENOUGH * first:
-                break
+        _minimise_model(
+            col_ptr, col_row, col_value, active[:n_active], weights, gradient, second, curvature, direction, bent
+        )
         promised, new_norm = -norm, 0.0
         for a in range(n_active):
             j = active[a]
