@@ -52,7 +52,10 @@ SET_MODELS = ("HierarchicalLabels", "MetaLabeler", "PCut", "RCut", "SCut", "Targ
 SELECTORS = ("RocchioSelector",)
 VECTORIZERS = ("PageVectorizer", "PivotedVectorizer")
 CLICK_LEARNERS = ("FOBOS", "FTRL", "ManyModels", "OGD", "RDA", "SingleValue")
-NAMES = {*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *CLICK_LEARNERS}
+CALIBRATIONS = ("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration")
+STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler")
+"""What stands before or behind a click learner in a stream, and goes on from a checkpoint as it does."""
+NAMES = {*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *CLICK_LEARNERS, *STREAM_STEPS}
 """What the suite has to find: a new estimator is written here, and nowhere else."""
 
 DATA = {
@@ -90,7 +93,8 @@ every_estimator = among([c.__name__ for c in ESTIMATORS])
 every_label_model, every_set_model = among(LABEL_MODELS), among(SET_MODELS)
 every_predictor = among(LABEL_MODELS + SET_MODELS)
 every_transformer, every_vectorizer = among(SELECTORS + VECTORIZERS), among(VECTORIZERS)
-every_click_learner = among(CLICK_LEARNERS)
+every_click_learner, every_stream_step = among(CLICK_LEARNERS), among(STREAM_STEPS)
+every_online = among((*CLICK_LEARNERS, *STREAM_STEPS))
 
 
 def small(cls, settings=SMALL, **more):

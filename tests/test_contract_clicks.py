@@ -1,4 +1,4 @@
-"""The suite that every click learner found in the package goes through."""
+"""The suite that every click learner found in the package goes through, and what stands beside them in a stream."""
 
 import inspect
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +9,18 @@ from sklearn.base import clone
 
 import broadmatch
 from broadmatch.clicks import Variant
-from broadmatch.data import Impressions
+from broadmatch.data import Batch, Impressions
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.io import artifacts
-from tests.contract import arrays_of, bits, every_click_learner, memory_mapped
+from tests.contract import (
+    CALIBRATIONS,
+    arrays_of,
+    bits,
+    every_click_learner,
+    every_online,
+    every_stream_step,
+    memory_mapped,
+)
 
 N_ROWS = 300
 VARIANTS = {"all": Variant(alpha=0.5), "some": Variant(alpha=0.5, fields=[0])}
@@ -27,8 +35,12 @@ def stream(seed=0, n=N_ROWS):
     return Impressions.from_rows(rows, fields=[[0, 1][: len(row)] for row in rows], clicked=clicked)
 
 
+NEEDED = {"variants": VARIANTS, "by": ("slice",), "window": 60}
+"""Parameters without a default."""
+
+
 def small(cls, **more):
-    return cls(**({"variants": VARIANTS} if "variants" in cls.rules else {}), **more)
+    return cls(**{name: value for name, value in NEEDED.items() if name in cls.rules} | more)
 
 
 def taught(cls, **more):
@@ -37,7 +49,7 @@ def taught(cls, **more):
     return learner
 
 
-@every_click_learner
+@every_online
 def test_parameters_are_keyword_only_and_have_a_rule_that_the_default_keeps(cls):
     arguments = list(inspect.signature(cls.__init__).parameters.values())[1:]
     assert {a.name for a in arguments} == set(cls.rules)
@@ -72,6 +84,51 @@ def test_a_wrong_value_of_each_parameter_is_named_when_learning_starts(cls):
         for value in wrong:
             with pytest.raises(BadParameter, match=rf"^{name} must be "):
                 small(cls).set_params(**{name: value}).learn_many(stream())
+
+
+def passed(step, part):
+    """What a step of a stream gives for the first or the second half of it, as bytes."""
+    rows = stream().between(*((0, N_ROWS // 2), (N_ROWS // 2, N_ROWS))[part])
+    probability, slices = np.linspace(0.05, 0.6, rows.n_rows), {"slice": np.arange(rows.n_rows) % 3}
+    numbers = np.arange(rows.n_rows, dtype=np.uint64) + np.uint64(1 + part * N_ROWS)
+    batch = Batch(rows, time=numbers.astype(np.int64) * 1_000_000, query=numbers // np.uint64(2), id=numbers)
+    if type(step).__name__ in CALIBRATIONS:
+        given = (slices,) if "by" in step.rules else ()
+        step.learn_many(probability, rows.clicked, *given)
+        step.refresh()
+        return step.apply(probability, *given).tobytes()
+    if hasattr(step, "take"):
+        return step.take(batch).impressions.weight.tobytes()
+    step.add_impressions(batch)
+    step.add_clicks(batch.id[rows.clicked > 0], batch.time[rows.clicked > 0])
+    return step.ready().impressions.clicked.tobytes()
+
+
+@every_stream_step
+def test_a_step_of_a_stream_has_parameters_that_are_checked_when_first_used(cls):
+    step = small(cls)
+    assert clone(step).get_params() == step.get_params()
+    for name, rule in cls.rules.items():
+        for value in (v for v in (object(), -7, float("nan"), "no such thing") if not rule.holds(v)):
+            with pytest.raises(BadParameter, match=rf"^{name} must be "):
+                passed(small(cls).set_params(**{name: value}), 0)
+    passed(step, 0)
+    with pytest.raises(BadParameter, match="set them on a clone"):
+        step.set_params(**step.get_params())
+    assert bits(clone(step)) == bits(small(cls))
+
+
+@every_stream_step
+def test_a_step_of_a_stream_that_was_saved_goes_on_with_the_same_bits(cls, tmp_path):
+    step = small(cls)
+    passed(step, 0)
+    artifacts.save(step, tmp_path / "one")
+    loaded = broadmatch.load(tmp_path / "one")
+    assert type(loaded) is cls
+    assert bits(loaded) == bits(step)
+    before = bits(step)
+    assert passed(loaded, 1) == passed(step, 1)
+    assert bits(loaded) == bits(step) != before
 
 
 @every_click_learner
