@@ -88,3 +88,15 @@ def test_flags(texts: list[str | None]) -> None:
     expected = [known.get(text or "", "bad") for text in texts]
     assert column(*flags(pa.array(texts, pa.string()))) == expected
     assert column(*flags(pa.array(texts, pa.string()).dictionary_encode())) == expected
+
+
+@pytest.mark.parametrize("text", ["2024/01/05 10:00:00", "2024-01-05 10:00:00 UTC", "2024/01/05 10:00:00 UTC"])
+def test_times_as_logs_write_them(text: str) -> None:
+    expected = moment_of("2024-01-05T10:00:00")
+    assert moment_of(text) == expected
+    for column in ([text], [text, None], ["2024-01-05T10:00:00"] * 20 + [text]):
+        found, bad = times(pa.array(column))
+        assert found[0] == expected
+        assert found[len(column) - 1] in (expected, NO_TIME)
+        assert not bad.any()
+    assert times(pa.array(["2024/01/05", "no time"]))[1].tolist() == [False, True]

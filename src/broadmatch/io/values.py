@@ -3,6 +3,7 @@
 What cannot be read is marked, not raised. The columns come as arrays, without a Python object for each row.
 """
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
@@ -23,6 +24,8 @@ _TRIED = 8
 
 NO_TIME = int(np.iinfo(np.int64).min)
 """What stands where a time is missing."""
+_ALMOST_ISO = ((r"^(\d{4})/(\d{2})/(\d{2})", r"\1-\2-\3"), (r"\s+UTC$", ""))
+"""What logs write where ISO has other signs."""
 
 
 def numbers(array: Any) -> tuple[NDArray[np.float64], Flags]:
@@ -86,8 +89,8 @@ def _flag(text: str) -> float:
 def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Flags]:
     """A column of times in microseconds since 1970 (`NO_TIME` where one is missing), and which cannot be read.
 
-    Timestamps, dates, ISO texts (UTC unless they say otherwise), and numbers of seconds, milli-, micro- or nanoseconds,
-    told apart by their size; or texts in the `format` of strptime.
+    Timestamps, dates, ISO texts (UTC unless they say otherwise; also 2024/01/31, and UTC behind the time), and numbers
+    of seconds, milli-, micro- or nanoseconds, told apart by their size; or texts in the `format` of strptime.
     """
     kind = array.type
     if pa.types.is_dictionary(kind):
@@ -100,6 +103,9 @@ def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Fla
         return since_1970(array)
     texts = as_text(array)
     some = pc.drop_null(texts.slice(0, _TRIED))
+    if pc.any(pc.match_substring_regex(some, "/|UTC")).as_py():
+        for written, iso in _ALMOST_ISO:
+            some, texts = (pc.replace_substring_regex(part, written, iso) for part in (some, texts))
     for target in (pa.int64(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
         try:
             pc.cast(some, target)  # to fail for a whole column takes long
@@ -163,6 +169,8 @@ def moment_of(text: str) -> int:
     try:
         number = number_of(word)
     except ValueError:
+        for written, iso in _ALMOST_ISO:
+            word = re.sub(written, iso, word)
         return microseconds(word)
     return microseconds(int(word) if word.lstrip("+-").isdecimal() else number)
 
