@@ -1,10 +1,9 @@
 """broadmatch: open sponsored-search learning."""
 
 import os
-from importlib.metadata import version as _version
 from typing import Any, TypeVar, overload
 
-__version__ = _version("broadmatch")
+__version__: str
 __all__ = ["__version__", "load"]
 
 Kind = TypeVar("Kind")
@@ -23,3 +22,12 @@ def load(path: str | os.PathLike[str], kind: Any = object, *, verify: bool = Tru
     from broadmatch.io.artifacts import load as open_artifact
 
     return open_artifact(path, kind, verify=verify)
+
+
+def __getattr__(name: str) -> Any:
+    """The version is looked up when it is asked for: that takes longer than `broadmatch --help` may."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("broadmatch")

@@ -9,7 +9,11 @@ from typer.testing import CliRunner
 
 from broadmatch.cli import app
 from broadmatch.data import CSR, Dataset, Names
-from broadmatch.io import write_dataset
+from broadmatch.io import read_dataset, write_dataset
+
+LABELS = ("pizza", "oven", "taxi", "airport", "flower", "garden")
+LINEAR = ("--model", "one-vs-rest", "--n-jobs", 1)
+FEW = ("--trees", 3, "--set", "max_leaf=5")
 
 
 class Ran:
@@ -58,6 +62,10 @@ def settings(prefix: str = "", **given: object) -> list[str]:
     return [word for name, value in given.items() for word in ("--set", f"{prefix}{name}={value}")]
 
 
+def fit(model, data):
+    return model.fit(data.X, data.Y, label_names=data.labels)
+
+
 def write_points(place: Path, labels: tuple[str, ...], most: int, told: float = 1.0) -> Path:
     """A folder of 240 points of one to `most` labels, whose own words are there with this chance, among other words."""
     rng = np.random.default_rng(0)
@@ -100,3 +108,51 @@ def page(market: Path) -> Path:
     file = market.with_name("page.html")
     file.write_text(pq.read_table(market / "pages.parquet")["html"][0].as_py())
     return file
+
+
+@pytest.fixture(scope="session")
+def points(tmp_path_factory):
+    """Points of one to three labels, each with a word of its own among others that say nothing, as a folder."""
+    return write_points(tmp_path_factory.mktemp("sets") / "points", LABELS, 3)
+
+
+@pytest.fixture(scope="session")
+def sets(points):
+    """A MetaLabeler around a one-vs-rest."""
+    place = points.with_name("metalabeler")
+    worked("train", points, "--out", place, *LINEAR, "--sets", "metalabeler")
+    return place
+
+
+@pytest.fixture(scope="session")
+def boosted(points):
+    place = points.with_name("boosted")
+    worked("train", points, "--out", place, "--model", "adaboost-lc", "--n-jobs", 1)
+    return place
+
+
+@pytest.fixture(scope="session")
+def planted(tmp_path_factory):
+    """Points and labels with names, as a data set folder."""
+    place = tmp_path_factory.mktemp("warm") / "planted"
+    worked("simulate-matrix", place, "--points", 300, "--labels", 20, "--features", 60, "--features-per-point", 8)
+    data = read_dataset(place)
+    labels = Names.of(f"label {'odd' if i % 2 else 'even'} {i}" for i in range(20))
+    points = Names.of(f"p{i}" for i in range(300))
+    write_dataset(Dataset(data.X, data.Y, labels, data.features, points), place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def rows_model(planted):
+    place = planted.with_name("rows")
+    worked("train", planted, "--out", place, "--model", "swiftxml", *FEW)
+    return place
+
+
+@pytest.fixture(scope="session")
+def warm(data, tmp_path_factory):
+    """A recommender of phrases that looks at the phrases a page has."""
+    place = tmp_path_factory.mktemp("warm") / "model"
+    worked("train", data, "--out", place, "--model", "swiftxml", *FEW)
+    return place

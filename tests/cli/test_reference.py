@@ -18,14 +18,7 @@ from broadmatch.simulate import simulate_marketplace, synthetic_dataset
 from tests.cli.conftest import worked
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-SCREEN = {
-    "clicks train": 75,
-    "clicks train options": 27,
-    "harvest": 54,
-    "harvest options": 21,
-    "recommend": 54,
-    "evaluate": 50,
-}
+SCREEN = {"train": 40, "clicks train": 40}
 
 
 def test_the_reference_is_up_to_date():
@@ -52,7 +45,7 @@ def assert_same_defaults(command, function):
 def test_the_defaults_are_the_librarys():
     assert assert_same_defaults("simulate", simulate_marketplace) == set()
     assert assert_same_defaults("simulate-matrix", synthetic_dataset) == set()
-    assert assert_same_defaults("harvest", harvest) == {"normalise", "temp_directory"}
+    assert assert_same_defaults("harvest", harvest) == {"normalise", "split", "temp_directory"}
     assert defaults_of("harvest")["min_pages"] == PageVectorizer().min_pages
     of_training = assert_same_defaults("clicks train", ClickTraining)
     assert of_training == {"calibration", "checkpoints", "refresh"}
@@ -86,8 +79,8 @@ def test_the_choices_are_the_librarys():
 def test_help_fits_a_screen(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     for name in commands():
-        assert len(worked(*name.split(), "--help").splitlines()) <= SCREEN.get(name, 45), name
-        assert sum(p.name != "help" for p in commands()[name].params) <= SCREEN.get(f"{name} options", 20), name
+        assert len(worked(*name.split(), "--help").splitlines()) <= SCREEN.get(name, 48), name
+        assert sum(p.name != "help" for p in commands()[name].params) <= 20, name
 
 
 def test_every_command_shows_an_example():

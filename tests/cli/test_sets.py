@@ -1,4 +1,4 @@
-"""Sets on the command line: one-vs-rest, AdaBoost.LC, how many labels, and what recommend, explain and evaluate do."""
+"""Sets on the command line: how many labels, and what recommend, explain and evaluate do with them."""
 
 import csv
 import io
@@ -11,81 +11,9 @@ import broadmatch
 from broadmatch.data import Hierarchy
 from broadmatch.evaluate import covering_error, set_report
 from broadmatch.io import read_dataset
-from broadmatch.labels import MLRF, AdaBoostLC, OneVsRest, Recommender
+from broadmatch.labels import MLRF, OneVsRest, Recommender
 from broadmatch.sets import HierarchicalLabels, MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
-from tests.cli.conftest import failed, refused, settings, worked, write_points
-
-LABELS = ("pizza", "oven", "taxi", "airport", "flower", "garden")
-LINEAR = ("--model", "one-vs-rest", "--n-jobs", 1)
-
-
-@pytest.fixture(scope="module")
-def points(tmp_path_factory):
-    """Points of one to three labels, each with a word of its own among others that say nothing, as a folder."""
-    return write_points(tmp_path_factory.mktemp("sets") / "points", LABELS, 3)
-
-
-@pytest.fixture(scope="module")
-def sets(points):
-    """A MetaLabeler around a one-vs-rest."""
-    place = points.with_name("metalabeler")
-    worked("train", points, "--out", place, *LINEAR, "--sets", "metalabeler")
-    return place
-
-
-@pytest.fixture(scope="module")
-def boosted(points):
-    place = points.with_name("boosted")
-    worked("train", points, "--out", place, "--model", "adaboost-lc", "--n-jobs", 1)
-    return place
-
-
-def fit(model, data):
-    return model.fit(data.X, data.Y, label_names=data.labels)
-
-
-def test_one_vs_rest(points, tmp_path):
-    given = settings(c=2, positives="balanced", tail=0.1, damped="no", prune=0, tolerance=0.01)
-    asked = (*given, "--seed", 3)
-    facts = json.loads(worked("train", points, "--out", tmp_path / "m", *LINEAR, *asked, "--json"))
-    assert (facts["kind"], facts["label_model"], facts["c"]) == ("one-vs-rest", "one-vs-rest", 2)
-    model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
-    expected = OneVsRest(c=2, positives="balanced", tail=0.1, damped=False, prune=0, tolerance=0.01, seed=3, n_jobs=1)
-    assert model.get_params() == expected.get_params()
-    assert (model.decision_function(data.X) == fit(expected, data).decision_function(data.X)).all()
-
-
-def test_c_is_searched(points, tmp_path):
-    said = worked("train", points, "--out", tmp_path / "m", *LINEAR, "--set", "c=search")
-    model = broadmatch.load(tmp_path / "m")
-    assert model.c == "search"
-    assert f"one-vs-rest with c = {model.c_:g} from 240 points" in said
-    said = failed("train", points, "--out", tmp_path / "n", *LINEAR, "--set", "c=much")
-    assert said.startswith("Error: --set c must be a number above 0")
-    assert said.endswith("but it is 'much'.")
-
-
-def test_adaboost_lc(points, tmp_path):
-    given = settings(covering="ZO", rounds=3, template="sequential", smoothing=0.5)
-    said = worked("train", points, "--out", tmp_path / "m", "--model", "adaboost-lc", "--n-jobs", 1, *given)
-    assert "adaboost-lc of 3 rounds from 240 points" in said
-    model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
-    expected = AdaBoostLC(covering="ZO", rounds=3, template="sequential", smoothing=0.5, n_jobs=1)
-    assert model.get_params() == expected.get_params()
-    assert (model.decision_function(data.X) == fit(expected, data).decision_function(data.X)).all()
-
-
-def test_adaboost_lc_for_groups_of_labels(points, tmp_path):
-    (tmp_path / "groups.txt").write_text("pizza, oven\ntaxi,airport\n\nflower,garden\n")
-    asked = ("--model", "adaboost-lc", "--n-jobs", 1, *settings(rounds=3, covering=f"@{tmp_path / 'groups.txt'}"))
-    worked("train", points, "--out", tmp_path / "m", *asked)
-    model, data = broadmatch.load(tmp_path / "m"), read_dataset(points)
-    groups = [["pizza", "oven"], ["taxi", "airport"], ["flower", "garden"]]
-    expected = fit(AdaBoostLC(covering=groups, rounds=3, n_jobs=1), data)
-    assert model.covering == groups
-    assert (model.decision_function(data.X) == expected.decision_function(data.X)).all()
-    said = failed("train", points, "--out", tmp_path / "n", *asked[:-1], f"covering=@{tmp_path / 'none.txt'}")
-    assert "none.txt" in said
+from tests.cli.conftest import LABELS, LINEAR, failed, fit, refused, settings, worked
 
 
 @pytest.mark.parametrize(
@@ -134,55 +62,6 @@ def test_any_model_can_have_sets(points, tmp_path):
     assert type(model.model_) is MLRF
     assert model.set_sizes(read_dataset(points).X).max() == 2  # a forest need not rank so many
     assert "3 trees" in worked("train", points, "--out", tmp_path / "m", "--trees", 3, "--sets", "rcut")
-
-
-def test_what_is_not_for_this_model_is_refused(points, tmp_path):
-    asked = ("train", points, "--out", tmp_path / "m")
-    said = refused(*asked, "--set", "max_leav=3")
-    assert "--set max_leav: 'max_leav' is not a parameter of mlrf; did you mean max_leaf?" in said
-    assert "'c' is not a parameter of mlrf; there are n_trees, max_leaf" in refused(*asked, "--set", "c=1")
-    assert "--trees is for models that have trees; one-vs-rest has none" in refused(*asked, *LINEAR, "--trees", 3)
-    assert "--set sets.k needs --sets" in refused(*asked, *LINEAR, "--set", "sets.k=3")
-    said = refused(*asked, *LINEAR, "--sets", "rcut", "--set", "sets.goal=0.9")
-    assert "--set sets.goal: 'goal' is not a parameter of rcut; there are k" in said
-    assert "--set is such as c=2" in refused(*asked, "--set", "c")
-    assert "--set is such as c=2" in refused(*asked, "--set", "labels.c=2")
-    assert "--model: 'swiftxlm' is not a model; did you mean swiftxml?" in refused(*asked, "--model", "swiftxlm")
-    assert "--sets: 'cut' is not a model; did you mean" in refused(*asked, "--sets", "cut")
-    said = failed(*asked, *LINEAR, "--sets", "rcut", "--set", "sets.k=all")
-    assert said.startswith("Error: --set sets.k must be")
-    said = failed(*asked, *LINEAR, "--sets", "scut", "--set", "sets.metric=recall")
-    assert said.startswith("Error: --set sets.metric must be one of 'micro-F1', 'macro-F1'")
-    said = failed(*asked, *LINEAR, "--sets", "metalabeler", "--set", "sets.calibrated=yes")
-    assert "calibrated must be False" in said
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("how", [(), ("--sets", "scut", "--set", "sets.folds=2")])
-@pytest.mark.parametrize(
-    ("name", "asked", "early"),
-    [
-        ("one-vs-rest", ("--set", "c=3"), OneVsRest(c=3.0, n_jobs=1)),
-        ("adaboost-lc", ("--set", "rounds=6"), AdaBoostLC(rounds=2, n_jobs=1)),
-    ],
-)
-def test_resume_ends_with_the_same_bits(points, tmp_path, name, asked, early, how):
-    data, place = read_dataset(points), tmp_path / "m.partial"
-    given = ("--model", name, *asked, *how, "--n-jobs", 1)
-    worked("train", points, "--out", tmp_path / "whole", *given)
-    early.fit(data.X, data.Y, label_names=data.labels, checkpoint=place)
-    kept = sorted(place.iterdir())
-    assert len(kept) > 1
-    if name == "one-vs-rest":  # as if it had been interrupted: some of the labels are not there yet
-        for part in kept[1:]:
-            for file in part.iterdir():
-                file.unlink()
-            part.rmdir()
-    assert "pass --resume" in failed("train", points, "--out", tmp_path / "m", *given)
-    worked("train", points, "--out", tmp_path / "m", *given, "--resume")
-    whole, resumed = ({f.name: f.read_bytes() for f in (tmp_path / m).iterdir()} for m in ("whole", "m"))
-    assert whole == resumed
-    assert not place.exists()
 
 
 def test_recommend_answers_with_sets(points, sets):

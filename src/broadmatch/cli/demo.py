@@ -215,12 +215,12 @@ def _evaluate(
         both = {"log": test.Y, "truth": truth}
         reports = {"the most clicked phrases": {n: ranking_report(one, popular, ks=_KS) for n, one in both.items()}}
         reports |= {name: ranking_reports(one, test, ks=_KS, truth=truth) for name, one in forests.items()}
-        figures = [Column(f"{word}, k = {k}", right=True) for word in sides.values() for k in _KS]
+        figures = [Column(f"{word}@{k}", right=True) for word in sides.values() for k in _KS]
         rows = [
             (name, *(_percent(report[side][f"P@{k}"]) for side in sides for k in _KS))
             for name, report in reports.items()
         ]
-        output.print_table([Column("right of the first k, %"), *figures], rows)
+        output.print_table([Column("right of the first k, in %"), *figures], rows)
         print_text(
             f"On {len(test):,} pages; in brackets, where 95 % of the bootstrap samples lie. 'Clicked' asks whether a "
             "phrase led to a click in the log, which knows only some of the right phrases; 'true' asks the simulator.",

@@ -30,33 +30,29 @@ def command(
     labels_path: options.LabelsFile = None,
     truth: Annotated[
         Path | None,
-        typer.Option(metavar="MARKET", help="Simulated marketplace: compare with what is truly relevant as well."),
+        typer.Option(metavar="MARKET", help="Simulated marketplace, whose truth is known."),
     ] = None,
     ks: Annotated[list[int] | None, typer.Option("-k", help="Cut-offs; 1, 3, 5 and 10 if not given.")] = None,
     reveal: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE,...",
-            help="Warm start: show the model these shares of each point's labels, such as 0.2,0.4,0.6,0.8; "
-            "the others are what it has to find.",
+            help="Warm start: reveal these shares of each point's labels.",
         ),
     ] = None,
-    n_seeds: Annotated[
-        int | None, typer.Option("--seeds", help="With --reveal: draws of what is shown; 3 if not given.")
-    ] = None,
+    n_seeds: Annotated[int | None, typer.Option("--seeds", help="Draws of what is revealed; 3 if not given.")] = None,
     covering: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Of a model that answers with sets: the errors of these label coverings, of ZO, HM, TS, WP and WN.",
+            help="Of sets: the errors of coverings: ZO, HM, TS, WP, WN.",
         ),
     ] = None,
     hierarchy: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Of a model that answers with sets: count the categories above its labels too, and show each depth of "
-            "this tree or DAG (lines of child,parent, or JSON). If not given: the one of train --hierarchy, if any.",
+            help="Of sets: the metrics by depth, if not trained with one.",
         ),
     ] = None,
     json: options.Json = False,

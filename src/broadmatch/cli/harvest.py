@@ -21,52 +21,38 @@ _LEFT_OUT = {
 
 
 def command(
-    clicks: Annotated[
-        Path, typer.Option("--clicks", metavar="LOG", help="Click or impression log: CSV, TSV, JSON lines, Parquet.")
-    ],
+    clicks: Annotated[Path, typer.Option("--clicks", metavar="LOG", help="Log: CSV, TSV, JSON lines, Parquet.")],
     pages: Annotated[
         Path, typer.Option("--pages", metavar="PAGES", help="Folder of .html files, JSON lines, or Parquet.")
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DATA", help="Folder to write.")],
     columns: Annotated[
         str | None,
-        typer.Option(
-            metavar="OURS=YOURS,...",
-            help="Columns of the log: query, page, and if there are any time, clicks, clicked; "
-            "such as query=search_term,page=url,time=ts.",
-        ),
+        typer.Option(metavar="OURS=YOURS", help="Columns of the log: query, page, time, clicks, clicked."),
     ] = None,
     names: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Columns of CSV or TSV logs that have no header line.")
+        str | None, typer.Option(metavar="NAME,...", help="Columns of logs without a header line.")
     ] = None,
     page_columns: options.PageColumns = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Leave out clicks before, as in 2024-03-01.")
-    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks before, as 2024-03-01.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks from then on.")] = None,
     min_clicks: Annotated[int, typer.Option(help="A query needs so many clicks in all.")] = 5,
-    min_test_queries: Annotated[int, typer.Option(help="A test page needs more than so many queries.")] = 25,
-    split: Annotated[Literal["page", "time"], typer.Option(help="Test on other pages, or on later clicks.")] = "page",
+    min_test_queries: Annotated[int, typer.Option(help="A test page needs more queries.")] = 25,
     test_share: Annotated[float, typer.Option(help="Share of the pages that are for testing.")] = 0.1,
     split_time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --split time: clicks from then on are for testing.")
+        str | None, typer.Option(metavar="TIME", help="Test on clicks from then on, not on other pages.")
     ] = None,
     labels: Annotated[
         Literal["plain", "npmi", "beliefs"],
-        typer.Option(
-            help="How clicked queries weigh: 1 each, by nPMI, or as beliefs with missing ones filled in; "
-            "beliefs often recommend better."
-        ),
+        typer.Option(help="Queries weigh 1 each, by nPMI, or as beliefs, with missing ones filled in; often best."),
     ] = "plain",
     min_pages: Annotated[int, typer.Option(help="Words on fewer pages are dropped.")] = 10,
     rejects: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write bad rows of the log here, with the reason; bad pages go to FILE.pages.jsonl."
-        ),
+        typer.Option(metavar="FILE", help="Write bad rows here; bad pages go to FILE.pages.jsonl."),
     ] = None,
     max_bad_rows: options.MaxBadRows = None,
-    memory_limit: Annotated[str, typer.Option(help="Memory for reading the log; the rest goes to disk.")] = "2GB",
+    memory_limit: Annotated[str, typer.Option(help="Memory for the log; the rest is on disk.")] = "2GB",
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
     json: options.Json = False,
@@ -104,7 +90,7 @@ def command(
                 until=until,
                 min_clicks=min_clicks,
                 min_test_queries=min_test_queries,
-                split=split,
+                split="page" if split_time is None else "time",
                 test_share=test_share,
                 split_time=split_time,
                 seed=seed,

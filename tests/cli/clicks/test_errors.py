@@ -4,8 +4,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.clicks.test_clicks import place as place  # the module's model is trained once more, in a second
-from tests.cli.clicks.test_clicks import train as train
 from tests.cli.conftest import failed, worked
 
 

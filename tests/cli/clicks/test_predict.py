@@ -1,0 +1,75 @@
+"""`broadmatch clicks predict` and `show`: a probability for each row, and what is in a model."""
+
+import json
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+import broadmatch
+from tests.cli.clicks.conftest import N, impressions
+from tests.cli.conftest import broadmatch as run
+from tests.cli.conftest import worked
+
+
+def test_predict_gives_each_row_a_probability(place, tmp_path):
+    rows = impressions(50, seed=3)
+    pq.write_table(rows.drop_columns(["clicked"]), tmp_path / "new.parquet")
+    model = broadmatch.load(place / "model")
+    expected = model.predict_many(rows.to_batches()[0])
+    asked = ("clicks", "predict", place / "model", tmp_path / "new.parquet")
+    worked(*asked, "--out", tmp_path / "out.parquet", "--uncertainty")
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.column_names == ["row", "id", "probability", "uncertainty"]
+    assert found["row"].to_pylist() == list(range(50))
+    assert found["id"].to_pylist() == rows["id"].to_pylist()
+    assert np.array_equal(found["probability"], expected)
+    assert np.array_equal(found["uncertainty"], model.uncertainty_many(rows.to_batches()[0]))
+    worked(*asked, "--out", tmp_path / "out.csv")
+    assert np.allclose(pyarrow.csv.read_csv(tmp_path / "out.csv")["probability"], expected)
+    lines = [json.loads(line) for line in worked(*asked, "--json").splitlines()]
+    assert lines[7] == {"row": 7, "id": rows["id"][7].as_py(), "probability": expected[7]}
+
+
+def test_rows_that_cannot_be_predicted_keep_their_numbers(place, tmp_path):
+    good = "ad1,pizza,1700000000,x\n"
+    (tmp_path / "a.csv").write_text(
+        "ad,query,time,id\n" + good + 'ad1,pizza,never,x\nad1\n"ad\n2",p,1700000000,y\n' + good
+    )
+    (tmp_path / "b.csv").write_text("ad,query,time,id\nad1\n" + good)
+    asked = ("clicks", "predict", place / "model", tmp_path / "a.csv", tmp_path / "b.csv")
+    ran = run(*asked, "--out", tmp_path / "out.parquet", "--rejects", tmp_path / "bad.jsonl")
+    assert ran.code == 0, ran.err
+    assert "3 bad rows beside 4 good ones" in ran.err
+    found = pq.read_table(tmp_path / "out.parquet").to_pydict()
+    assert found["row"] == [0, 3, 4, 6]
+    assert found["id"] == ["x", "y", "x", "x"]
+    assert len((tmp_path / "bad.jsonl").read_text().splitlines()) == 3
+
+
+def test_standard_input(place, train, tmp_path):
+    rows = [json.dumps(row) for row in impressions(20, seed=4).to_pylist()]
+    rows[3] = "garbage"
+    text = "\n".join(rows).encode()
+    lines = worked("clicks", "predict", place / "model", "-", stdin=text).splitlines()
+    assert len(lines) == 20
+    assert lines[3] == ""
+    assert all(0 < float(line) < 1 for i, line in enumerate(lines) if i != 3)
+    assert len(worked("clicks", "predict", place / "model", "-", "--uncertainty", stdin=text).split()) == 38
+    told = worked("clicks", "train", "-", "--describe", place / "clicks.toml", "--out", tmp_path / "m", stdin=text)
+    assert "19 impressions learned" in told
+
+
+def test_show(place, tmp_path):
+    shown = worked("clicks", "show", place / "model", "--top", 20)
+    assert "trained on    6,000 impressions" in shown
+    assert "learner       FTRL: alpha=0.1" in shown
+    assert "ad (categorical), query (text), hour (hour)" in shown
+    assert "ad19" in shown
+    found = json.loads(worked("clicks", "show", place / "model", "--signal", "ad", "--top", 4, "--json"))
+    assert [feature["signal"] for feature in found["features"]] == ["ad"] * 4
+    assert (
+        found["models"]["model"]["features"]
+        == json.loads((place / "trained.json").read_text())["models"]["model"]["features"]
+    )
+    assert found["training"]["impressions"] == N
