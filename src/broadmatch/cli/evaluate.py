@@ -101,7 +101,7 @@ def command(
     if ks or shares is not None:
         check_ranks(found, model, "leave out -k" if ks else "leave out --reveal")
     if shares is not None:
-        Whole(1, none=True).check("n_seeds", n_seeds)
+        Whole(1).check("n_seeds", 1 if n_seeds is None else n_seeds)
         how = {} if n_seeds is None else {"seeds": tuple(range(n_seeds))}
         warm = revealed_report(found, points, shares=shares, ks=ks or KS, **how)
         output.print_json(warm.to_dict()) if json else typer.echo(str(warm))
