@@ -104,14 +104,14 @@ def command(
     if json:
         output.print_json(kept | {"out": str(out)})
     else:
-        _tell(out, kept)
+        _print(out, kept)
 
 
-def _tell(out: Path, kept: dict[str, Any]) -> None:
-    typer.echo(
+def _print(out: Path, kept: dict[str, Any]) -> None:
+    output.print_text(
         f"{out}: {kept['labels']:,} labels and {kept['words']:,} words on {kept['train_pages']:,} pages to train and "
         f"{kept['test_pages']:,} to test, from {kept['rows']:,} rows of the log."
     )
     left_out = [f"{kept[name]:,} {what}" for name, what in _LEFT_OUT.items() if kept[name]]
     if left_out:
-        typer.echo(f"Left out: {'; '.join(left_out)}.")
+        output.print_text(f"Left out: {'; '.join(left_out)}.")

@@ -33,11 +33,12 @@ def command(
     if json:
         output.print_json(asdict(market) | {"folder": str(out)})
         return
-    typer.echo(
+    output.print_text(
         f"{market.n_pages:,} landing pages, {market.n_searches:,} searches for {market.n_queries:,} queries in "
         f"{market.days} days, {market.n_impressions:,} ads shown, {market.n_clicks:,} clicks."
     )
-    typer.echo(f"Pages: {market.pages}\nClicks: {market.clicks}\nTruth, for evaluation only: {market.truth}")
+    for what, place in (("Pages", market.pages), ("Clicks", market.clicks), ("Truth, to evaluate by", market.truth)):
+        output.print_text(f"{what}: {place}")
 
 
 def matrix_command(
@@ -76,7 +77,7 @@ def matrix_command(
         shape = {"points": len(data), "labels": data.Y.n_cols, "features": data.X.n_cols}
         output.print_json(shape | {"out": str(out), "x_entries": data.X.nnz, "y_entries": data.Y.nnz})
         return
-    typer.echo(
+    output.print_text(
         f"{out}: {len(data):,} points, {data.X.n_cols:,} features ({data.X.nnz:,} values), "
         f"{data.Y.n_cols:,} labels ({data.Y.nnz:,} given)."
     )

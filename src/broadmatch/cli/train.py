@@ -106,7 +106,7 @@ def command(
     kind = "hierarchy" if hierarchy is not None else sets or model
     facts = {"model": str(out), "kind": kind, "label_model": model, **_learned(learner, sets), **_sizes(points)}
     facts["seconds"] = round(time.monotonic() - started, 2)
-    output.print_json(facts) if json else typer.echo(_sentence(facts))
+    output.print_json(facts) if json else output.print_text(_sentence(facts))
 
 
 def _check_names(

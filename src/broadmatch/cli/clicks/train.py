@@ -118,7 +118,7 @@ def command(
         "seconds": round(seconds, 2),
         "per_second": round((training.n_learned - before) / seconds),
     }
-    output.print_json(facts) if json else typer.echo(_line(facts))
+    output.print_json(facts) if json else output.print_text(_line(facts))
 
 
 def _check_places(out: Path, checkpoints: Path, predictions: Path | None, resume: bool) -> None:
