@@ -14,7 +14,8 @@ from pyarrow import parquet
 from broadmatch.errors import BadInput
 from broadmatch.io import RecordStream, Rejects
 from broadmatch.io import records as event_text
-from broadmatch.io.decode import json_lines
+from broadmatch.io.decode import TextRecords, json_lines
+from broadmatch.io.streams import Mark
 
 # JSON lines
 
@@ -98,16 +99,19 @@ VALUES = (
 )
 
 
+def text_records(lines):
+    starts = np.cumsum([0, *map(len, lines)])[:-1]
+    return TextRecords(b"".join(lines), starts, np.arange(len(lines)), np.zeros(len(lines), np.uint8), 0, Mark())
+
+
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), VALUES), min_size=1, max_size=6))
 def test_arrow_and_line_by_line_agree(rows):
     lines = [json.dumps(row).encode() + b"\n" for row in rows]
-    text, ends = b"".join(lines), np.cumsum([len(line) for line in lines])
-    starts, codes = np.append(0, ends[:-1]), np.zeros(len(rows), np.uint8)
-    quick = json_lines(text, starts, ends, codes.copy(), ["a", "b"])
+    quick = json_lines(text_records(lines), ["a", "b"])
     # A bad line in between forces the other way.
-    slow_codes = np.append(codes, np.uint8(0))
-    slow = json_lines(text + b"{", np.append(starts, ends[-1]), np.append(ends, ends[-1] + 1), slow_codes, ["a", "b"])
-    assert slow_codes.tolist() == [*codes.tolist(), 6]
+    found = text_records([*lines, b"{"])
+    slow = json_lines(found, ["a", "b"])
+    assert found.codes.tolist() == [0] * len(rows) + [6]
     assert quick.schema == slow.schema
     assert repr(quick.to_pydict()) == repr(slow.to_pydict())
 

@@ -221,7 +221,7 @@ def test_bad_rows_are_put_aside_and_all_others_kept(tmp_path, coded):
     encoder = Encoder(Description(label="y", weight="w", time="t", signals=[Numeric("x")]))
     table = pa.record_batch([c.dictionary_encode() for c in BAD], names=BAD.schema.names) if coded else BAD
     with Rejects(tmp_path / "bad.jsonl") as rejects:
-        batch = encoder.encode(table, file="log.csv", line=2, rejects=rejects)
+        batch = encoder.encode(table, file="log.csv", line=lambda row: 2 + row, rejects=rejects)
     assert batch.impressions.clicked.tolist() == [0, 1]
     assert batch.impressions.values.tolist() == [1, 1, 1, 2.5]
     told = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
@@ -250,7 +250,7 @@ def test_numbers_that_are_none(x, good):
 def test_a_bad_row_is_an_error_where_nobody_takes_it():
     encoder = Encoder(Description(label="y", signals=[Categorical("ad")]))
     with pytest.raises(BadInput, match=r"log\.csv, line 8: the label is neither 0 nor 1 .*; correct the row"):
-        encoder.encode(pa.record_batch({"y": [0, 2], "ad": [1, 1]}), file="log.csv", first=6)
+        encoder.encode(pa.record_batch({"y": [0, 2], "ad": [1, 1]}), file="log.csv", line=lambda row: 7 + row)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from broadmatch.state import KINDS, State, restore
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
-_CHUNK = 1 << 24
 _PLAIN_NAME = re.compile(r"[a-z0-9_]+")
 _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 
@@ -202,18 +201,15 @@ def _write_array(file: Path, array: NDArray[Any]) -> dict[str, Any]:
     plain = np.asarray(array, order="C")
     if plain.dtype.hasobject:
         raise TypeError(f"{file.name}: arrays of Python objects are never saved.")
-    digest = hashlib.sha256()
+    content = plain.reshape(-1).view(np.uint8).data if plain.size else b""
     with file.open("wb") as out:
         np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(plain))
-        bytes_of = plain.reshape(-1).view(np.uint8).data if plain.size else memoryview(b"")
-        for start in range(0, len(bytes_of), _CHUNK):
-            piece = bytes_of[start : start + _CHUNK]
-            digest.update(piece)
-            out.write(piece)
+        out.write(content)
         out.flush()
         os.fsync(out.fileno())
         size = out.tell()
-    return {"sha256": digest.hexdigest(), "bytes": size, "dtype": plain.dtype.str, "shape": list(plain.shape)}
+    digest = hashlib.sha256(content).hexdigest()
+    return {"sha256": digest, "bytes": size, "dtype": plain.dtype.str, "shape": list(plain.shape)}
 
 
 def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> NDArray[Any]:
@@ -234,13 +230,8 @@ def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> ND
         raise BadArtifact(f"{file} is damaged: {error}; {again}.") from error
     if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
         raise BadArtifact(f"{file} is altered: its type or shape is not the manifest's; {again}.")
-    if verify and array.size:
-        digest = hashlib.sha256()
-        bytes_of = array.reshape(-1).view(np.uint8)
-        for start in range(0, len(bytes_of), _CHUNK):
-            digest.update(bytes_of[start : start + _CHUNK])
-        if digest.hexdigest() != entry["sha256"]:
-            raise BadArtifact(f"{file} is altered: its sha256 is not the manifest's; {again}.")
+    if verify and array.size and hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest() != entry["sha256"]:
+        raise BadArtifact(f"{file} is altered: its sha256 is not the manifest's; {again}.")
     # A plain view: the memory map stays its base, without memmap's cost on every slice.
     return np.asarray(array)
 

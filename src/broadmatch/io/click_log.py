@@ -54,17 +54,13 @@ class ClickLog:
         rejects: Rejects | None = None,
     ) -> None:
         OneOf((None, *TABLES)).check("format", format)
-        self._names = ColumnMap({ours: (ours,) for ours in COLUMNS}, columns or {}, ("time", *CLICKS))
-        self.rejects = Rejects() if rejects is None else rejects
+        ours = ColumnMap({name: (name,) for name in COLUMNS}, columns or {}, ("time", *CLICKS))
         self._stream = RecordStream(
-            source, format=format, names=names, columns=self._choose, rejects=self.rejects, dictionaries=False
+            source, format=format, names=names, columns=ours, rejects=rejects, dictionaries=False
         )
-        self.files = self._stream.files
-
-    @property
-    def columns(self) -> tuple[str, ...]:
+        self.rejects, self.files, self._theirs = self._stream.rejects, self._stream.files, self._stream.mapped
+        self.columns = tuple(self._theirs)
         """Those of our columns that the log has."""
-        return tuple(self._theirs)
 
     def read(self, n_jobs: int | None = 1) -> Iterator["pa.RecordBatch"]:
         """The good rows as columns: query, page, time (microseconds since 1970, null without times) and clicks.
@@ -78,11 +74,6 @@ class ClickLog:
                 good += batch.num_rows
                 yield batch
         self.rejects.finish(good)
-
-    def _choose(self, files: Mapping[str, tuple[str, ...]]) -> list[str]:
-        found = [self._names.find(file, columns) for file, columns in files.items()]
-        self._theirs = {ours: theirs for ours, theirs in found[0].items() if all(ours in one for one in found)}
-        return list(dict.fromkeys(self._theirs.values()))
 
     def _read(self, chunk: Chunk) -> "list[pa.RecordBatch]":
         return [self._judge(records) for records in chunk.read()]

@@ -2,19 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.io._records import BROKEN_QUOTES, FINE, TOO_FEW, TOO_MANY
 from broadmatch.io.formats import Dialect
+from broadmatch.io.streams import Mark
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-I64 = NDArray[np.int64]
-Codes = NDArray[np.uint8]
 
 NOT_UTF8, REPEATED, NO_OBJECT, NO_UNICODE, BLANK = 4, 5, 6, 7, 8
 REASONS = {
@@ -31,49 +29,64 @@ _EXACT = float(1 << 53)
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def mark_bad_text(text: bytes, starts: I64, ends: I64, codes: Codes) -> None:
+class TextRecords(NamedTuple):
+    """Records: where each begins in `text`, how many lines of the file are before it, and what is wrong with it.
+
+    `first` is how many records of the file are before them, `mark` how much of it is done after them.
+    """
+
+    text: bytes
+    starts: NDArray[np.int64]
+    lines: NDArray[np.int64]
+    codes: NDArray[np.uint8]
+    first: int
+    mark: Mark
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """Where each record ends in `text`."""
+        return np.append(self.starts[1:], len(self.text))
+
+    def record(self, i: int) -> bytes:
+        """The bytes of a record."""
+        return self.text[self.starts[i] : self.starts[i + 1] if i + 1 < len(self.starts) else None]
+
+
+def mark_bad_text(found: TextRecords) -> None:
     """Mark the records that are not UTF-8."""
-    if text.isascii():
+    if found.text.isascii():
         return
     try:
-        text.decode()
+        found.text.decode()
     except UnicodeDecodeError:
-        for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        for i in range(len(found.starts)):
             try:
-                text[start:end].decode()
+                found.record(i).decode()
             except UnicodeDecodeError:
-                codes[i] = NOT_UTF8
+                found.codes[i] = NOT_UTF8
 
 
-def mark_repeated(text: bytes, starts: I64, ends: I64, codes: Codes, header: bytes) -> None:
+def mark_repeated(found: TextRecords, header: bytes) -> None:
     """Mark the records that repeat the line of column names: files put one after the other keep theirs."""
     line = header.strip(b"\r\n")
-    at = text.find(line) if line else -1
+    at = found.text.find(line) if line else -1
     while at >= 0:
-        i = int(np.searchsorted(starts, at))
-        if i < len(starts) and starts[i] == at and text[at : ends[i]].rstrip(b"\r\n") == line:
-            codes[i] = REPEATED
-        at = text.find(line, at + 1)
+        i = int(np.searchsorted(found.starts, at))
+        if i < len(found.starts) and found.starts[i] == at and found.record(i).rstrip(b"\r\n") == line:
+            found.codes[i] = REPEATED
+        at = found.text.find(line, at + 1)
 
 
-def fields(
-    text: bytes,
-    starts: I64,
-    ends: I64,
-    codes: Codes,
-    columns: Sequence[str],
-    wanted: Sequence[str],
-    dialect: Dialect,
-) -> "pa.RecordBatch":
+def fields(found: TextRecords, columns: Sequence[str], wanted: Sequence[str], dialect: Dialect) -> "pa.RecordBatch":
     """The wanted columns of the fine records, all of them texts; an empty field is null."""
     import pyarrow as pa
     from pyarrow import csv
 
-    n = int(np.count_nonzero(codes == FINE))
+    n = int(np.count_nonzero(found.codes == FINE))
     if n == 0:
         return pa.record_batch([pa.array([], pa.utf8()) for _ in wanted], names=list(wanted))
-    good = _good(text, starts, ends, codes)
-    block = max(_BLOCK, 2 * int((ends - starts).max()))  # a record must not be longer than a block
+    good = _good(found)
+    block = max(_BLOCK, 2 * int((found.ends - found.starts).max()))  # a record must not be longer than a block
     places = [str(columns.index(name)) for name in wanted]
     table = csv.read_csv(
         pa.BufferReader(good),
@@ -97,14 +110,14 @@ def fields(
     return pa.record_batch([_whole(column) for column in table.columns], names=list(wanted))
 
 
-def json_lines(text: bytes, starts: I64, ends: I64, codes: Codes, wanted: Sequence[str]) -> "pa.RecordBatch":
+def json_lines(found: TextRecords, wanted: Sequence[str]) -> "pa.RecordBatch":
     """The wanted keys of the fine lines: numbers, flags and texts as they are, what is mixed as text.
 
     A key that is absent is null. An object or a list within a line is given as its JSON text.
     """
-    n = int(np.count_nonzero(codes == FINE))
-    columns = _quick_json(_good(text, starts, ends, codes), n, wanted) if n else None
-    return _slow_json(text, starts, ends, codes, wanted) if columns is None else columns
+    n = int(np.count_nonzero(found.codes == FINE))
+    columns = _quick_json(_good(found), n, wanted) if n else None
+    return _slow_json(found, wanted) if columns is None else columns
 
 
 def _quick_json(good: bytes, n: int, wanted: Sequence[str]) -> "pa.RecordBatch | None":
@@ -145,15 +158,15 @@ def _read_json(good: bytes, schema: Any) -> Any:
     )
 
 
-def _slow_json(text: bytes, starts: I64, ends: I64, codes: Codes, wanted: Sequence[str]) -> "pa.RecordBatch":
+def _slow_json(found: TextRecords, wanted: Sequence[str]) -> "pa.RecordBatch":
     """Line by line: bad lines are told from good ones, and types may be mixed."""
     import pyarrow as pa
 
     rows = []
-    for i in np.flatnonzero(codes == FINE).tolist():
-        line = text[starts[i] : ends[i]].decode()
+    for i in np.flatnonzero(found.codes == FINE).tolist():
+        line = found.record(i).decode()
         if not line.strip():
-            codes[i] = BLANK
+            found.codes[i] = BLANK
             continue
         try:
             row = json.loads(line)
@@ -164,9 +177,9 @@ def _slow_json(text: bytes, starts: I64, ends: I64, codes: Codes, wanted: Sequen
                 if isinstance(value, str):
                     value.encode()
         except UnicodeEncodeError:
-            codes[i] = NO_UNICODE
+            found.codes[i] = NO_UNICODE
         except (ValueError, RecursionError):
-            codes[i] = NO_OBJECT
+            found.codes[i] = NO_OBJECT
         else:
             rows.append(values)
     columns: list[list[Any]] = [[row[j] for row in rows] for j in range(len(wanted))]
@@ -198,15 +211,15 @@ def with_dictionaries(table: "pa.RecordBatch") -> "pa.RecordBatch":
     return pa.record_batch(columns, names=table.schema.names)
 
 
-def _good(text: bytes, starts: I64, ends: I64, codes: Codes) -> bytes:
+def _good(found: TextRecords) -> bytes:
     """The fine records one after the other."""
-    fine = codes == FINE
+    fine, ends = found.codes == FINE, found.ends
     if fine.all():
-        return text
+        return found.text
     # Runs of fine records, cut out whole.
     edges = np.flatnonzero(np.diff(np.concatenate([[False], fine, [False]]).astype(np.int8)))
-    view = memoryview(text)
-    return b"".join(view[starts[a] : ends[b - 1]] for a, b in zip(edges[::2], edges[1::2], strict=True))
+    view = memoryview(found.text)
+    return b"".join(view[found.starts[a] : ends[b - 1]] for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
 def _whole(column: Any) -> Any:

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,15 +205,11 @@ class _Reader:
         """Pages of CSV, TSV and Parquet; in small batches, so that no whole row group is ever in memory."""
         import pyarrow.compute as pc
 
-        chosen: dict[str, str] = {}
-
-        def choose(there: Mapping[str, Sequence[str]]) -> list[str]:
-            chosen.update(self.columns.find(file, there[str(file)]))
-            return list(dict.fromkeys(chosen.values()))
-
-        for records in RecordStream(
-            file, columns=choose, rejects=self.rejects, batch_rows=_ROWS_READ, dictionaries=False
-        ):
+        stream = RecordStream(
+            file, columns=self.columns, rejects=self.rejects, batch_rows=_ROWS_READ, dictionaries=False
+        )
+        chosen = stream.mapped
+        for records in stream:
             names = records.table.column(chosen["name"]).to_pylist()
             pages = _as_binary(records.table.column(chosen["html"]), file, chosen["html"])
             for i, size in enumerate(pc.binary_length(pages).to_pylist()):

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.io import _records as kernels
 from broadmatch.io import decode
+from broadmatch.io.decode import TextRecords
 from broadmatch.io.files import Readable, open_at, open_binary, packing_of_file, skip
 from broadmatch.io.formats import DIALECTS
 from broadmatch.io.rejects import Rejects
@@ -168,17 +169,6 @@ class _Resumed:
         return head or self._rest.read(size)
 
 
-class TextRecords(NamedTuple):
-    """Records: where each begins in `text`, how many lines of the file are before it, and what is wrong with it."""
-
-    text: bytes
-    starts: NDArray[np.int64]
-    lines: NDArray[np.int64]
-    codes: NDArray[np.uint8]
-    first: int
-    mark: Mark
-
-
 class _RecordReader:
     """The records of a text, taken a few at a time. Offsets, lines and rows count from the beginning of the file."""
 
@@ -280,23 +270,23 @@ class TextChunk:
 
     def read(self) -> Iterator[Records]:
         """Decode the rows; bad ones go to the rejects."""
-        text, starts, lines, codes, first, mark = self.found
-        ends = np.append(starts[1:], len(text))
-        codes = codes.copy()
-        decode.mark_bad_text(text, starts, ends, codes)
+        found = self.found._replace(codes=self.found.codes.copy())
+        decode.mark_bad_text(found)
         if self.log.format == "jsonl":
-            table = decode.json_lines(text, starts, ends, codes, self.wanted)
+            table = decode.json_lines(found, self.wanted)
         else:
-            decode.mark_repeated(text, starts, ends, codes, self.log.header)
+            decode.mark_repeated(found, self.log.header)
             try:
-                table = decode.fields(text, starts, ends, codes, self.log.columns, self.wanted, self.log.dialect)
+                table = decode.fields(found, self.log.columns, self.wanted, self.log.dialect)
             except ValueError as error:
-                place = f"{self.file}, lines {int(lines[0]) + 1:,} to {mark.line:,}"
+                place = f"{self.file}, lines {int(found.lines[0]) + 1:,} to {self.mark.line:,}"
                 raise BadInput(f"{place}: these cannot be split into fields ({error}); check their quotes.") from error
-        for i in np.flatnonzero(codes).tolist():
-            if codes[i] != decode.BLANK:
-                row = text[starts[i] : ends[i]].decode("utf-8", "replace").rstrip("\r\n")
-                self.log.rejects.add(self.file, int(lines[i]) + 1, decode.REASONS[int(codes[i])], row)
+        for i in np.flatnonzero(found.codes).tolist():
+            if found.codes[i] != decode.BLANK:
+                row = found.record(i).decode("utf-8", "replace").rstrip("\r\n")
+                self.log.rejects.add(self.file, int(found.lines[i]) + 1, decode.REASONS[int(found.codes[i])], row)
         if self.log.dictionaries:
             table = decode.with_dictionaries(table)
-        yield Records(table, self.file, first, self.before, mark, lines[codes == kernels.FINE] + 1)
+        yield Records(
+            table, self.file, found.first, self.before, self.mark, found.lines[found.codes == kernels.FINE] + 1
+        )

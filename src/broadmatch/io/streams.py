@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.io.columns import no_column
+from broadmatch.io.columns import ColumnMap, no_column
 from broadmatch.io.files import Source, expand
 from broadmatch.io.formats import COLUMNS, STANDARD_INPUT, TABLES, TEXTS, known_format, suffixes
 from broadmatch.io.rejects import Rejects
@@ -107,21 +107,13 @@ class Records:
 
 
 class Chunk(Protocol):
-    """Rows that can be decoded by themselves, in any thread."""
+    """Rows of a file that any thread may `read`, once, or bad rows are counted twice; `mark` is what is done then."""
 
     @property
-    def file(self) -> str:
-        """The file that the rows are in."""
-        ...
-
+    def file(self) -> str: ...
     @property
-    def mark(self) -> Mark:
-        """How much of the file is done after this chunk."""
-        ...
-
-    def read(self) -> Iterator[Records]:
-        """Decode the rows, in order; once for each chunk, or bad rows are counted twice."""
-        ...
+    def mark(self) -> Mark: ...
+    def read(self) -> Iterator[Records]: ...
 
 
 class Log(Protocol):
@@ -145,9 +137,10 @@ class RecordStream:
     `source` is a file, a folder, a pattern, a list of these, or "-" for standard input (text). `format` is "parquet",
     "csv", "tsv", "jsonl", "criteo" or "avazu", told from the suffixes if not given; `names` are the columns of CSV or
     TSV files without a header line. `columns` are the ones to read, all if not given; a function may choose among those
-    that each file has. Bad rows go to `rejects`. `start` is the position to go on from, as some `records.end` gave it;
-    with `follow`, the stream does not end but waits for more. Texts come as dictionaries, where that costs little or
-    saves much later; without `dictionaries`, as they are.
+    that each file has, and of a `ColumnMap` those are read that every file has (`mapped`). Bad rows go to `rejects`.
+    `start` is the position to go on from, as some `records.end` gave it; with `follow`, the stream does not end but
+    waits for more. Texts come as dictionaries, where that costs little or saves much later; without `dictionaries`, as
+    they are.
 
     >>> from pathlib import Path
     >>> _ = Path("clicks.csv").write_text("user,ad,clicked\\nann,7,1\\nbob,7,0\\n")
@@ -161,7 +154,7 @@ class RecordStream:
         source: Source,
         *,
         format: str | None = None,
-        columns: Sequence[str] | Choose | None = None,
+        columns: Sequence[str] | ColumnMap | Choose | None = None,
         names: Sequence[str] | None = None,
         rejects: Rejects | None = None,
         batch_rows: int = 65_536,
@@ -178,6 +171,8 @@ class RecordStream:
         self._start = Position() if start is None else start
         self._stopped = threading.Event()
         self._logs: dict[str, Log] = {}
+        self.mapped: dict[str, str] = {}
+        """The names of the columns by ours, if a `ColumnMap` was given."""
         self._look(columns)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -212,18 +207,23 @@ class RecordStream:
         """End a stream that follows, from any thread: after the rows at hand there are no more."""
         self._stopped.set()
 
-    def _look(self, wanted: Sequence[str] | Choose | None) -> None:
+    def _look(self, wanted: Sequence[str] | ColumnMap | Choose | None) -> None:
         """Open all files, and check that they have the wanted columns."""
-        found = self._files()
-        logs = self._open_new(found)
-        self._check_empty(found, len(found) - len(logs))
-        self._check_start(found)
+        files = self._files()
+        logs = self._open_new(files)
+        self._check_empty(files, len(files) - len(logs))
+        self._check_start(files)
         # A key of JSON lines may be absent from any of them: each file has the keys of all.
         keys = tuple(dict.fromkeys(key for one in logs.values() if one.open_columns for key in one.columns))
         there = {name: keys if one.open_columns else one.columns for name, one in logs.items()}
         name = next(iter(there))
         self.columns = there[name]
-        chosen = wanted(there) if callable(wanted) else self.columns if wanted is None else wanted
+        if isinstance(wanted, ColumnMap):
+            found = [wanted.find(file, columns) for file, columns in there.items()]
+            self.mapped = {ours: theirs for ours, theirs in found[0].items() if all(ours in one for one in found)}
+            chosen: Sequence[str] = list(dict.fromkeys(self.mapped.values()))
+        else:
+            chosen = wanted(there) if callable(wanted) else self.columns if wanted is None else wanted
         if isinstance(chosen, str) or not chosen or len(set(chosen)) < len(chosen):
             raise BadParameter(f"columns must be a list of distinct names, at least one, but it is {chosen!r}.")
         self.wanted = tuple(chosen)

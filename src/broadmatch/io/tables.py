@@ -48,19 +48,14 @@ def read_pairs(
         raise BadInput(f"{path} stands for {len(files)} files; name one.")
     clicks = {ours: (ours,) for ours in CLICKS}
     names = ColumnMap({**usual, **clicks}, columns or {}, optional=CLICKS, option=option)
-    found: dict[str, str] = {}
-
-    def choose(there: Mapping[str, tuple[str, ...]]) -> list[str]:
-        found.update(names.find(path, next(iter(there.values()))))
-        return list(dict.fromkeys(found.values()))
-
     pairs: set[tuple[str, str]] = set()
     good = 0
     with Rejects() if rejects is None else rejects as bad:
-        for records in RecordStream(files, columns=choose, rejects=bad, dictionaries=False):
+        stream = RecordStream(files, columns=names, rejects=bad, dictionaries=False)
+        for records in stream:
             faults = Faults(len(records))
-            first, second = (texts_in(records.table, found[ours], ours, faults) for ours in usual)
-            clicked = clicks_in(records.table, found, faults) > 0
+            first, second = (texts_in(records.table, stream.mapped[ours], ours, faults) for ours in usual)
+            clicked = clicks_in(records.table, stream.mapped, faults) > 0
             faults.file(records.table, records.file, records.line, bad)
             good += len(records) - int(faults.bad.sum())
             kept = clicked & ~faults.bad

@@ -1,6 +1,6 @@
 """From the columns of a log to rows of features, by a description."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from broadmatch.signals._encoder import lay_out, put_cross, put_crosses, put_fie
 from broadmatch.signals.columns import Source, categories, keys_of, put_sources
 from broadmatch.signals.description import Description, derives
 from broadmatch.signals.feature_names import FeatureNames
-from broadmatch.signals.naming import Naming
+from broadmatch.signals.naming import Layout, Naming, Part
 from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
-from broadmatch.signals.reading import ParsedBatch, Place, Reader
+from broadmatch.signals.reading import ParsedBatch, Reader
 from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Signal, Text, Weekday
 from broadmatch.signals.words import TextWords
 
@@ -64,6 +64,7 @@ class Encoder:
         plain = [cross for cross in crosses if not many & set(cross.parts)]
         self._singles, self._plain_crosses = singles, plain
         self._many: list[Signal | Cross] = [*manifold, *(cross for cross in crosses if many & set(cross.parts))]
+        self._number = {signal.name: v for v, signal in enumerate(self._many)}
         fixed = [*(s.name for s in singles), CONSTANT, *(cross.name for cross in plain)]
         self._place = {name: i for i, name in enumerate(fixed)}
         field_of = {name: i for i, name in enumerate(self.signal_names)}
@@ -82,18 +83,17 @@ class Encoder:
         table: Any,
         *,
         file: str = "",
-        first: int = 0,
-        line: int | NDArray[np.int64] | None = None,
+        line: Callable[[int], int] = lambda row: row + 1,
         rejects: Rejects | None = None,
         labelled: bool = True,
     ) -> Batch:
         """The features, label, weight and all else of every good row of an Arrow record batch.
 
-        Bad rows go to `rejects`, with `file` and the line: `line` is that of the first row, or one for each row;
-        without it, rows are counted from `first`. Without `rejects`, a bad row is an error. With `labelled=False`
-        nothing is known of clicks, and the columns that no feature needs may be absent.
+        Bad rows go to `rejects`, with `file` and the `line` of the row, as `Records.line` gives it. Without `rejects`,
+        a bad row is an error. With `labelled=False` nothing is known of clicks, and the columns that no feature needs
+        may be absent.
         """
-        reading = self._reader.read(table, Place(file, first, line), rejects, labelled)
+        reading = self._reader.read(table, file, line, rejects, labelled)
         description, have = self.description, set(reading.table.schema.names)
         impressions = self._impressions(reading)
         batch = Batch(impressions, slices={name: self._slice(name, reading, have) for name in description.slices})
@@ -119,8 +119,7 @@ class Encoder:
         """
         keys = np.empty(len(self._place), np.uint64)
         self._one.keys(row, keys)
-        for cross in self._plain_crosses:
-            put_cross(self._parts[cross.name], self._seeds[cross.name], self._one_row, self._place[cross.name], keys)
+        self._put_crosses(self._one_row, keys)
         return self._with_many(row, keys) if self._many else (keys, _NO_VALUES)
 
     def slices_one(self, row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -141,41 +140,31 @@ class Encoder:
         self, row: Mapping[str, Any], fixed: NDArray[np.uint64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
         """The keys of one row with those of its texts, numbers and their crosses."""
-        parts: list[TextWords | NDArray[np.float32]] = []
+        parts: list[Part] = []
         for signal in self._many:
             if isinstance(signal, Text):
                 parts.append(TextWords.of_one(row.get(signal.column), self._seeds[signal.name]))
             elif isinstance(signal, Signal):
                 parts.append(np.array([one_number(signal.column, row.get(signal.column))], np.float32))
-        counts = np.empty((len(self._many), 1), np.int32)
-        self._count(parts, counts)
-        at, indptr = np.empty(counts.shape, np.int64), np.empty(2, np.int64)
-        lay_out(counts, len(fixed), indptr, at)
-        keys = np.empty(int(indptr[1]), np.uint64)
+        layout, keys, values = self._lay_out(parts, 1)
         keys[: len(fixed)] = fixed
-        values = np.ones(len(keys) if self._has_values else 0, np.float32)
-        self._put_many(parts, self._combined(counts, indptr, at), at, keys, values)
+        self._put_many(parts, layout, keys, values)
         return keys, values
 
     def _impressions(self, reading: ParsedBatch) -> Impressions:
         n = reading.table.num_rows
         sources = [self._source(signal, reading) for signal in self._singles]
         sources.append(Source(np.zeros(n, np.int32), self._seeds[CONSTANT], table=self._constant))
-        counts = np.empty((len(self._many), n), np.int32)
         parts = [self._part(signal, reading) for signal in self._many if isinstance(signal, Signal)]
-        self._count(parts, counts)
-        at, indptr = np.empty(counts.shape, np.int64), np.empty(n + 1, np.int64)
-        lay_out(counts, len(self._place), indptr, at)
-        keys = np.empty(int(indptr[-1]), np.uint64)
-        values = np.ones(len(keys) if self._has_values else 0, np.float32)
-        combined = self._combined(counts, indptr, at)
-        self._put_fixed(sources, indptr, keys)
-        self._put_many(parts, combined, at, keys, values)
+        layout, keys, values = self._lay_out(parts, n)
+        put_sources(sources, layout.indptr, 0, keys)
+        self._put_crosses(layout.indptr, keys)
+        self._put_many(parts, layout, keys, values)
         if self.names is not None:
             fixed = [*self._singles, None, *self._plain_crosses]
-            Naming(fixed, sources, self._many, parts, indptr, at, counts, keys).enter(self.names)
-        fields = self._fields(counts, indptr) if self._with_fields else _NO_FIELDS
-        return Impressions(indptr, keys, values, fields, reading.clicked, reading.weight)
+            Naming(fixed, sources, self._many, parts, layout, keys).enter(self.names)
+        fields = self._fields(layout) if self._with_fields else _NO_FIELDS
+        return Impressions(layout.indptr, keys, values, fields, reading.clicked, reading.weight)
 
     def _source(self, signal: Signal, reading: ParsedBatch) -> Source:
         """The column of a signal with one feature a row."""
@@ -194,72 +183,62 @@ class Encoder:
         missing = np.isnan(numbers)
         return Source(buckets_of(signal, numbers), seed, missing if missing.any() else None)
 
-    def _part(self, signal: Signal, reading: ParsedBatch) -> TextWords | NDArray[np.float32]:
+    def _part(self, signal: Signal, reading: ParsedBatch) -> Part:
         """The column of a signal with any number of features a row."""
         if isinstance(signal, Text):
             kept = self.names is not None
             return TextWords.of_column(reading.column(signal.column), self._seeds[signal.name], kept)
         return reading.numbers[signal.column].astype(np.float32)
 
-    def _count(self, parts: list[TextWords | NDArray[np.float32]], counts: NDArray[np.int32]) -> None:
-        """How many features each row has of each signal with any number."""
-        place = {signal.name: v for v, signal in enumerate(self._many)}
+    def _lay_out(self, parts: list[Part], n: int) -> tuple[Layout, NDArray[np.uint64], NDArray[np.float32]]:
+        """Where the features of `n` rows go, and room for their keys and values."""
+        counts = np.empty((len(self._many), n), np.int32)
         for v, signal in enumerate(self._many):
             if isinstance(signal, Cross):
                 counts[v] = 1
-                for part in signal.parts:
-                    counts[v] *= counts[place[part]] if part in place else np.int32(1)
+                for name in signal.parts:
+                    counts[v] *= counts[self._number[name]] if name in self._number else np.int32(1)
             else:
-                part_v = parts[v]
-                counts[v] = part_v.counts if isinstance(part_v, TextWords) else (part_v != 0) & (part_v == part_v)
+                part = parts[v]
+                counts[v] = part.counts if isinstance(part, TextWords) else (part != 0) & (part == part)
+        layout = Layout(np.empty(n + 1, np.int64), np.empty(counts.shape, np.int64), counts)
+        lay_out(counts, len(self._place), layout.indptr, layout.at)
+        size = int(layout.indptr[-1])
+        return layout, np.empty(size, np.uint64), np.ones(size if self._has_values else 0, np.float32)
 
-    def _combined(
-        self, counts: NDArray[np.int32], indptr: NDArray[np.int64], at: NDArray[np.int64]
-    ) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int32]]]:
-        """For each cross with a text: where the features of its parts begin in each row, and how many they are."""
-        place = {signal.name: v for v, signal in enumerate(self._many)}
-        combined = {}
-        for cross in self._many:
-            if isinstance(cross, Cross):
-                first = [at[place[p]] if p in place else indptr[:-1] + self._place[p] for p in cross.parts]
-                number = [counts[place[p]] if p in place else np.ones_like(counts[0]) for p in cross.parts]
-                combined[cross.name] = np.stack(first), np.stack(number)
-        return combined
-
-    def _put_fixed(self, sources: list[Source], starts: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
-        put_sources(sources, starts, 0, keys)
+    def _put_crosses(self, starts: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
         for cross in self._plain_crosses:
             put_cross(self._parts[cross.name], self._seeds[cross.name], starts, self._place[cross.name], keys)
 
     def _put_many(
-        self,
-        parts: list[TextWords | NDArray[np.float32]],
-        combined: dict[str, tuple[NDArray[np.int64], NDArray[np.int32]]],
-        at: NDArray[np.int64],
-        keys: NDArray[np.uint64],
-        values: NDArray[np.float32],
+        self, parts: list[Part], layout: Layout, keys: NDArray[np.uint64], values: NDArray[np.float32]
     ) -> None:
+        number, (indptr, at, counts) = self._number, layout
         for v, signal in enumerate(self._many):
             seed = self._seeds[signal.name]
             if isinstance(signal, Cross):
-                put_crosses(*combined[signal.name], seed, at[v], keys)
+                # Where the features of its parts begin in each row, and how many they are.
+                first = [at[number[p]] if p in number else indptr[:-1] + self._place[p] for p in signal.parts]
+                n_of = [counts[number[p]] if p in number else np.ones_like(counts[0]) for p in signal.parts]
+                put_crosses(np.stack(first), np.stack(n_of), seed, at[v], keys)
+                continue
+            part = parts[v]
+            if isinstance(part, TextWords):
+                put_words(part.codes, part.indptr, part.keys, at[v], keys)
             else:
-                part = parts[v]
-                if isinstance(part, TextWords):
-                    put_words(part.codes, part.indptr, part.keys, at[v], keys)
-                else:
-                    put_numbers(part, seed, at[v], keys, values)
+                put_numbers(part, seed, at[v], keys, values)
 
-    def _fields(self, counts: NDArray[np.int32], indptr: NDArray[np.int64]) -> NDArray[np.int16]:
+    def _fields(self, layout: Layout) -> NDArray[np.int16]:
         """The signal of each feature; the same for every row, and shared between batches, if all have one a row."""
+        size = int(layout.indptr[-1])
         if len(self._many):
-            fields = np.empty(int(indptr[-1]), np.int16)
-            put_fields(self._fixed_fields, counts, self._many_fields, indptr, fields)
+            fields = np.empty(size, np.int16)
+            put_fields(self._fixed_fields, layout.counts, self._many_fields, layout.indptr, fields)
             return fields
         tiled = self._tiled  # another thread may replace it meanwhile
-        if len(tiled) < indptr[-1]:
-            self._tiled = tiled = np.tile(self._fixed_fields, len(indptr) - 1)
-        return tiled[: int(indptr[-1])]
+        if len(tiled) < size:
+            self._tiled = tiled = np.tile(self._fixed_fields, len(layout.indptr) - 1)
+        return tiled[:size]
 
     def _hashes(self, column: Any, seed: str) -> NDArray[np.uint64]:
         return keys_of(categories(column, self._seeds[seed]))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +13,27 @@ from broadmatch.signals.feature_names import AS_IS_VALUE, MISSING_VALUE, Feature
 from broadmatch.signals.signal import Cross, Numeric, Signal
 from broadmatch.signals.words import TextWords
 
+Part: TypeAlias = TextWords | NDArray[np.float32]
+"""The column of a signal with any number of features a row."""
+
+
+class Layout(NamedTuple):
+    """Where rows begin, and where in row r the counts[v, r] features of signal v with any number of them do."""
+
+    indptr: NDArray[np.int64]
+    at: NDArray[np.int64]
+    counts: NDArray[np.int32]
+
 
 @dataclass
 class Naming:
-    """A batch as it was laid out: `fixed` signals with one feature a row, then `many` with counts[v, r] in row r."""
+    """A batch as it was laid out: `fixed` signals with one feature a row, then `many` with any number."""
 
     fixed: Sequence[Signal | Cross | None]
     sources: Sequence[Source]
     many: Sequence[Signal | Cross]
-    parts: Sequence[TextWords | NDArray[np.float32]]
-    indptr: NDArray[np.int64]
-    at: NDArray[np.int64]
-    counts: NDArray[np.int32]
+    parts: Sequence[Part]
+    layout: Layout
     keys: NDArray[np.uint64]
 
     def enter(self, names: FeatureNames) -> None:
@@ -35,12 +45,13 @@ class Naming:
 
     def _named(self, at: NDArray[np.int64]) -> Iterator[tuple[str, str]]:
         """The names of the features at some places of `keys`."""
-        rows = np.searchsorted(self.indptr, at, side="right") - 1
-        places = at - self.indptr[rows]
+        indptr, begin, counts = self.layout
+        rows = np.searchsorted(indptr, at, side="right") - 1
+        places = at - indptr[rows]
         number, among = np.zeros_like(rows), np.zeros_like(rows)
         if len(self.many):
-            number = np.minimum((self.at[:, rows] + self.counts[:, rows] <= at).sum(0), len(self.many) - 1)
-            among = at - self.at[number, rows]
+            number = np.minimum((begin[:, rows] + counts[:, rows] <= at).sum(0), len(self.many) - 1)
+            among = at - begin[number, rows]
         n_fixed = len(self.fixed)
         for row, place, v, i in zip(*(a.tolist() for a in (rows, places, number, among)), strict=True):
             yield self._name(row, place) if place < n_fixed else self._name_of_many(row, v, i)
@@ -50,7 +61,7 @@ class Naming:
         if signal is None:
             return CONSTANT, "1"
         if isinstance(signal, Cross):
-            start = int(self.indptr[row])
+            start = int(self.layout.indptr[row])
             return signal.name, self._names.named(int(self.keys[start + self._place[part]]) for part in signal.parts)
         value = self.sources[place].value(row)
         if value is None:
@@ -70,10 +81,10 @@ class Naming:
         for part in reversed(cross.parts):
             v = self._number.get(part)
             if v is None:
-                found.append(int(self.keys[self.indptr[row] + self._place[part]]))
+                found.append(int(self.keys[self.layout.indptr[row] + self._place[part]]))
             else:
-                place, digit = divmod(place, int(self.counts[v, row]))
-                found.append(int(self.keys[self.at[v, row] + digit]))
+                place, digit = divmod(place, int(self.layout.counts[v, row]))
+                found.append(int(self.keys[self.layout.at[v, row] + digit]))
         return found[::-1]
 
 

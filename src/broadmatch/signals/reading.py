@@ -1,6 +1,7 @@
 """Labels, weights, times and numbers of a batch as a description says; rows where they cannot be read are put aside."""
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,21 +26,6 @@ _COMPARE = {
     "!=": operator.ne,
 }
 _LARGEST = float(np.finfo(np.float32).max)
-
-
-@dataclass
-class Place:
-    """Where the rows of a batch come from."""
-
-    file: str = ""
-    first: int = 0
-    line: int | NDArray[np.int64] | None = None
-
-    def of(self, row: int) -> int:
-        """The line of a row; in a file without lines its number, from 1."""
-        if self.line is None:
-            return self.first + row + 1
-        return int(self.line[row]) if isinstance(self.line, np.ndarray) else int(self.line) + row
 
 
 @dataclass
@@ -69,12 +55,14 @@ class Reader:
         self.number_columns = tuple(dict.fromkeys(signal.column for signal in number))
         self.as_is = {signal.column for signal in number if signal.buckets is None}
 
-    def read(self, table: Any, place: Place, rejects: Rejects | None, labelled: bool) -> ParsedBatch:
+    def read(
+        self, table: Any, file: str, line: Callable[[int], int], rejects: Rejects | None, labelled: bool
+    ) -> ParsedBatch:
         """Read a batch; bad rows go to `rejects`, and without one the first of them is an error."""
         n = table.num_rows
         faults = Faults(n)
         have = set(table.schema.names)
-        self._check_columns(have, place, labelled)
+        self._check_columns(have, file, labelled)
         clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
         if labelled:
             clicked = self._label(table, faults)
@@ -94,7 +82,7 @@ class Reader:
                 bad = bad | (np.abs(found.numbers[column]) > _LARGEST)
             faults.add(bad, f"{column} is not a finite number")
         if faults.reasons:
-            faults.file(table, place.file, place.of, rejects)
+            faults.file(table, file, line, rejects)
             return _only(found, ~faults.bad)
         return found
 
@@ -119,7 +107,7 @@ class Reader:
         faults.add(bad | (found == NO_TIME) if is_time else bad, f"the time in {name} cannot be read")
         return found
 
-    def _check_columns(self, have: set[str], place: Place, labelled: bool) -> None:
+    def _check_columns(self, have: set[str], file: str, labelled: bool) -> None:
         """All columns are there; where nothing is learned, those that no feature needs may be absent."""
         if all(column in have for column in self.description.columns_needed):
             return
@@ -131,7 +119,7 @@ class Reader:
         for column in known.columns_needed:
             if column not in have and (column not in optional or column in features):
                 advice = "correct the description or the file"
-                raise no_column(place.file or "The batch", [column], sorted(have), advice=advice)
+                raise no_column(file or "The batch", [column], sorted(have), advice=advice)
 
 
 def _only(found: ParsedBatch, good: NDArray[np.bool_]) -> ParsedBatch:

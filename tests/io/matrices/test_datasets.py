@@ -356,7 +356,7 @@ def test_wrong_npz_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds a, but a scipy matrix or X is needed"):
         read_dataset(file)
     np.savez(file, X=np.array([object()]), y=[[1]])
-    with pytest.raises(BadInput, match=r"X\.npz is damaged or is no \.npz of numbers"):
+    with pytest.raises(BadInput, match=r"X\.npz is damaged or is not an \.npz of numbers"):
         read_dataset(file)
 
 

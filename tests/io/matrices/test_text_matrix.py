@@ -52,7 +52,7 @@ def test_numbers_are_rounded_to_the_nearest_float32(text: str) -> None:
     stream = io.BufferedReader(io.BytesIO(f"0:{text}\n".encode()))
     if np.isfinite(expected):
         try:
-            (found,) = read_rows(stream, Path("f"), 1, Layout(False)).values[0].tolist()
+            (found,) = read_rows(stream, Path("f"), 1, Layout(False)).values.tolist()
         except BadInput as error:
             assert "too large" in str(error)
             found = math.copysign(2.0**128, expected)
@@ -97,11 +97,8 @@ def test_rows_agree_with_the_obvious_parser(lines: list[str], labelled: bool, co
         return
     rows = read_rows(stream, Path("f"), 1, layout)
     assert rows.n_rows == len(expected)
-    labels = [x for piece in rows.labels for x in piece.tolist()]
-    columns = [x for piece in rows.columns for x in piece.tolist()]
-    values = [x for piece in rows.values for x in piece.tolist()]
-    assert labels == [x for row in expected for x in row[0]]
-    assert columns == [c for row in expected for c, _ in row[1]]
-    assert values == [v for row in expected for _, v in row[1]]
-    assert [n for piece in rows.label_lengths for n in piece.tolist()] == [len(row[0]) for row in expected]
-    assert [n for piece in rows.lengths for n in piece.tolist()] == [len(row[1]) for row in expected]
+    assert rows.labels.tolist() == [x for row in expected for x in row[0]]
+    assert rows.columns.tolist() == [c for row in expected for c, _ in row[1]]
+    assert rows.values.tolist() == [v for row in expected for _, v in row[1]]
+    assert rows.label_lengths.tolist() == [len(row[0]) for row in expected]
+    assert rows.lengths.tolist() == [len(row[1]) for row in expected]

@@ -131,12 +131,7 @@ class BatchStream:
 
     def _encode(self, rows: Records) -> Batch:
         return self.encoder.encode(
-            rows.table,
-            file=rows.file,
-            first=rows.first,
-            line=rows.lines,
-            rejects=self.rejects,
-            labelled=self._labelled,
+            rows.table, file=rows.file, line=rows.line, rejects=self.rejects, labelled=self._labelled
         )
 
     def _ids(self, table: "pa.RecordBatch", kept: NDArray[np.bool_]) -> Any:

@@ -10,8 +10,6 @@ import io
 import re
 from pathlib import Path
 
-import numpy as np
-
 from broadmatch.data.csr import CSR
 from broadmatch.errors import BadInput
 from broadmatch.io.files import open_binary, replacing_file
@@ -29,9 +27,9 @@ def read(path: Path) -> tuple[CSR, CSR]:
         rows = read_rows(stream, path, 1 + head.count(b"\n"), Layout(True, comments=True))
     if not rows.n_rows and not head:
         raise BadInput(f"{path} is empty; svmlight has a line a point, such as '1,3 5:0.2'.")
-    largest = max((int(piece.max()) for piece in rows.columns if len(piece)), default=-1)
     first = _first_feature(head, rows, path)
-    n_features, n_labels = largest + 1 - first, _largest_label(rows) + 1
+    n_features, n_labels = (int(found.max(initial=-1)) + 1 for found in (rows.columns, rows.labels))
+    n_features -= first
     if sizes := _SIZES.search(head):
         n_features, n_labels = _checked_sizes(sizes, rows.n_rows, n_features, n_labels, path)
     else:
@@ -57,16 +55,12 @@ def _comments(stream: io.BufferedReader) -> bytes:
 
 
 def _first_feature(head: bytes, rows: SparseRows, path: Path) -> int:
-    zero = any(bool((piece == 0).any()) for piece in rows.columns)
+    zero = bool((rows.columns == 0).any())
     if b"zero-based" in head or (zero and b"one-based" not in head):
         return 0
     if zero:
         raise BadInput(f"{path} says that features count from 1, but it has a feature 0; correct the comment.")
     return 1
-
-
-def _largest_label(rows: SparseRows) -> int:
-    return max((int(np.max(piece)) for piece in rows.labels if len(piece)), default=-1)
 
 
 def _checked_sizes(sizes: re.Match[bytes], points: int, features: int, labels: int, path: Path) -> tuple[int, int]:

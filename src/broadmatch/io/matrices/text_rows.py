@@ -3,9 +3,9 @@
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,55 +38,51 @@ class Layout:
     column: str = "feature"
 
 
-@dataclass
-class SparseRows:
-    """What was read: labels and `c:v` pairs of each row, in the order of the file, block by block."""
+class SparseRows(NamedTuple):
+    """What was read, in the order of the file: how many labels and `c:v` pairs each row has, and all of them."""
 
-    n_rows: int = 0
-    label_lengths: list[NDArray[np.int64]] = field(default_factory=list)
-    labels: list[NDArray[np.int32]] = field(default_factory=list)
-    lengths: list[NDArray[np.int64]] = field(default_factory=list)
-    columns: list[NDArray[np.int32]] = field(default_factory=list)
-    values: list[NDArray[np.float32]] = field(default_factory=list)
+    label_lengths: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.lengths)
 
     def matrix(self, n_columns: int, first: int = 0) -> CSR:
         """The pairs as sorted rows, pairs of the same column added up; `first` is the column that counts as 0."""
-        indices = _joined(self.columns, np.int32)
-        if first:
-            indices -= np.int32(first)
-        return tidy(_indptr(self.lengths), indices, _joined(self.values, np.float32), n_columns)
+        indices = self.columns - np.int32(first) if first else self.columns
+        return tidy(np.append(0, np.cumsum(self.lengths)), indices, self.values, n_columns)
 
     def label_matrix(self, n_labels: int) -> CSR:
         """The labels as sorted rows of ones; a label named twice in a row counts once."""
-        indices = _joined(self.labels, np.int32)
-        Y = tidy(_indptr(self.label_lengths), indices, np.ones(len(indices), np.float32), n_labels)
+        ones = np.ones(len(self.labels), np.float32)
+        Y = tidy(np.append(0, np.cumsum(self.label_lengths)), self.labels, ones, n_labels)
         Y.data[:] = 1.0
         return Y
 
-    def drop_empty_end(self, n_rows: int) -> None:
-        """Forget rows beyond `n_rows` if they are all empty: files often end in a few empty lines."""
-        lengths = np.concatenate([*self.lengths, np.zeros(0, np.int64)])
-        label_lengths = np.concatenate([*self.label_lengths, np.zeros(0, np.int64)])
-        if self.n_rows > n_rows and not lengths[n_rows:].any() and not label_lengths[n_rows:].any():
-            self.lengths, self.label_lengths, self.n_rows = [lengths[:n_rows]], [label_lengths[:n_rows]], n_rows
+    def without_empty_end(self, n_rows: int) -> "SparseRows":
+        """The first `n_rows` if all others are empty: files often end in a few empty lines."""
+        if self.lengths[n_rows:].any() or self.label_lengths[n_rows:].any():
+            return self
+        return self._replace(lengths=self.lengths[:n_rows], label_lengths=self.label_lengths[:n_rows])
 
 
 def read_rows(stream: io.BufferedReader, file: Path, line: int, layout: Layout) -> SparseRows:
     """Read the rest of `stream`, whose next line is number `line` of `file`."""
-    rows = SparseRows()
+    kinds = (np.int64, np.int32, np.int64, np.int32, np.float32)
+    parts: list[list[Any]] = [[np.empty(0, kind)] for kind in kinds]
     for buffer, stop in _blocks(stream, file, line):
-        parsed = _parse(buffer, stop, layout)
-        if parsed.code != kernels.FINE:
-            place = f"{file}, line {line + buffer.count(NEWLINE, 0, parsed.at)}"
-            _refuse(place, parsed.code, _token(buffer, parsed.at, stop), layout)
-        rows.n_rows += len(parsed.lengths)
-        rows.label_lengths.append(parsed.label_lengths)
-        rows.labels.append(parsed.labels)
-        rows.lengths.append(parsed.lengths)
-        rows.columns.append(parsed.columns)
-        rows.values.append(parsed.values)
+        code, at, block = _parse(buffer, stop, layout)
+        if code != kernels.FINE:
+            place = f"{file}, line {line + buffer.count(NEWLINE, 0, at)}"
+            _refuse(place, code, _token(buffer, at, stop), layout)
+        for pieces, piece in zip(parts, block, strict=True):
+            pieces.append(piece)
         line += buffer.count(NEWLINE, 0, stop)
-    return rows
+    return SparseRows(*map(_joined, parts))
 
 
 def tidy(indptr: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float32], n_columns: int) -> CSR:
@@ -114,18 +110,8 @@ def write_rows(out: IO[bytes], X: CSR, labels: CSR | None = None) -> None:
         start = stop
 
 
-@dataclass
-class _Parsed:
-    code: int
-    at: int
-    label_lengths: NDArray[np.int64]
-    labels: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    values: NDArray[np.float32]
-
-
-def _parse(buffer: bytearray, stop: int, layout: Layout) -> _Parsed:
+def _parse(buffer: bytearray, stop: int, layout: Layout) -> tuple[int, int, SparseRows]:
+    """What went wrong, where that was, and the rows of a block up to there."""
     n_lines = buffer.count(NEWLINE, 0, stop) + 1
     n_pairs = buffer.count(b":", 0, stop)
     labels = np.empty(buffer.count(b",", 0, stop) + n_lines if layout.labelled else 0, np.int32)
@@ -136,10 +122,8 @@ def _parse(buffer: bytearray, stop: int, layout: Layout) -> _Parsed:
         kernels.POWERS_OF_TEN, labels, label_ends, columns, values, ends,
     )  # fmt: skip
     n_labels, n_kept = (int(label_ends[n_rows - 1]), int(ends[n_rows - 1])) if n_rows else (0, 0)
-    return _Parsed(
-        code, at, np.diff(label_ends[:n_rows], prepend=0), labels[:n_labels].copy(),
-        np.diff(ends[:n_rows], prepend=0), columns[:n_kept], values[:n_kept],
-    )  # fmt: skip
+    lengths, label_lengths = np.diff(ends[:n_rows], prepend=0), np.diff(label_ends[:n_rows], prepend=0)
+    return code, at, SparseRows(label_lengths, labels[:n_labels].copy(), lengths, columns[:n_kept], values[:n_kept])
 
 
 def _blocks(stream: io.BufferedReader, file: Path, line: int) -> Iterator[tuple[bytearray, int]]:
@@ -186,16 +170,11 @@ def _refuse(place: str, code: int, token: str, layout: Layout) -> NoReturn:
     raise BadInput(f"{place}: {shown} cannot be read; {expected} is expected here, with plain numbers.")
 
 
-def _joined(pieces: list[NDArray[Any]], dtype: type[Any]) -> NDArray[Any]:
+def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
     """One array of all pieces; the pieces are let go."""
-    whole = np.concatenate([*pieces, np.zeros(0, dtype)])
+    whole = np.concatenate(pieces)
     pieces.clear()
     return whole
-
-
-def _indptr(lengths: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    indptr: NDArray[np.int64] = np.concatenate([np.zeros(1, np.int64), *lengths])
-    return np.cumsum(indptr, out=indptr)
 
 
 def _joined_rows(matrix: CSR, start: int, stop: int, separator: str, *, with_values: bool) -> Any:

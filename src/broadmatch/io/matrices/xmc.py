@@ -21,7 +21,7 @@ def read_one(path: Path) -> tuple[CSR, CSR]:
     with open_binary(path) as stream:
         n_points, n_features, n_labels = _header(stream, path, ("points", "features", "labels"))
         rows = read_rows(stream, path, 2, Layout(True, n_labels=n_labels, n_columns=n_features))
-    _check_points(rows, n_points, path)
+    rows = _checked(rows, n_points, path)
     return rows.matrix(n_features), rows.label_matrix(n_labels)
 
 
@@ -66,8 +66,7 @@ def _read_matrix(path: Path, column: str) -> CSR:
     with open_binary(path) as stream:
         n_points, n_columns = _header(stream, path, ("points", f"{column}s"))
         rows = read_rows(stream, path, 2, Layout(False, n_columns=n_columns, column=column))
-    _check_points(rows, n_points, path)
-    matrix = rows.matrix(n_columns)
+    matrix = _checked(rows, n_points, path).matrix(n_columns)
     if column == "label" and (matrix.data < 0).any():
         at = int(np.argmax(matrix.data < 0))
         row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
@@ -96,13 +95,15 @@ def _header(stream: io.BufferedReader, path: Path, names: tuple[str, ...]) -> li
     return counts
 
 
-def _check_points(rows: SparseRows, n_points: int, path: Path) -> None:
-    rows.drop_empty_end(n_points)
+def _checked(rows: SparseRows, n_points: int, path: Path) -> SparseRows:
+    """As many rows as the header says."""
+    rows = rows.without_empty_end(n_points)
     if rows.n_rows != n_points:
         raise BadInput(
             f"{path}: its header says {n_points:,} points, but {rows.n_rows:,} lines follow; "
             "the file is cut off, or the header is wrong."
         )
+    return rows
 
 
 def _listed(names: tuple[str, ...]) -> str:
