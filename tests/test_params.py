@@ -1,14 +1,13 @@
 """Rules of parameters, and the one sentence that a broken rule gives."""
 
 from fractions import Fraction
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 
 from broadmatch.errors import BadParameter
-from broadmatch.params import Either, Flag, Number, OneOf, Parameters, Rule, Whole
+from broadmatch.params import Either, Estimator, Flag, Number, OneOf, Whole
 
 NAN, INF = float("nan"), float("inf")
 
@@ -55,11 +54,9 @@ def test_the_rule_in_words(rule, text):
     assert rule.text() == text
 
 
-class Model(Parameters, BaseEstimator):
-    rules: ClassVar[dict[str, Rule]] = {"n_trees": Whole(1), "rate": Number(0, 1)}
-
-    def __init__(self, *, n_trees: int = 5, rate: float = 0.5) -> None:
-        self.n_trees, self.rate = n_trees, rate
+class Model(Estimator):
+    n_trees: Annotated[int, Whole(1), "trees"] = 5
+    rate: Annotated[float, Number(0, 1), "rate"] = 0.5
 
 
 def test_check_params_of_an_estimator():

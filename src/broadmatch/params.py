@@ -314,14 +314,3 @@ def unknown_name(name: str, known: Any, what: str) -> str:
     near = difflib.get_close_matches(name, list(known), 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
     return f"{name!r} is not {what}; {hint}"
-
-
-class Parameters:
-    """Mixin of estimators whose `rules` stand beside the class."""
-
-    rules: ClassVar[Any] = {}
-
-    def check_params(self) -> None:
-        """Check every parameter against its rule."""
-        for name, rule in self.rules.items():
-            rule.check(name, getattr(self, name))
