@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broadmatch.data import Dataset
+from broadmatch.data import CSR, Dataset
 from broadmatch.errors import BadParameter
 from broadmatch.simulate import _synthetic as kernels
 from broadmatch.simulate import synthetic_dataset
@@ -36,12 +36,12 @@ def test_kernels_equal_the_slow_version(
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         indices, values = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1], np.float32)
         if most == n_features:
-            kernels.draw_features(0, n, leaf, depth, n_features, seed, indptr, indices, values)
+            kernels.draw_features(0, n, leaf, depth, seed, CSR(indptr, indices, values, n_features))
             idf = np.linspace(0.5, 9.0, n_features)
             counts = values.copy()
-            kernels.weigh_rows(0, n, indptr, indices, values, idf)
+            kernels.weigh_rows(0, n, CSR(indptr, indices, values, n_features), idf)
         else:
-            kernels.draw_labels(0, n, leaf, place, size, depth, n_labels, seed, indptr, indices, values)
+            kernels.draw_labels(0, n, leaf, place, size, depth, seed, CSR(indptr, indices, values, n_labels))
         for i in range(n):
             row = slice(indptr[i], indptr[i + 1])
             if most == n_features:
@@ -67,9 +67,9 @@ def test_a_row_does_not_depend_on_its_block() -> None:
     indptr = np.arange(0, 10 * n + 1, 10)
     whole, parts = np.zeros((2, 10 * n), np.int32)
     counts = np.zeros(10 * n, np.float32)
-    kernels.draw_features(0, n, leaf, 3, 500, 7, indptr, whole, counts)
+    kernels.draw_features(0, n, leaf, 3, 7, CSR(indptr, whole, counts, 500))
     for start in (6, 2, 0, 4):
-        kernels.draw_features(start, start + 2, leaf, 3, 500, 7, indptr, parts, counts)
+        kernels.draw_features(start, start + 2, leaf, 3, 7, CSR(indptr, parts, counts, 500))
     np.testing.assert_array_equal(whole, parts)
 
 

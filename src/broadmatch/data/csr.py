@@ -1,6 +1,6 @@
 """The sparse rows that every kernel sees: int64 `indptr`, int32 sorted `indices`, float32 `data`, no stored zeros."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,11 +45,12 @@ class CSR(NamedTuple):
 
     def take(self, rows: NDArray[np.int64]) -> "CSR":
         """Copy the given rows, in the given order."""
-        lengths = np.diff(self.indptr)[rows]
-        indptr = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(lengths, out=indptr[1:])
-        where = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], lengths)
+        indptr, where = gathered(self.indptr, rows)
         return CSR(indptr, self.indices[where], self.data[where], self.n_cols)
+
+    def where(self, kept: NDArray[np.bool_]) -> "CSR":
+        """The entries that are marked, in a matrix of the same shape."""
+        return CSR(offsets(kept)[self.indptr], self.indices[kept], self.data[kept], self.n_cols)
 
     def to_scipy(self) -> "sp.csr_matrix":
         """The same arrays as a scipy matrix (scipy may shorten `indptr` to 32 bits)."""
@@ -83,6 +84,18 @@ class CSR(NamedTuple):
         )
 
     @classmethod
+    def stored(cls, matrix: Any) -> "CSR":
+        """Take every stored entry of a scipy matrix, zeros too; those that stand in one place are added up."""
+        import scipy.sparse as sp
+
+        rows = sp.csr_matrix(matrix)
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        indptr, indices = np.asarray(rows.indptr, np.int64), np.asarray(rows.indices, np.int32)
+        return cls(indptr, indices, np.asarray(rows.data, np.float32), int(rows.shape[1]))
+
+    @classmethod
     def of_blocks(
         cls, blocks: "Iterable[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]]", n_cols: int
     ) -> "CSR":
@@ -101,8 +114,7 @@ class CSR(NamedTuple):
     def from_rows(cls, rows: "list[list[int]]", n_cols: int) -> "CSR":
         """Make a matrix of ones from the columns of each row."""
         unique = [sorted(set(row)) for row in rows]
-        indptr = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in unique], out=indptr[1:])
+        indptr = offsets([len(row) for row in unique])
         indices = np.fromiter((c for row in unique for c in row), np.int64, int(indptr[-1]))
         bad = (indices < 0) | (indices >= n_cols)
         if bad.any():
@@ -112,9 +124,18 @@ class CSR(NamedTuple):
         return cls(indptr, indices.astype(np.int32), np.ones(len(indices), np.float32), n_cols)
 
 
-def offsets(lengths: list[int]) -> NDArray[np.int64]:
+def gathered(indptr: NDArray[np.int64], rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the given rows start when they stand behind each other, and the place of each of their entries before."""
+    lengths = np.diff(indptr)[rows]
+    starts = offsets(lengths)
+    return starts, np.arange(starts[-1]) + np.repeat(indptr[:-1][rows] - starts[:-1], lengths)
+
+
+def offsets(lengths: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
     """Where each of several pieces starts when they stand behind each other, and where the last one ends."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, dtype=np.int64, out=starts[1:])
+    return starts
 
 
 def joined_ptr(pointers: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data.convert import check_structure
-from broadmatch.data.csr import CSR
+from broadmatch.data.csr import CSR, gathered, offsets
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
 from broadmatch.parallel import blocks
@@ -30,10 +30,8 @@ class Lists(tuple[NDArray[np.int64], NDArray[np.int32]]):
     @classmethod
     def of(cls, lists: Sequence[Sequence[int] | NDArray[np.int32]]) -> "Lists":
         """Pack lists."""
-        ptr = np.zeros(len(lists) + 1, np.int64)
-        np.cumsum([len(one) for one in lists], out=ptr[1:])
         flat = [np.asarray(one, np.int32) for one in lists if len(one)]
-        return cls((ptr, np.concatenate([np.empty(0, np.int32), *flat])))
+        return cls((offsets([len(one) for one in lists]), np.concatenate([np.empty(0, np.int32), *flat])))
 
     def at(self, i: int) -> NDArray[np.int32]:
         """The list of one category."""
@@ -177,17 +175,7 @@ def with_ancestors(sets: Any, hierarchy: Hierarchy) -> "sp.csr_matrix":
     if not isinstance(sets, CSR):
         if not sp.issparse(sets):
             raise BadInput(f"sets must be a CSR or a scipy sparse matrix, but it is a {type(sets).__name__}.")
-        given: Any = sets
-        rows = sp.csr_matrix(given)
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
-        sets = CSR(
-            np.asarray(rows.indptr, np.int64),
-            np.asarray(rows.indices, np.int32),
-            np.asarray(rows.data, np.float32),
-            int(rows.shape[1]),
-        )
+        sets = CSR.stored(sets)
     check_structure(sets, "sets")
     return add_ancestors(sets, hierarchy).to_scipy()
 
@@ -200,11 +188,8 @@ def add_ancestors(sets: CSR, hierarchy: Hierarchy) -> CSR:
             "they must be the same, in the same order."
         )
     per_row = max(1.0, sets.nnz / max(sets.n_rows, 1)) * max(1.0, len(hierarchy.ancestors[1]) / sets.n_cols)
-    pieces = [_added(sets, start, stop, hierarchy) for start, stop in blocks(sets.n_rows, int(_CELLS / per_row) + 1)]
-    lengths = np.concatenate([[0], *(piece[0] for piece in pieces)])
-    indices = np.concatenate([np.empty(0, np.int32), *(piece[1] for piece in pieces)])
-    data = np.concatenate([np.empty(0, np.float32), *(piece[2] for piece in pieces)])
-    return CSR(np.cumsum(lengths), indices, data, sets.n_cols)
+    spans = blocks(sets.n_rows, int(_CELLS / per_row) + 1)
+    return CSR.of_blocks((_added(sets, start, stop, hierarchy) for start, stop in spans), sets.n_cols)
 
 
 def _added(
@@ -215,9 +200,8 @@ def _added(
     here = slice(int(sets.indptr[start]), int(sets.indptr[stop]))
     own, value = sets.indices[here], sets.data[here]
     row = np.repeat(np.arange(stop - start), np.diff(sets.indptr[start : stop + 1]))
-    lengths = np.diff(ptr)[own]
-    ends = np.cumsum(lengths)
-    where = np.arange(lengths.sum()) + np.repeat(ptr[:-1][own] - (ends - lengths), lengths)
+    starts, where = gathered(ptr, own)
+    lengths = np.diff(starts)
     key = np.repeat(row, lengths) * sets.n_cols + flat[where]
     values = np.repeat(value, lengths)
     order = np.argsort(key, kind="stable")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data.csr import gathered, joined_ptr, offsets
 from broadmatch.errors import BadInput
 from broadmatch.kernels.hash_table import first_wrong_row
 from broadmatch.state import State
@@ -57,10 +58,8 @@ class Impressions(NamedTuple):
     ) -> "Impressions":
         """Make impressions of lists: small data, tests and examples."""
         n = len(keys)
-        indptr = np.zeros(n + 1, np.int64)
-        np.cumsum([len(row) for row in keys], out=indptr[1:])
         return cls(
-            indptr,
+            offsets([len(row) for row in keys]),
             np.array([k for row in keys for k in row], np.uint64),
             np.array([v for row in values for v in row] if values is not None else [], np.float32),
             np.array([f for row in fields for f in row] if fields is not None else [], np.int16),
@@ -127,10 +126,7 @@ class Impressions(NamedTuple):
 
     def take(self, rows: NDArray[np.int64]) -> "Impressions":
         """The given rows, in that order."""
-        lengths = np.diff(self.indptr)[rows]
-        indptr = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(lengths, out=indptr[1:])
-        at = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        indptr, at = gathered(self.indptr, rows)
         return Impressions(
             indptr,
             self.keys[at],
@@ -145,15 +141,11 @@ class Impressions(NamedTuple):
         """All rows of `parts`, in order; values are written out where only some parts have them."""
         if len(parts) == 1:
             return parts[0]
-        starts = np.cumsum([0, *(len(p.keys) for p in parts)])
-        indptr = np.concatenate(
-            [np.zeros(1, np.int64), *(p.indptr[1:] + s for p, s in zip(parts, starts, strict=False))]
-        )
         plain = all(len(p.values) == 0 for p in parts)
         named = all(len(p.fields) == len(p.keys) for p in parts)
         ones = [p.values if len(p.values) or not len(p.keys) else np.ones(len(p.keys), np.float32) for p in parts]
         return Impressions(
-            indptr,
+            joined_ptr([p.indptr for p in parts]),
             np.concatenate([p.keys for p in parts]) if parts else np.empty(0, np.uint64),
             np.empty(0, np.float32) if plain else np.concatenate(ones),
             np.concatenate([p.fields for p in parts]) if named and parts else np.empty(0, np.int16),

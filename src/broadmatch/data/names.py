@@ -7,6 +7,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data.csr import gathered, offsets
+
 
 class Names(Sequence[str]):
     """An immutable sequence of strings, as UTF-8 bytes and offsets.
@@ -30,9 +32,7 @@ class Names(Sequence[str]):
         if isinstance(names, Names):
             return names
         encoded = [name.encode("utf-8", "surrogatepass") for name in names]
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(e) for e in encoded], out=offsets[1:])
-        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets([len(e) for e in encoded]))
 
     @classmethod
     def numbers(cls, n: int) -> "Names":
@@ -78,11 +78,8 @@ class Names(Sequence[str]):
     def take(self, positions: NDArray[np.int64]) -> "Names":
         """The names at the given positions, in that order, without making a Python string of each."""
         wanted = np.arange(len(self))[positions]  # as numpy indexes: negative ones count from the end
-        lengths = np.diff(self.offsets)[wanted]
-        offsets = np.zeros(len(wanted) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        where = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
-        return Names(self.text[where], offsets)
+        starts, where = gathered(self.offsets, wanted)
+        return Names(self.text[where], starts)
 
     def _positions(self) -> dict[str, int]:
         if self._index is None:

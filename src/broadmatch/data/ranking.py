@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data.csr import offsets
 from broadmatch.data.names import Names
 
 if TYPE_CHECKING:
@@ -100,9 +101,7 @@ class Ranking:
         import scipy.sparse as sp
 
         found, n_labels = self.found, len(self.label_names)
-        indptr = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(self.lengths, out=indptr[1:])
         order = np.argsort(np.where(found, self.labels, n_labels), axis=1, kind="stable")
         kept = np.take_along_axis(found, order, 1)
         columns, data = (np.take_along_axis(part, order, 1)[kept] for part in (self.labels, self.scores))
-        return sp.csr_matrix((data, columns, indptr), shape=self.shape)
+        return sp.csr_matrix((data, columns, offsets(self.lengths)), shape=self.shape)

@@ -28,7 +28,7 @@ def reveal(Y: Any, share: float, *, seed: int = 0) -> tuple[CSR, CSR]:
     Whole(0).check("seed", seed)
     labels = label_matrix(Y)
     shown = _shown(labels, float(share), seed)
-    return kept_entries(labels, shown), kept_entries(labels, ~shown)
+    return labels.where(shown), labels.where(~shown)
 
 
 def label_matrix(Y: Any) -> CSR:
@@ -52,10 +52,3 @@ def _shown(labels: CSR, share: float, seed: int) -> NDArray[np.bool_]:
     shown = np.zeros(labels.nnz, bool)
     shown[order] = np.arange(labels.nnz) - labels.indptr[rows] < wanted[rows]
     return shown
-
-
-def kept_entries(labels: CSR, kept: NDArray[np.bool_]) -> CSR:
-    """The entries that are kept, in a matrix of the same shape."""
-    before = np.zeros(labels.nnz + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
-    return CSR(before[labels.indptr], labels.indices[kept], labels.data[kept], labels.n_cols)

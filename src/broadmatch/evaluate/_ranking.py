@@ -22,13 +22,7 @@ def rank_labels(indptr: I64, indices: I32, keys: NDArray[np.uint32]) -> I32:
 
 
 @kernel
-def gains_along(
-    indptr: I64,
-    ranked: I32,
-    true_indptr: I64,
-    true_indices: I32,
-    label_gain: F64,
-) -> F64:
+def gains_along(indptr: I64, ranked: I32, true_indptr: I64, true_indices: I32, label_gain: F64) -> F64:
     """Gain at each rank: label_gain[l] where the label l at that rank is true, else 0."""
     gains = np.zeros(len(ranked), np.float64)
     for i in range(len(indptr) - 1):
@@ -113,13 +107,7 @@ def word_distance(a: I32, b: I32, row: I64) -> float:
 
 @kernel
 def nearest_phrase(
-    indptr: I64,
-    ranked: I32,
-    true_indptr: I64,
-    true_indices: I32,
-    word_offsets: I64,
-    words: I32,
-    depth: int,
+    indptr: I64, ranked: I32, true_indptr: I64, true_indices: I32, word_offsets: I64, words: I32, depth: int
 ) -> F64:
     """min_t d(phrase at rank r, true phrase t) for each row and r ≤ depth; 1 where there is no phrase or no truth."""
     out = np.ones((len(indptr) - 1, depth), np.float64)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
+from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput
 from broadmatch.evaluate.bootstrap import Bootstrap
 from broadmatch.evaluate.ranking import PerPoint, RankedTruth
@@ -241,8 +242,8 @@ def _listed(of_point: NDArray[np.int64], covers: list[list[NDArray[np.int32]]]) 
             lengths.append(len(numbers))
             weights.append(weight)
         cover_ptr.append(len(weights))
-    set_ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-    return Sets(of_point, np.array(cover_ptr, np.int64), np.array(weights, np.float64), set_ptr, np.concatenate(labels))
+    arrays = np.array(cover_ptr, np.int64), np.array(weights, np.float64), offsets(lengths)
+    return Sets(of_point, *arrays, np.concatenate(labels))
 
 
 def _is_group(value: object) -> bool:

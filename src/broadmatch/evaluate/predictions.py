@@ -86,7 +86,7 @@ def _files_of(source: Any) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise MissingFile(f"There is not a folder or file of predictions at {path}.")
+        raise MissingFile(f"There is no folder or file of predictions at {path}.")
     parts = sorted((f for f in path.iterdir() if PART.fullmatch(f.name)), key=lambda f: int(f.stem.split("-")[1]))
     if not parts:
         raise MissingFile(f"The folder {path} holds no predictions: there is no part-000000.parquet.")

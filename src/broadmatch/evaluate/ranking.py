@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Ranking, as_labels
 from broadmatch.data.convert import check_structure
+from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import _ranking as kernels
 from broadmatch.evaluate.checks import weights
@@ -236,7 +237,7 @@ def as_scores(y_score: Any) -> CSR:
         scores = y_score
     else:
         given: Any = y_score.to_csr() if isinstance(y_score, Ranking) else y_score
-        scores = _from_scipy(given) if sp.issparse(given) else _from_table(given)
+        scores = CSR.stored(given) if sp.issparse(given) else _from_table(given)
     check_structure(scores, "The predictions")
     if not scores.n_rows:
         raise BadInput("There are no points to evaluate: the predictions have no rows.")
@@ -256,17 +257,6 @@ def as_sets(y_pred: Any) -> CSR:
     if not isinstance(given, CSR | Ranking) and not sp.issparse(given):
         given = sp.csr_matrix(_table(given))
     return as_scores(given)
-
-
-def _from_scipy(matrix: Any) -> CSR:
-    import scipy.sparse as sp
-
-    rows: Any = sp.csr_matrix(matrix)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    indptr, indices = np.asarray(rows.indptr, np.int64), np.asarray(rows.indices, np.int32)
-    return CSR(indptr, indices, np.asarray(rows.data, np.float32), int(rows.shape[1]))
 
 
 def _from_table(given: Any) -> CSR:
@@ -299,9 +289,7 @@ def _flat(ranking: Ranking) -> tuple[I64, NDArray[np.int32]]:
         raise BadInput(f"The ranking holds a label that is not one of its {n_labels:,} label names.")
     if np.isnan(ranking.scores[found]).any():
         raise BadInput("The ranking holds a score that is not a number.")
-    indptr = np.zeros(len(ranking) + 1, np.int64)
-    np.cumsum(found.sum(axis=1), out=indptr[1:])
-    return indptr, labels
+    return offsets(found.sum(axis=1)), labels
 
 
 def _falling(scores: NDArray[np.float32]) -> NDArray[np.uint32]:

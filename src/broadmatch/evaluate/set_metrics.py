@@ -133,10 +133,9 @@ def depth_reports(y_true: Any, y_pred: Any, hierarchy: Hierarchy, **settings: An
 def _at_depth(sets: CSR, hierarchy: Hierarchy, depth: int) -> CSR:
     """The categories of one depth, numbered anew in their order."""
     here = hierarchy.depth == depth
-    kept = here[sets.indices]
-    ends = np.concatenate([[0], np.cumsum(kept)])
+    kept = sets.where(here[sets.indices])
     number = (np.cumsum(here) - 1).astype(np.int32)
-    return CSR(ends[sets.indptr], number[sets.indices[kept]], sets.data[kept], int(here.sum()))
+    return kept._replace(indices=number[kept.indices], n_cols=int(here.sum()))
 
 
 def _value(y_true: Any, y_pred: Any, sample_weight: Any, name: str) -> float:

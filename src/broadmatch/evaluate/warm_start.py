@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, as_features, reveal
+from broadmatch.data.csr import offsets
 from broadmatch.data.reveal import label_matrix
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate.bootstrap import Bootstrap
@@ -219,9 +220,7 @@ def _without(ranked: RankedTruth, revealed: CSR) -> tuple[RankedTruth, int]:
     """The ranking without the revealed labels, and how many of these there were."""
     taken = _places(revealed.indptr, revealed.indices, revealed.n_cols)
     kept = ~np.isin(_places(ranked.indptr, ranked.labels, revealed.n_cols), taken, assume_unique=True)
-    before = np.zeros(len(kept) + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
-    return replace(ranked, indptr=before[ranked.indptr], labels=ranked.labels[kept]), int((~kept).sum())
+    return replace(ranked, indptr=offsets(kept)[ranked.indptr], labels=ranked.labels[kept]), int((~kept).sum())
 
 
 def _places(indptr: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int) -> NDArray[np.int64]:

@@ -1,22 +1,21 @@
 """Rows of word counts to rows of TF-IDF."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.kernels import kernel
+from broadmatch.kernels import F32, F64, I32, I64, kernel
 
 
 @kernel
 def tf_idf_rows(
-    row_starts: NDArray[np.int64],
-    words: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    columns: NDArray[np.int32],
-    in_order: NDArray[np.int64],
-    idf: NDArray[np.float64],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    data: NDArray[np.float32],
+    row_starts: I64,
+    words: I32,
+    counts: I32,
+    columns: I32,
+    in_order: I64,
+    idf: F64,
+    indptr: I64,
+    indices: I32,
+    data: F32,
 ) -> None:
     """x_w = count_w · idf_w, divided by the row's Euclidean norm.
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
+from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput
 from broadmatch.features._page_vectorizer import tf_idf_rows
 from broadmatch.features.html_scan import Page, WordCounts, WordRows
@@ -123,9 +124,8 @@ class PageVectorizer(Transformer):
         numbers = enough[in_order]
         columns = np.full(seen.n_words, -1, np.int32)
         columns[numbers] = np.arange(len(numbers), dtype=np.int32)
-        offsets = np.zeros(len(numbers) + 1, np.int64)
-        np.cumsum([len(words[k]) for k in in_order], out=offsets[1:])
-        self.vocabulary_ = Names(np.frombuffer(b"".join([words[k] for k in in_order]), np.uint8), offsets)
+        chosen = [words[k] for k in in_order]
+        self.vocabulary_ = Names(np.frombuffer(b"".join(chosen), np.uint8), offsets([len(word) for word in chosen]))
         self.n_pages_ = n_pages
         self._learn_weights(seen.pages[numbers], seen.occurrences[numbers])
         self.__dict__.pop("_table", None)

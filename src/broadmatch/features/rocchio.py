@@ -69,10 +69,8 @@ class RocchioSelector(Transformer):
         features = as_features(X, n_features=self.n_features_in_)
         place = np.full(self.n_features_in_, -1, np.int32)
         place[self.columns_] = np.arange(len(self.columns_), dtype=np.int32)
-        kept = place[features.indices] >= 0
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])[features.indptr]
-        indices = place[features.indices[kept]]
-        return CSR(indptr, indices, features.data[kept], len(self.columns_)).to_scipy()
+        kept = features.where(place[features.indices] >= 0)
+        return kept._replace(indices=place[kept.indices], n_cols=len(self.columns_)).to_scipy()
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the chosen features, out of those of all features; numbers without these."""

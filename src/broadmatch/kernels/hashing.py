@@ -6,11 +6,8 @@ give the same keys. The key is a bijection of these bits for each signal: two nu
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.kernels import U64, kernel
-
-Bytes = NDArray[np.uint8]
+from broadmatch.kernels import I64, U64, Bytes, kernel
 
 MISSING = np.uint64(0x6D697373696E67FF)
 """What stands for a value that is missing."""
@@ -96,7 +93,7 @@ def key_of(signal: str, value: object) -> np.uint64:
     return np.uint64(feature_key(seed_of(signal), np.uint64(bits_of_text(text, 0, len(text)))))
 
 
-def keys_of_integers(seed: np.uint64, values: NDArray[np.int64]) -> U64:
+def keys_of_integers(seed: np.uint64, values: I64) -> U64:
     """The keys of a column of whole numbers."""
     out = np.empty(len(values), np.uint64)
     _keys_of_integers(seed, values, out)
@@ -104,6 +101,6 @@ def keys_of_integers(seed: np.uint64, values: NDArray[np.int64]) -> U64:
 
 
 @kernel
-def _keys_of_integers(seed: np.uint64, values: NDArray[np.int64], out: U64) -> None:
+def _keys_of_integers(seed: np.uint64, values: I64, out: U64) -> None:
     for i in range(len(values)):
         out[i] = feature_key(seed, np.uint64(values[i]))

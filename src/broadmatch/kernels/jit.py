@@ -17,6 +17,7 @@ U64 = NDArray[np.uint64]
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -7,9 +7,8 @@ if free.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.kernels import kernel
+from broadmatch.kernels import I32, I64, U64, Bytes, kernel
 from broadmatch.kernels.hashing import bits_of_bytes, mix
 
 _ONE = np.uint64(1)
@@ -18,26 +17,26 @@ _ONE = np.uint64(1)
 class Words(NamedTuple):
     """Words 0 to n-1: word i is arena[starts[i]:starts[i + 1]], in UTF-8, and hashes[i] its hash."""
 
-    hashes: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    arena: NDArray[np.uint8]
+    hashes: U64
+    starts: I64
+    arena: Bytes
 
 
 class WordTable(NamedTuple):
     """Words that are all different, and a power of two of slots, at least half of them free."""
 
-    slots: NDArray[np.int32]
+    slots: I32
     words: Words
 
 
 @kernel
-def hash_word(text: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
+def hash_word(text: Bytes, start: int, stop: int) -> np.uint64:
     """The hash of the word text[start:stop]."""
     return mix(bits_of_bytes(text, start, stop))
 
 
 @kernel
-def fill_slots(slots: NDArray[np.int32], hashes: NDArray[np.uint64], n_words: int) -> None:
+def fill_slots(slots: I32, hashes: U64, n_words: int) -> None:
     """Enter words 0 to n-1, all different, into empty slots."""
     mask = len(slots) - 1
     for word in range(n_words):
@@ -48,16 +47,14 @@ def fill_slots(slots: NDArray[np.int32], hashes: NDArray[np.uint64], n_words: in
 
 
 @kernel
-def hash_words(arena: NDArray[np.uint8], starts: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+def hash_words(arena: Bytes, starts: I64, hashes: U64) -> None:
     """hashes[i] = hash(word i)."""
     for word in range(len(starts) - 1):
         hashes[word] = hash_word(arena, starts[word], starts[word + 1])
 
 
 @kernel
-def number_words(
-    table: WordTable, n_words: int, others: Words, n_others: int, enter: bool, numbers: NDArray[np.int32]
-) -> int:
+def number_words(table: WordTable, n_words: int, others: Words, n_others: int, enter: bool, numbers: I32) -> int:
     """numbers[i] = the number in `table` of word i of `others`; gives how many words `table` has then.
 
     A word that is not there is entered, for which the caller has made room; without `enter` its number is -1.

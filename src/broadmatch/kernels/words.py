@@ -15,9 +15,8 @@ import unicodedata
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.kernels import kernel
+from broadmatch.kernels import I32, Bytes, kernel
 
 WORD, MARK, CASED, IGNORABLE = 1, 2, 4, 8
 """Flags of a code point: starts and continues a word; only continues it; has case; is passed over for case."""
@@ -35,8 +34,8 @@ _MARKED_PLANES = ((0x0300, 0x20000), (0xE0100, 0xE01F0))
 class Letters(NamedTuple):
     """Flags and simple lower case by code point."""
 
-    flags: NDArray[np.uint8]
-    lower: NDArray[np.int32]
+    flags: Bytes
+    lower: I32
 
 
 def tokenize(text: str, shortest: int = 2) -> list[str]:
@@ -92,7 +91,7 @@ def _pattern(shortest: int) -> re.Pattern[str]:
 
 
 @kernel
-def code_point(text: NDArray[np.uint8], i: int) -> tuple[int, int]:
+def code_point(text: Bytes, i: int) -> tuple[int, int]:
     """The code point at i of valid UTF-8, and the position after it."""
     b = int(np.int64(text[i]))
     if b < 0x80:
@@ -108,7 +107,7 @@ def code_point(text: NDArray[np.uint8], i: int) -> tuple[int, int]:
 
 
 @kernel
-def put(arena: NDArray[np.uint8], k: int, code: int) -> int:
+def put(arena: Bytes, k: int, code: int) -> int:
     """Write `code` as UTF-8 at k; gives the position after it."""
     if code < 0x80:
         arena[k] = code
@@ -130,7 +129,7 @@ def put(arena: NDArray[np.uint8], k: int, code: int) -> int:
 
 
 @kernel
-def put_lower(arena: NDArray[np.uint8], k: int, code: int, lower: NDArray[np.int32]) -> int:
+def put_lower(arena: Bytes, k: int, code: int, lower: I32) -> int:
     """Write the lower case of `code` at k, a capital sigma as it is; gives the position after it."""
     if code == CAPITAL_DOTTED_I:  # the one letter whose lower case is two characters
         return put(arena, put(arena, k, 0x69), 0x307)
@@ -140,7 +139,7 @@ def put_lower(arena: NDArray[np.uint8], k: int, code: int, lower: NDArray[np.int
 
 
 @kernel
-def settle_sigmas(arena: NDArray[np.uint8], start: int, stop: int, flags: NDArray[np.uint8]) -> None:
+def settle_sigmas(arena: Bytes, start: int, stop: int, flags: Bytes) -> None:
     """Lower the capital sigmas of the word arena[start:stop], all else of which is lower-case already.
 
     One with a cased letter before it and none after it, passing over ignorable marks, is ς; any other is σ.
@@ -170,9 +169,7 @@ def goes_on(flag: int, begun: bool) -> bool:
 
 
 @kernel
-def lower_word(
-    text: NDArray[np.uint8], i: int, stop: int, letters: Letters, arena: NDArray[np.uint8]
-) -> tuple[int, int]:
+def lower_word(text: Bytes, i: int, stop: int, letters: Letters, arena: Bytes) -> tuple[int, int]:
     """Write the word at i of UTF-8 text, lower-cased, to the front of `arena`; gives where it ends, and its size.
 
     Where no word begins, nothing is written, and the place is the one after the character. `arena` has room for

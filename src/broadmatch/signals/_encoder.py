@@ -9,8 +9,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.kernels import F32, F64, I32, I64, U64, Flags, kernel
-from broadmatch.kernels.hashing import AS_IS, MISSING, Bytes, bits_of_text, cross_key, feature_key
+from broadmatch.kernels import F32, F64, I32, I64, U64, Bytes, Flags, kernel
+from broadmatch.kernels.hashing import AS_IS, MISSING, bits_of_text, cross_key, feature_key
 from broadmatch.kernels.intrinsics import carray, to_flags, to_int32, to_int64, to_uint64
 from broadmatch.signals._words import is_plain
 

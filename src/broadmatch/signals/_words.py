@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from broadmatch.kernels import I64, U64, kernel
-from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, Bytes, bits_of_bytes, bits_of_text, feature_key
+from broadmatch.kernels import I64, U64, Bytes, kernel
+from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, bits_of_bytes, bits_of_text, feature_key
 from broadmatch.kernels.words import Letters, lower_word
 
 WIDE = np.uint8(255)

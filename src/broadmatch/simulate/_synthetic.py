@@ -7,9 +7,9 @@ numbers are hashes of (seed, point, counter), so that a row does not depend on t
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.kernels import kernel
+from broadmatch.data.csr import CSR
+from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.hashing import mix
 from broadmatch.kernels.random import STRIDE, unit
 
@@ -43,7 +43,7 @@ def zipf_rank(u: float, n: int) -> int:
 
 
 @kernel
-def add_sorted(row: NDArray[np.int32], counts: NDArray[np.float32], length: int, value: int) -> int:
+def add_sorted(row: I32, counts: F32, length: int, value: int) -> int:
     """Count `value` in the sorted row, inserting it if it is new; gives the new length."""
     at = np.searchsorted(row[:length], value)
     if at < length and row[at] == value:
@@ -75,18 +75,9 @@ def draw_word(key: np.uint64, world: np.uint64, draw: int, leaf: int, depth: int
 
 
 @kernel
-def draw_features(
-    start: int,
-    stop: int,
-    leaf_of: NDArray[np.int64],
-    depth: int,
-    n_features: int,
-    seed: int,
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    counts: NDArray[np.float32],
-) -> None:
+def draw_features(start: int, stop: int, leaf_of: I64, depth: int, seed: int, X: CSR) -> None:
     """Fill rows `start` to `stop` with distinct sorted words and how often each was drawn."""
+    indptr, indices, counts, n_features = X
     world = key_of(np.uint64(seed), 0)
     points = key_of(np.uint64(seed), 1)
     for i in range(start, stop):
@@ -123,24 +114,13 @@ def draw_label(key: np.uint64, world: np.uint64, draw: int, leaf: int, depth: in
 
 
 @kernel
-def draw_labels(
-    start: int,
-    stop: int,
-    leaf_of: NDArray[np.int64],
-    place: NDArray[np.int64],
-    size: NDArray[np.int64],
-    depth: int,
-    n_labels: int,
-    seed: int,
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    counts: NDArray[np.float32],
-) -> None:
+def draw_labels(start: int, stop: int, leaf_of: I64, place: I64, size: I64, depth: int, seed: int, Y: CSR) -> None:
     """Fill rows `start` to `stop` with distinct sorted labels.
 
     The point at `place` among the `size` points of its leaf first takes the leaf's labels place, place + size, …, so
     that every label gets a point; the rest of the row is drawn.
     """
+    indptr, indices, counts, n_labels = Y
     world = key_of(np.uint64(seed), 2)
     points = key_of(np.uint64(seed), 3)
     for i in range(start, stop):
@@ -162,22 +142,16 @@ def draw_labels(
 
 
 @kernel
-def count_columns(indices: NDArray[np.int32], frequency: NDArray[np.int64]) -> None:
+def count_columns(indices: I32, frequency: I64) -> None:
     """Add how often each column occurs to `frequency`."""
     for j in indices:
         frequency[j] += 1
 
 
 @kernel
-def weigh_rows(
-    start: int,
-    stop: int,
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    data: NDArray[np.float32],
-    idf: NDArray[np.float64],
-) -> None:
+def weigh_rows(start: int, stop: int, X: CSR, idf: F64) -> None:
     """Turn counts into unit rows of (1 + ln tf)·idf, in place."""
+    indptr, indices, data = X.indptr, X.indices, X.data
     for i in range(start, stop):
         total = 0.0
         for j in range(indptr[i], indptr[i + 1]):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch import progress
-from broadmatch.data.csr import CSR
+from broadmatch.data.csr import CSR, offsets
 from broadmatch.data.dataset import Dataset
 from broadmatch.data.names import Names
 from broadmatch.parallel import blocks
@@ -57,24 +57,19 @@ def synthetic_dataset(
     owed = _labels_owed(leaf_of, place, size, depth, n_labels)
 
     with progress.task("Drawing points", total=2 * n_points, unit="rows") as task:
-        x_indptr = _indptr(_lengths(n_points, features_per_point, n_features, rng))
-        x_indices, x_data = np.empty(x_indptr[-1], np.int32), np.empty(x_indptr[-1], np.float32)
-        y_lengths = np.minimum(np.maximum(_lengths(n_points, labels_per_point, n_labels, rng), owed), n_labels)
-        y_indptr = _indptr(y_lengths)
-        y_indices, y_data = np.empty(y_indptr[-1], np.int32), np.empty(y_indptr[-1], np.float32)
+        X = _empty(_lengths(n_points, features_per_point, n_features, rng), n_features)
+        Y = _empty(np.maximum(_lengths(n_points, labels_per_point, n_labels, rng), owed), n_labels)
         for start, stop in blocks(n_points, _BLOCK):
-            kernels.draw_features(start, stop, leaf_of, depth, n_features, seed, x_indptr, x_indices, x_data)
-            kernels.draw_labels(start, stop, leaf_of, place, size, depth, n_labels, seed, y_indptr, y_indices, y_data)
+            kernels.draw_features(start, stop, leaf_of, depth, seed, X)
+            kernels.draw_labels(start, stop, leaf_of, place, size, depth, seed, Y)
             task.advance(stop - start)
         frequency = np.zeros(n_features, np.int64)
-        kernels.count_columns(x_indices, frequency)
+        kernels.count_columns(X.indices, frequency)
         idf = np.log1p(n_points / np.maximum(frequency, 1))
         for start, stop in blocks(n_points, _BLOCK):
-            kernels.weigh_rows(start, stop, x_indptr, x_indices, x_data, idf)
+            kernels.weigh_rows(start, stop, X, idf)
             task.advance(stop - start)
-        y_data[:] = 1
-    X = CSR(x_indptr, x_indices, x_data, n_features)
-    Y = CSR(y_indptr, y_indices, y_data, n_labels)
+        Y.data[:] = 1
     return Dataset(X, Y, Names.numbers(n_labels))
 
 
@@ -112,7 +107,7 @@ def _lengths(n_points: int, mean: int, most: int, rng: np.random.Generator) -> N
     return np.minimum(1 + extra, most)
 
 
-def _indptr(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    indptr = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=indptr[1:])
-    return indptr
+def _empty(lengths: NDArray[np.int64], n_cols: int) -> CSR:
+    """A matrix with room for rows of these lengths, or of all columns if that is less."""
+    indptr = offsets(np.minimum(lengths, n_cols))
+    return CSR(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32), n_cols)

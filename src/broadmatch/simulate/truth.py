@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data.csr import CSR
+from broadmatch.data.csr import CSR, offsets
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.parallel import blocks
@@ -141,6 +141,4 @@ def best_grades(rows: Ints, columns: Ints, grade: NDArray[np.int8], n_rows: int,
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     best = np.maximum.reduceat(grade[order], starts) if len(key) else grade
     row, column = np.divmod(key[starts], max(1, n_cols))
-    indptr = np.zeros(n_rows + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=n_rows), out=indptr[1:])
-    return CSR(indptr, column.astype(np.int32), best.astype(np.float32), n_cols)
+    return CSR(offsets(np.bincount(row, minlength=n_rows)), column.astype(np.int32), best.astype(np.float32), n_cols)

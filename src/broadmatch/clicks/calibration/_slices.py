@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.clicks.calibration._maps import CLICKS, FLOOR, PREDICTED, WEIGHT, fit_knots, fit_power
-from broadmatch.kernels import F64, I64, U64, kernel
+from broadmatch.kernels import F64, I64, U64, Bytes, kernel
 from broadmatch.kernels.hash_table import slot_of
-from broadmatch.kernels.hashing import Bytes, bits_of_text, cross_key, feature_key
+from broadmatch.kernels.hashing import bits_of_text, cross_key, feature_key
 from broadmatch.kernels.isotonic import along
 
 I32 = NDArray[np.int32]

@@ -7,9 +7,8 @@ plus the byte for each one more.
 
 import numpy as np
 from numpy import uint64 as unsigned
-from numpy.typing import NDArray
 
-from broadmatch.kernels import kernel
+from broadmatch.kernels import Bytes, kernel
 
 
 def pack(name: str) -> int:
@@ -57,7 +56,7 @@ def is_letter(b: int) -> bool:
 
 
 @kernel
-def tag_name(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int]:
+def tag_name(text: Bytes, i: int, stop: int) -> tuple[int, int]:
     """The packed name of the tag at i, and the position after it."""
     name, shift = 0, 0
     while i < stop:
@@ -76,7 +75,7 @@ def tag_name(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int]:
 
 
 @kernel
-def skip_to(text: NDArray[np.uint8], i: int, stop: int, wanted: int) -> int:
+def skip_to(text: Bytes, i: int, stop: int, wanted: int) -> int:
     """The first place from i on that holds the byte `wanted`, or stop."""
     while i < stop and text[unsigned(i)] != wanted:
         i += 1
@@ -84,7 +83,7 @@ def skip_to(text: NDArray[np.uint8], i: int, stop: int, wanted: int) -> int:
 
 
 @kernel
-def skip_spaces(text: NDArray[np.uint8], i: int, stop: int) -> int:
+def skip_spaces(text: Bytes, i: int, stop: int) -> int:
     """The first place from i on that holds no white space, or stop."""
     while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
         i += 1
@@ -92,7 +91,7 @@ def skip_spaces(text: NDArray[np.uint8], i: int, stop: int) -> int:
 
 
 @kernel
-def skip_tags(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int, int, int, bool, bool]:
+def skip_tags(text: Bytes, i: int, stop: int) -> tuple[int, int, int, int, bool, bool]:
     """Read the tag whose `<` is at i, to past its `>`, and go on while it means nothing for text and another follows.
 
     Gives of the last tag where it begins, its packed name, the position after the name and the one after the tag (stop
@@ -156,7 +155,7 @@ def skip_tags(text: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int, int
 
 
 @kernel
-def attribute(text: NDArray[np.uint8], i: int, stop: int, wanted: NDArray[np.uint8]) -> tuple[int, int]:
+def attribute(text: Bytes, i: int, stop: int, wanted: Bytes) -> tuple[int, int]:
     """Where the value of the attribute `wanted` is, or -1, in a tag whose name is before i and whose end is at stop."""
     value_from, value_to = -1, -1
     while i < stop and value_from < 0:
@@ -188,7 +187,7 @@ def attribute(text: NDArray[np.uint8], i: int, stop: int, wanted: NDArray[np.uin
 
 
 @kernel
-def same_name(text: NDArray[np.uint8], start: int, stop: int, name: NDArray[np.uint8]) -> bool:
+def same_name(text: Bytes, start: int, stop: int, name: Bytes) -> bool:
     """Whether text[start:stop] is `name`, upper or lower case."""
     k = 0 if stop - start == len(name) else -1
     while 0 <= k < len(name):
@@ -202,7 +201,7 @@ def same_name(text: NDArray[np.uint8], start: int, stop: int, name: NDArray[np.u
 
 
 @kernel
-def declaration_end(text: NDArray[np.uint8], i: int, stop: int) -> int:
+def declaration_end(text: Bytes, i: int, stop: int) -> int:
     """The position past the comment, doctype or bogus comment that opens with the `<` at i."""
     if i + 3 < stop and text[i + 1] == 33 and text[i + 2] == 45 and text[i + 3] == 45:  # <!--
         k = i + 4
@@ -222,7 +221,7 @@ def declaration_end(text: NDArray[np.uint8], i: int, stop: int) -> int:
 
 
 @kernel
-def cdata(text: NDArray[np.uint8], i: int, stop: int) -> bool:
+def cdata(text: Bytes, i: int, stop: int) -> bool:
     """Whether `<![CDATA[` is at i."""
     if i + len(_CDATA) > stop:
         return False
@@ -233,7 +232,7 @@ def cdata(text: NDArray[np.uint8], i: int, stop: int) -> bool:
 
 
 @kernel
-def cdata_end(text: NDArray[np.uint8], i: int, stop: int) -> int:
+def cdata_end(text: Bytes, i: int, stop: int) -> int:
     """Where the `]]>` is that ends a CDATA section, or stop."""
     while i < stop:
         i = skip_to(text, i, stop, 93)
@@ -244,7 +243,7 @@ def cdata_end(text: NDArray[np.uint8], i: int, stop: int) -> int:
 
 
 @kernel
-def raw_end(text: NDArray[np.uint8], i: int, stop: int, name: int) -> int:
+def raw_end(text: Bytes, i: int, stop: int, name: int) -> int:
     """Where the `</name` is that ends the raw text from i on, or stop.
 
     In a script, `<!--` followed by `<script` hides one `</script`, up to `-->`.

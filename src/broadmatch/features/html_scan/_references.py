@@ -5,9 +5,9 @@ from html.entities import html5
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.kernels import kernel
+from broadmatch.data.csr import offsets
+from broadmatch.kernels import I32, I64, Bytes, kernel
 
 REPLACEMENT = 0xFFFD
 _LONGEST_UNFINISHED = 6
@@ -17,11 +17,11 @@ _LONGEST_UNFINISHED = 6
 class References(NamedTuple):
     """Sorted names of character references, the one or two (else -1) code points of each, and &#128; to &#159;."""
 
-    names: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    first: NDArray[np.int32]
-    second: NDArray[np.int32]
-    controls: NDArray[np.int32]
+    names: Bytes
+    starts: I64
+    first: I32
+    second: I32
+    controls: I32
 
 
 @functools.cache
@@ -29,8 +29,7 @@ def references() -> References:
     """The named character references of HTML, sorted by name without `&`; with and without their semicolon."""
     names = sorted(html5, key=lambda name: name.encode())
     encoded = [name.encode() for name in names]
-    starts = np.zeros(len(names) + 1, np.int64)
-    np.cumsum([len(name) for name in encoded], out=starts[1:])
+    starts = offsets([len(name) for name in encoded])
     first = np.array([ord(html5[name][0]) for name in names], np.int32)
     second = np.array([ord(html5[name][1]) if len(html5[name]) > 1 else -1 for name in names], np.int32)
     # What &#128; to &#159; mean: HTML reads them as windows-1252.
@@ -47,9 +46,7 @@ def is_alnum(b: int) -> bool:
 
 
 @kernel
-def reference(
-    text: NDArray[np.uint8], i: int, stop: int, in_attribute: bool, table: References
-) -> tuple[int, int, int]:
+def reference(text: Bytes, i: int, stop: int, in_attribute: bool, table: References) -> tuple[int, int, int]:
     """What the `&` at i stands for: one or two code points (else -1), and the position after the reference.
 
     A lone `&` stands for itself. As HTML5 has it: the longest known name counts, some names may lack their
@@ -74,7 +71,7 @@ def reference(
 
 
 @kernel
-def _named(text: NDArray[np.uint8], start: int, stop: int, table: References) -> int:
+def _named(text: Bytes, start: int, stop: int, table: References) -> int:
     """The place of text[start:stop] among the names, or -1."""
     low, high = 0, len(table.starts) - 1
     while low < high:
@@ -96,7 +93,7 @@ def _named(text: NDArray[np.uint8], start: int, stop: int, table: References) ->
 
 
 @kernel
-def _numeric(text: NDArray[np.uint8], i: int, stop: int, table: References) -> tuple[int, int, int]:
+def _numeric(text: Bytes, i: int, stop: int, table: References) -> tuple[int, int, int]:
     """&#233; or &#xE9;, with or without its semicolon."""
     k, base = i + 2, 10
     if k < stop and (text[k] == 120 or text[k] == 88):

@@ -7,7 +7,6 @@ its own beside the one around the table.
 
 import numpy as np
 from numpy import uint64 as unsigned
-from numpy.typing import NDArray
 
 from broadmatch.features.html_scan._markup import (
     CAPTION,
@@ -35,7 +34,7 @@ from broadmatch.features.html_scan._markup import (
     same_name,
     skip_tags,
 )
-from broadmatch.kernels import kernel
+from broadmatch.kernels import I64, Bytes, kernel
 
 DATA, ESCAPABLE, RAW, VALUE = 0, 1, 2, 3
 """How a stretch is read: `&` is a reference and NUL nothing; NUL parts words; `&` is none; `&` as in an attribute."""
@@ -57,9 +56,7 @@ _KEYWORDS = np.frombuffer(b"keywords", np.uint8).copy()
 
 
 @kernel
-def find_text(
-    text: NDArray[np.uint8], stop: int, boost: int, state: NDArray[np.int64], found: NDArray[np.int64]
-) -> int:
+def find_text(text: Bytes, stop: int, boost: int, state: I64, found: I64) -> int:
     """Fill rows of `found` with the next stretches of text up to `stop`; gives how many, 0 at the end of the page.
 
     `state` holds where the page starts, then zeros, and is carried from call to call.
@@ -103,21 +100,21 @@ def find_text(
 
 
 @kernel
-def _after_bracket(text: NDArray[np.uint8], i: int, stop: int) -> int:
+def _after_bracket(text: Bytes, i: int, stop: int) -> int:
     """The byte after the `<` or `</` at i; 0 at the end."""
     i += 2 if i + 1 < stop and text[unsigned(i + 1)] == 47 else 1
     return int(np.int64(text[unsigned(i)])) if i < stop else 0
 
 
 @kernel
-def _is_declaration(text: NDArray[np.uint8], i: int, stop: int) -> bool:
+def _is_declaration(text: Bytes, i: int, stop: int) -> bool:
     """Whether the `<` at i, which begins no tag, begins a comment, a doctype or what HTML takes for a comment."""
     after = _after_bracket(text, i, stop)
     return after == 33 or after == 63 or (i + 2 < stop and text[i + 1] == 47)  # ! ? /
 
 
 @kernel
-def _nest(name: int, closing: bool, closed: bool, href: bool, state: NDArray[np.int64]) -> None:
+def _nest(name: int, closing: bool, closed: bool, href: bool, state: I64) -> None:
     """Enter or leave a link, a drawing, a template or a part of a table."""
     if name in (SVG, MATH):
         state[FOREIGN] = max(0, state[FOREIGN] - 1) if closing else state[FOREIGN] + 1 - closed
@@ -132,9 +129,7 @@ def _nest(name: int, closing: bool, closed: bool, href: bool, state: NDArray[np.
 
 
 @kernel
-def _content(
-    text: NDArray[np.uint8], name: int, after_name: int, i: int, stop: int, foreign: bool
-) -> tuple[int, int, int, int]:
+def _content(text: Bytes, name: int, after_name: int, i: int, stop: int, foreign: bool) -> tuple[int, int, int, int]:
     """The text that comes with a start tag that ends at i: from, to (-1 if none), how it is read; where to go on."""
     if name == META:
         start, end = _description(text, after_name, i)
@@ -148,7 +143,7 @@ def _content(
 
 
 @kernel
-def _description(text: NDArray[np.uint8], after_name: int, stop: int) -> tuple[int, int]:
+def _description(text: Bytes, after_name: int, stop: int) -> tuple[int, int]:
     """Where the content of a `<meta>` is, if it is the page's description or keywords; -1 if not."""
     first, last = attribute(text, after_name, stop, _NAME)
     if same_name(text, first, last, _DESCRIPTION) or same_name(text, first, last, _KEYWORDS):
@@ -157,7 +152,7 @@ def _description(text: NDArray[np.uint8], after_name: int, stop: int) -> tuple[i
 
 
 @kernel
-def _table_tag(name: int, closing: bool, state: NDArray[np.int64]) -> None:
+def _table_tag(name: int, closing: bool, state: I64) -> None:
     """Where a cell begins, the links around its table go on; where it ends, those come back that were open there."""
     depth = state[TABLES]
     if name == TABLE and not closing:

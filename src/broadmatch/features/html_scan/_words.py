@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import uint64 as unsigned
-from numpy.typing import NDArray
 
 from broadmatch.features.html_scan._references import References, reference
 from broadmatch.features.html_scan._text import AT, DATA, FROM, N_STATE, RAW, READ, TO, VALUE, WEIGHT, find_text
-from broadmatch.kernels import kernel
+from broadmatch.kernels import I32, I64, Bytes, kernel
 from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, mix
 from broadmatch.kernels.vocabulary import Words, WordTable, fill_slots, hash_word, number_words
 from broadmatch.kernels.words import CAPITAL_SIGMA, Letters, code_point, goes_on, put_lower, settle_sigmas
@@ -36,17 +35,17 @@ class Counts(NamedTuple):
     `pending` counts the words of the page being read, and `pages` the pages each word is on.
     """
 
-    row_starts: NDArray[np.int64]
-    row_words: NDArray[np.int32]
-    row_counts: NDArray[np.int32]
-    pending: NDArray[np.int32]
-    pages: NDArray[np.int32]
+    row_starts: I64
+    row_words: I32
+    row_counts: I32
+    pending: I32
+    pages: I32
 
 
 @kernel
 def count_words(
-    text: NDArray[np.uint8],
-    page_starts: NDArray[np.int64],
+    text: Bytes,
+    page_starts: I64,
     boost: int,
     letters: Letters,
     references: References,
@@ -103,14 +102,7 @@ def count_words(
 
 
 @kernel
-def tally(
-    numbers: NDArray[np.int32],
-    weights: NDArray[np.int32],
-    n: int,
-    pending: NDArray[np.int32],
-    row_words: NDArray[np.int32],
-    entries: int,
-) -> int:
+def tally(numbers: I32, weights: I32, n: int, pending: I32, row_words: I32, entries: int) -> int:
     """Add the weights of n words to what is pending for each; a word new to the page becomes an entry of its row."""
     for k in range(n):
         word = numbers[k]
@@ -123,13 +115,7 @@ def tally(
 
 @kernel
 def split_words(
-    text: NDArray[np.uint8],
-    stretches: NDArray[np.int64],
-    n: int,
-    letters: Letters,
-    references: References,
-    words: Words,
-    weights: NDArray[np.int32],
+    text: Bytes, stretches: I64, n: int, letters: Letters, references: References, words: Words, weights: I32
 ) -> int:
     """Write the words of n stretches of text, lower-cased, with their hashes and weights; gives how many there are.
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data.csr import offsets
 from broadmatch.features.encodings import to_utf8
 from broadmatch.features.html_scan._references import references
 from broadmatch.features.html_scan._words import Counts, count_words
@@ -50,8 +51,7 @@ class WordCounts:
 def scan_pages(pages: list[Page], *, boost: int) -> WordCounts:
     """Count the words of a few pages, those of titles and links `boost` times."""
     encoded = [to_utf8(page) for page in pages]
-    page_starts = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(page) for page in encoded], out=page_starts[1:])
+    page_starts = offsets([len(page) for page in encoded])
     text = np.frombuffer(b"".join(encoded), np.uint8)
     most_words = len(text) // 3 + len(encoded) + 1
     table = WordTable(
