@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from broadmatch.params import Estimator, parameters
+from broadmatch.params import Estimator
 
 PACKAGES = ("data", "io", "harvest", "features", "labels", "sets", "signals", "clicks", "evaluate", "simulate")
 PAGE = Path(__file__).with_name("api.md")
@@ -35,9 +35,9 @@ def _entry(name: str, thing: Any) -> str:
     shown = f"### `{name}{'' if inspect.isclass(thing) else _signature(thing)}`\n\n{_first(thing)}\n"
     if not inspect.isclass(thing):
         return shown
-    if issubclass(thing, Estimator) and parameters(thing):
+    if issubclass(thing, Estimator) and thing.parameters:
         shown += "\n| parameter | default | what | must be |\n|---|---|---|---|\n"
-        for p in parameters(thing).values():
+        for p in thing.parameters.values():
             shown += f"| `{p.name}` | {_default(p.default)} | {_cell(p.help)} | {_cell(p.rule.text())} |\n"
     methods = [
         f"- `{method}{_signature(getattr(thing, method))}`: {_first(getattr(thing, method))}\n"

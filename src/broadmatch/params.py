@@ -192,21 +192,28 @@ class Estimator:
     """Base of everything with parameters: the fields annotated with a `Rule` are the constructor's keywords.
 
     Attributes that are learned end in an underscore and are declared by `learned()`.
+
+    >>> class Forest(Estimator):
+    ...     n_trees: Annotated[int, Whole(1), "trees in the forest"] = 50
+    >>> Forest.parameters["n_trees"].default, Forest(n_trees=3)
+    (50, Forest(n_trees=3))
     """
 
     takes_labels: ClassVar[bool] = False
     """Whether `fit` takes a matrix of labels, points × labels, with weights of at least 0."""
     rules: ClassVar[dict[str, Rule]] = {}
-    _parameters: ClassVar[dict[str, Parameter]] = {}
-    _learned: ClassVar[tuple[str, ...]] = ()
+    parameters: ClassVar[dict[str, Parameter]] = {}
+    """The declared parameters, in their order."""
+    learned_fields: ClassVar[tuple[str, ...]] = ()
+    """The attributes that are declared by `learned()`."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
-        cls._parameters = declared = _declared(cls)
+        cls.parameters = declared = _declared(cls)
         cls.rules = {name: parameter.rule for name, parameter in declared.items()}
         fields: Any = dataclasses.fields
-        cls._learned = tuple(field.name for field in fields(cls) if "learned" in field.metadata)
+        cls.learned_fields = tuple(field.name for field in fields(cls) if "learned" in field.metadata)
         if cls.__doc__ and declared:
             lines = (f"{p.name}: {p.help}; {p.rule.text()} ({_default(p)})." for p in declared.values())
             cls.__doc__ = cls.__doc__.rstrip() + "\n\n    Parameters:\n\n    " + "\n    ".join(lines) + "\n"
@@ -244,7 +251,7 @@ class Estimator:
         """The parameters that are not the default, as in the call that makes it."""
         changed = {
             name: getattr(self, name)
-            for name, parameter in parameters(type(self)).items()
+            for name, parameter in self.parameters.items()
             if repr(getattr(self, name)) != repr(parameter.default)
         }
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
@@ -255,7 +262,7 @@ class Estimator:
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether everything that is learned is there."""
-        return all(hasattr(self, name) for name in learned_fields(type(self)))
+        return all(hasattr(self, name) for name in self.learned_fields)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect; it asks for this only where it is loaded."""
@@ -279,22 +286,6 @@ def clone(value: Any) -> Any:
     if hasattr(value, "__sklearn_clone__"):
         return value.__sklearn_clone__()
     return type(value)(**{name: clone(inner) for name, inner in value.get_params(deep=False).items()})
-
-
-def parameters(cls: type[Estimator]) -> dict[str, Parameter]:
-    """The declared parameters of an estimator class, in their order.
-
-    >>> class Forest(Estimator):
-    ...     n_trees: Annotated[int, Whole(1), "trees in the forest"] = 50
-    >>> parameters(Forest)["n_trees"].default, Forest(n_trees=3)
-    (50, Forest(n_trees=3))
-    """
-    return cls._parameters
-
-
-def learned_fields(cls: type[Estimator]) -> tuple[str, ...]:
-    """The attributes that are declared by `learned()`."""
-    return cls._learned
 
 
 def _declared(cls: Any) -> dict[str, Parameter]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadArtifact, BadParameter, NotFitted
-from broadmatch.params import Estimator, learned_fields
+from broadmatch.params import Estimator
 
 KINDS = {
     "dataset": "broadmatch.data:Dataset",
@@ -103,14 +103,14 @@ class Saved(Estimator):
     def to_state(self) -> State:
         """Everything that has to be kept."""
         self._check_fitted()
-        state = pack(self.kind, {name: getattr(self, name) for name in learned_fields(type(self))})
+        state = pack(self.kind, {name: getattr(self, name) for name in self.learned_fields})
         params, parts, same = dict(state.params), dict(state.parts), {}
         for name, rule in self.rules.items():
             value = getattr(self, name)
             if not isinstance(value, Saved):
                 params[name] = rule.to_plain(value)
                 continue
-            twin = next((n for n in learned_fields(type(self)) if getattr(self, n) is value), None)
+            twin = next((n for n in self.learned_fields if getattr(self, n) is value), None)
             if twin is None:
                 parts[f"given_{name}"] = value.to_state() if value.__sklearn_is_fitted__() else value._unfitted_state()
             else:
@@ -229,4 +229,4 @@ def members(cls: type) -> tuple[str, ...]:
 
 def _learned_hints(cls: type[Estimator]) -> dict[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
-    return {name: hints[name] for name in learned_fields(cls)}
+    return {name: hints[name] for name in cls.learned_fields}

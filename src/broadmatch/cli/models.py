@@ -7,7 +7,7 @@ import typer
 from broadmatch.cli import options, output
 from broadmatch.cli.output import Column
 from broadmatch.cli.settings import catalog, class_of, rules_of
-from broadmatch.params import parameters, unknown_name
+from broadmatch.params import unknown_name
 
 _FIGURES = {"p1": "P@1", "psp5": "PSP@5", "seconds": "training s", "ms": "one point ms"}
 _OPTIONS = {"label": "--model", "sets": "--sets", "clicks": "clicks train"}
@@ -58,7 +58,7 @@ def _print_model(name: str, json: bool) -> None:
         raise typer.BadParameter(unknown_name(name, known, "a model"))
     entry, cls = catalog()[family][name], class_of(family, name)
     prefix = "sets." if family == "sets" else ""
-    found = [one for one in parameters(cls).values() if one.name in rules_of(cls)]
+    found = [one for one in cls.parameters.values() if one.name in rules_of(cls)]
     if json:
         plain = {one.name: {"default": one.default, "rule": one.rule.text(), "help": one.help} for one in found}
         output.print_json({"name": name, "option": _OPTIONS[family], **entry, "parameters": plain})

@@ -18,7 +18,7 @@ from broadmatch.clicks.table import ENCODINGS, FeatureTable
 from broadmatch.data import Impressions
 from broadmatch.errors import BadArtifact, BadParameter
 from broadmatch.io.artifacts import save
-from broadmatch.params import Number, OneOf, Whole, learned, learned_fields
+from broadmatch.params import Number, OneOf, Whole, learned
 from broadmatch.state import Online, State
 
 RATES = {"gradients": GRADIENTS, "counts": COUNTS, "global": GLOBAL}
@@ -123,7 +123,7 @@ class TableLearner(Online):
 
     @classmethod
     def _beside_the_table(cls) -> list[str]:
-        return [name for name in learned_fields(cls) if name != "table_"]
+        return [name for name in cls.learned_fields if name != "table_"]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a folder, from which `broadmatch.load` restores it to go on learning."""

@@ -35,24 +35,13 @@ def gains_along(indptr: I64, ranked: I32, true_indptr: I64, true_indices: I32, l
 
 
 @kernel
-def gain_at(indptr: I64, gains: F64, ks: I64) -> F64:
-    """Σ_{r ≤ k} gain_r for each row and each k."""
+def gain_at(indptr: I64, gains: F64, ks: I64, discounted: bool) -> F64:
+    """Σ_{r ≤ k} gain_r for each row and each k; discounted, DCG@k = Σ_{r ≤ k} gain_r / log2(r + 1)."""
     out = np.zeros((len(indptr) - 1, len(ks)), np.float64)
     for i in range(len(indptr) - 1):
         for c in range(len(ks)):
             for r in range(min(ks[c], indptr[i + 1] - indptr[i])):
-                out[i, c] += gains[indptr[i] + r]
-    return out
-
-
-@kernel
-def discounted_gain_at(indptr: I64, gains: F64, ks: I64) -> F64:
-    """DCG@k = Σ_{r ≤ k} gain_r / log2(r + 1) for each row and each k."""
-    out = np.zeros((len(indptr) - 1, len(ks)), np.float64)
-    for i in range(len(indptr) - 1):
-        for c in range(len(ks)):
-            for r in range(min(ks[c], indptr[i + 1] - indptr[i])):
-                out[i, c] += gains[indptr[i] + r] / np.log2(r + 2.0)
+                out[i, c] += gains[indptr[i] + r] / (np.log2(r + 2.0) if discounted else 1.0)
     return out
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingFile
 from broadmatch.evaluate.checks import refuse
+from broadmatch.io.artifacts import sync_folder
+from broadmatch.io.files import replacing_file
 from broadmatch.params import Whole
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ class PredictionLog:
                 later = (found := PART.fullmatch(name)) and int(found[1]) >= self.n_parts
                 if later or (name.startswith(".part-") and name.endswith(".tmp")):
                     (self.folder / name).unlink()
-            _sync(self.folder)
+            sync_folder(self.folder)
         except OSError as error:
             raise CannotWrite(f"Cannot remove later predictions from {self.folder}: {error.strerror}.") from error
 
@@ -167,8 +169,6 @@ class PredictionLog:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from broadmatch.io.files import replacing_file
-
         n = self._held
         time = pa.array(self._time[:n], mask=self._time[:n] == _NO_TIME).cast(pa.timestamp("us", tz="UTC"))
         columns = [time, pa.array(self._clicked[:n]), pa.array(self._weight[:n])]
@@ -181,7 +181,7 @@ class PredictionLog:
         repeated = ["clicked", "weight", *self.slices]
         with replacing_file(part) as out:
             pq.write_table(table, out, compression="lz4", use_dictionary=repeated, write_page_checksum=True)
-        _sync(self.folder)
+        sync_folder(self.folder)
         self.n_parts += 1
         self._held = 0
         self._slices = {name: [] for name in self.slices}
@@ -209,11 +209,3 @@ def _strings(slices: "Mapping[str, pa.Array]", name: str, n: int) -> "pa.Array":
         column = column.dictionary_decode()
     coded = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
     return pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), coded.dictionary.cast(pa.string()))
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

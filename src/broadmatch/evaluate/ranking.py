@@ -149,6 +149,10 @@ class RankedTruth:
         """The gain of the label at each rank if it is true, else 0."""
         return kernels.gains_along(self.indptr, self.labels, self.truth.indptr, self.truth.indices, label_gain)
 
+    def found(self, ks: I64, *, discounted: bool = False) -> F64:
+        """How many true labels are among the first k of each point; discounted, their DCG@k."""
+        return kernels.gain_at(self.indptr, self.hits, ks, discounted)
+
     def best_gains(self, label_gain: F64) -> F64:
         """The gains along the best ranking there is: the true labels, the largest gain first."""
         place = np.empty(self.n_labels, np.uint32)
@@ -157,7 +161,7 @@ class RankedTruth:
 
     def ideal_dcg(self, ks: I64) -> F64:
         """DCG@k of a ranking with the true labels first."""
-        return kernels.discounted_gain_at(self.truth.indptr, np.ones(self.truth.nnz), ks)
+        return kernels.gain_at(self.truth.indptr, np.ones(self.truth.nnz), ks, True)
 
 
 def ratio(numerator: F64, denominator: F64) -> F64:
@@ -167,19 +171,17 @@ def ratio(numerator: F64, denominator: F64) -> F64:
 
 def precision(ranked: RankedTruth, ks: I64) -> PerPoint:
     """True labels among the first k, over k."""
-    return PerPoint(kernels.gain_at(ranked.indptr, ranked.hits, ks) / ks)
+    return PerPoint(ranked.found(ks) / ks)
 
 
 def recall(ranked: RankedTruth, ks: I64) -> PerPoint:
     """True labels among the first k, over the number of true labels."""
-    found = kernels.gain_at(ranked.indptr, ranked.hits, ks)
-    return PerPoint(found / np.maximum(ranked.n_true, 1)[:, None])
+    return PerPoint(ranked.found(ks) / np.maximum(ranked.n_true, 1)[:, None])
 
 
 def ndcg(ranked: RankedTruth, ks: I64) -> PerPoint:
     """DCG@k over the DCG@k of a ranking with the true labels first."""
-    found = kernels.discounted_gain_at(ranked.indptr, ranked.hits, ks)
-    return PerPoint(ratio(found, ranked.ideal_dcg(ks)))
+    return PerPoint(ratio(ranked.found(ks, discounted=True), ranked.ideal_dcg(ks)))
 
 
 def propensity_scored(ranked: RankedTruth, ks: I64, propensity: Any) -> tuple[PerPoint, PerPoint]:
@@ -189,8 +191,8 @@ def propensity_scored(ranked: RankedTruth, ks: I64, propensity: Any) -> tuple[Pe
     """
     gain, ideal = _inverse(propensity, ranked.n_labels), ranked.ideal_dcg(ks)
     sides = ((ranked.indptr, ranked.gains(gain)), (ranked.truth.indptr, ranked.best_gains(gain)))
-    psp = PerPoint(*(kernels.gain_at(*side, ks) for side in sides))
-    return psp, PerPoint(*(ratio(kernels.discounted_gain_at(*side, ks), ideal) for side in sides))
+    psp = PerPoint(*(kernels.gain_at(*side, ks, False) for side in sides))
+    return psp, PerPoint(*(ratio(kernels.gain_at(*side, ks, True), ideal) for side in sides))
 
 
 def at_cuts(ranked: RankedTruth, ks: Sequence[int], propensity: Any) -> dict[str, PerPoint]:
@@ -205,7 +207,7 @@ def at_cuts(ranked: RankedTruth, ks: Sequence[int], propensity: Any) -> dict[str
 
 def one_error(ranked: RankedTruth) -> PerPoint:
     """1 where the first label is not true, or there is none."""
-    return PerPoint(1 - kernels.gain_at(ranked.indptr, ranked.hits, np.array([1], np.int64)))
+    return PerPoint(1 - ranked.found(np.array([1], np.int64)))
 
 
 def coverage_error(ranked: RankedTruth) -> PerPoint:

@@ -144,8 +144,7 @@ def _value(y_true: Any, y_pred: Any, sample_weight: Any, name: str) -> float:
 
 def _contributions(ranked: RankedTruth) -> dict[str, PerPoint]:
     """What each point adds to every metric that is a ratio of sums over points."""
-    whole = np.array([ranked.n_labels], np.int64)
-    right = kernels.gain_at(ranked.indptr, ranked.hits, whole)
+    right = ranked.found(np.array([ranked.n_labels], np.int64))
     chosen, true = (n.astype(np.float64)[:, None] for n in (ranked.n_predicted, ranked.n_true))
     return {
         "exact match": PerPoint(((right == chosen) & (right == true)).astype(np.float64)),

@@ -120,9 +120,9 @@ def replacing(path: str | os.PathLike[str], ours: Callable[[Path], bool] | None 
         raise CannotWrite(f"Cannot write {target}: {error.strerror}.") from error
     try:
         yield folder
-        _sync_folder(folder)
+        sync_folder(folder)
         _take_name(folder, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         if isinstance(error, CannotWrite | MissingFile):
             raise
@@ -254,7 +254,8 @@ def _write_synced(file: Path, content: bytes) -> None:
         os.fsync(out.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

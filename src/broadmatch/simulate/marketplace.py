@@ -1,10 +1,7 @@
 """A marketplace with known truth, written as a folder: pages, an impression log, a click log, and the truth apart."""
 
-import contextlib
 import json
 import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from numpy.typing import NDArray
 from broadmatch import progress
 from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
 from broadmatch.io.artifacts import replacing
+from broadmatch.io.files import replacing_file
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole
 from broadmatch.simulate.auction import ShownAds, find_candidates, run_auctions
@@ -98,7 +96,8 @@ def simulate_marketplace(
     Whole(1, 3650).check("days", days)
     Whole(0, 2**31 - 1).check("seed", seed)
     of_world, of_users, of_ads = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
-    with _market_folder(Path(path)) as folder:
+    _check_place(Path(path))
+    with replacing(path, ours=_is_market) as folder:
         world = make_world(n_pages, of_world)
         _write_pages(folder / "pages.parquet", world, seed)
         searches = draw_searches(world, n_sessions, days, of_users)
@@ -124,7 +123,7 @@ def simulate_marketplace(
             n_wrong,
         )
         facts = {key: value for key, value in asdict(market).items() if key != "folder"}
-        with _synced(folder / MARKET) as out:
+        with replacing_file(folder / MARKET) as out:
             out.write(json.dumps(facts, indent=1).encode())
     return market
 
@@ -137,7 +136,7 @@ def _write_pages(file: Path, world: World, seed: int) -> None:
     n = len(world.pages)
     with (
         progress.task("Writing landing pages", total=n, unit="pages") as task,
-        _synced(file) as out,
+        replacing_file(file) as out,
         pq.ParquetWriter(out, schema, compression="zstd") as writer,
     ):
         for start, stop in blocks(n, 2000):
@@ -245,34 +244,16 @@ def _wrong(pairs: Ints, n_texts: int, text_of: Ints, pages: PageSide, queries: Q
 def _write_table(file: Path, table: Any) -> None:
     import pyarrow.parquet as pq
 
-    with _synced(file) as out:
+    with replacing_file(file) as out:
         # Without the Arrow schema, dictionary columns read back as plain strings everywhere.
         pq.write_table(table, out, compression="zstd", store_schema=False)
 
 
-@contextlib.contextmanager
-def _synced(file: Path) -> Iterator[Any]:
-    with file.open("wb") as out:
-        yield out
-        out.flush()
-        os.fsync(out.fileno())
+def _check_place(target: Path) -> None:
+    """Refuse, before long work, a name that holds something else than a marketplace."""
+    if target.exists() and not _is_market(target) and not (target.is_dir() and not any(target.iterdir())):
+        raise CannotWrite(f"{target} exists and is not a marketplace; choose another name or remove it.")
 
 
-@contextlib.contextmanager
-def _market_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder that takes the place of `target`, if that is a marketplace, empty or not there."""
-    if not (target / MARKET).is_file():
-        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-            raise CannotWrite(f"{target} exists and is not a marketplace; choose another name or remove it.")
-        with replacing(target) as folder:
-            yield folder
-        return
-    fresh = target.with_name(f".{target.name}.fresh")
-    old = target.with_name(f".{target.name}.old")
-    for leftover in (fresh, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-    with replacing(fresh) as folder:
-        yield folder
-    target.rename(old)
-    fresh.rename(target)
-    shutil.rmtree(old)
+def _is_market(folder: Path) -> bool:
+    return (folder / MARKET).is_file()

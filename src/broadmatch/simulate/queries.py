@@ -6,12 +6,9 @@ from enum import IntEnum
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broadmatch.simulate.verticals import BRAND_MODIFIERS, CITIES, GENERIC_MODIFIERS, PRICE_MODIFIERS, VERTICALS
-from broadmatch.simulate.world import Brands
-
-Ints = NDArray[np.int64]
+from broadmatch.simulate.world import Brands, Columns, Ints
 
 
 class Intent(IntEnum):
@@ -34,7 +31,7 @@ _BITS |= {"modifier": 4, "order": 2, "spelling": 3}
 
 
 @dataclass(frozen=True)
-class Queries:
+class Queries(Columns):
     """Queries by their slots, one array each; -1 stands for an empty slot.
 
     `noun` is also the number of the question, for questions; `spelling` 0 is the right one, 1 to 3 are wrong ones.
@@ -53,9 +50,6 @@ class Queries:
 
     def __len__(self) -> int:
         return len(self.intent)
-
-    def take(self, rows: Ints | slice) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
     def codes(self) -> Ints:
         """Pack each query into one number."""

@@ -1,18 +1,16 @@
 """The truth: how relevant a page is to a query, from what the page sells and what the query means."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.simulate.queries import Intent, Queries
-from broadmatch.simulate.world import Brands, Pages
-
-Ints = NDArray[np.int64]
+from broadmatch.simulate.world import Brands, Columns, Ints, Pages
 
 
 @dataclass(frozen=True)
-class PageSide:
+class PageSide(Columns):
     """The columns of pages that decide relevance."""
 
     brand: Ints
@@ -27,24 +25,12 @@ class PageSide:
 
     @classmethod
     def of(cls, pages: Pages, brands: Brands) -> "PageSide":
-        return cls(
-            pages.brand,
-            pages.vertical,
-            pages.second,
-            pages.city,
-            pages.products,
-            pages.second_products,
-            pages.attributes,
-            brands.segment[pages.brand],
-            pages.focus,
-        )
-
-    def take(self, rows: Ints) -> "PageSide":
-        return PageSide(*(column[rows] for column in vars(self).values()))
+        same = {f.name: getattr(pages, f.name) for f in fields(cls) if f.name != "segment"}
+        return cls(**same, segment=brands.segment[pages.brand])
 
 
 @dataclass(frozen=True)
-class QuerySide:
+class QuerySide(Columns):
     """The columns of queries that decide relevance; `other` is the second brand of "one vs two"."""
 
     intent: Ints
@@ -73,12 +59,9 @@ class QuerySide:
             queries.attribute,
         )
 
-    def take(self, rows: Ints) -> "QuerySide":
-        return QuerySide(*(column[rows] for column in vars(self).values()))
-
     def as_column(self) -> "QuerySide":
         """Shaped to be held against a row of pages."""
-        return QuerySide(*(column[:, None] for column in vars(self).values()))
+        return self.take((slice(None), None))
 
 
 def grades(page: PageSide, query: QuerySide) -> NDArray[np.int8]:

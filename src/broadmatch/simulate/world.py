@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,14 @@ Floats = NDArray[np.float64]
 PAGES_PER_BRAND = 6
 BRANDS_PER_SEGMENT = 5
 IMAGE_SHARE, MIXED_SHARE = 0.08, 0.15
+
+
+class Columns:
+    """Base of data classes whose fields are arrays of one length."""
+
+    def take(self, rows: Any) -> Self:
+        """The given rows of every column."""
+        return type(self)(*(column[rows] for column in vars(self).values()))
 
 
 @dataclass(frozen=True)

@@ -8,32 +8,7 @@ its own beside the one around the table.
 import numpy as np
 from numpy import uint64 as unsigned
 
-from broadmatch.features.html_scan._markup import (
-    CAPTION,
-    MATH,
-    META,
-    NESTING,
-    PLAINTEXT,
-    SILENT,
-    SPACE,
-    SVG,
-    TABLE,
-    TD,
-    TEMPLATE,
-    TEXTAREA,
-    TH,
-    TITLE,
-    XMP,
-    A,
-    attribute,
-    cdata,
-    cdata_end,
-    declaration_end,
-    is_letter,
-    raw_end,
-    same_name,
-    skip_tags,
-)
+from broadmatch.features.html_scan import _markup as html
 from broadmatch.kernels import I64, Bytes, kernel
 
 DATA, ESCAPABLE, RAW, VALUE = 0, 1, 2, 3
@@ -67,7 +42,7 @@ def find_text(text: Bytes, stop: int, boost: int, state: I64, found: I64) -> int
         weight = boost if state[AROUND] or state[LINK] else 1
         start, end, read = -1, -1, DATA
         if text[unsigned(i)] != 60:  # <
-            while i < stop and SPACE[text[unsigned(i)]]:
+            while i < stop and html.SPACE[text[unsigned(i)]]:
                 i += 1
             start = i
             while i < stop and text[unsigned(i)] != 60:
@@ -75,21 +50,21 @@ def find_text(text: Bytes, stop: int, boost: int, state: I64, found: I64) -> int
             end = i
             if start == end:  # only white space between two tags
                 continue
-        elif is_letter(_after_bracket(text, i, stop)):
-            begin, name, after_name, i, closed, href = skip_tags(text, i, stop)
+        elif html.is_letter(_after_bracket(text, i, stop)):
+            begin, name, after_name, i, closed, href = html.skip_tags(text, i, stop)
             if i > stop:
                 break
             closing = text[begin + 1] == 47  # /
-            if name in NESTING:
+            if name in html.NESTING:
                 _nest(name, closing, closed, href, state)
             elif not closing and not (foreign and closed):
                 start, end, read, i = _content(text, name, after_name, i, stop, foreign > 0)
-                weight = boost if name == TITLE else 1 if name == META else weight
-        elif foreign and cdata(text, i, stop):
-            start, end, read = i + 9, cdata_end(text, i + 9, stop), RAW
+                weight = boost if name == html.TITLE else 1 if name == html.META else weight
+        elif foreign and html.cdata(text, i, stop):
+            start, end, read = i + 9, html.cdata_end(text, i + 9, stop), RAW
             i = end + 3
         elif _is_declaration(text, i, stop):
-            i = declaration_end(text, i, stop)
+            i = html.declaration_end(text, i, stop)
         else:
             i += 1
         if start >= 0 and not templates:
@@ -116,13 +91,13 @@ def _is_declaration(text: Bytes, i: int, stop: int) -> bool:
 @kernel
 def _nest(name: int, closing: bool, closed: bool, href: bool, state: I64) -> None:
     """Enter or leave a link, a drawing, a template or a part of a table."""
-    if name in (SVG, MATH):
+    if name in (html.SVG, html.MATH):
         state[FOREIGN] = max(0, state[FOREIGN] - 1) if closing else state[FOREIGN] + 1 - closed
-    elif name == TEMPLATE:
+    elif name == html.TEMPLATE:
         state[TEMPLATES] = max(0, state[TEMPLATES] - 1) if closing else state[TEMPLATES] + 1
     elif state[TEMPLATES]:
         return
-    elif name == A:
+    elif name == html.A:
         state[LINK] = href and not closing
     else:
         _table_tag(name, closing, state)
@@ -131,23 +106,23 @@ def _nest(name: int, closing: bool, closed: bool, href: bool, state: I64) -> Non
 @kernel
 def _content(text: Bytes, name: int, after_name: int, i: int, stop: int, foreign: bool) -> tuple[int, int, int, int]:
     """The text that comes with a start tag that ends at i: from, to (-1 if none), how it is read; where to go on."""
-    if name == META:
+    if name == html.META:
         start, end = _description(text, after_name, i)
         return start, end, VALUE, i
-    if name in SILENT:
-        return -1, -1, DATA, raw_end(text, i, stop, name)
-    if not foreign and name in (TITLE, TEXTAREA, XMP, PLAINTEXT):
-        end = stop if name == PLAINTEXT else raw_end(text, i, stop, name)
-        return i, end, ESCAPABLE if name in (TITLE, TEXTAREA) else RAW, end
+    if name in html.SILENT:
+        return -1, -1, DATA, html.raw_end(text, i, stop, name)
+    if not foreign and name in (html.TITLE, html.TEXTAREA, html.XMP, html.PLAINTEXT):
+        end = stop if name == html.PLAINTEXT else html.raw_end(text, i, stop, name)
+        return i, end, ESCAPABLE if name in (html.TITLE, html.TEXTAREA) else RAW, end
     return -1, -1, DATA, i
 
 
 @kernel
 def _description(text: Bytes, after_name: int, stop: int) -> tuple[int, int]:
     """Where the content of a `<meta>` is, if it is the page's description or keywords; -1 if not."""
-    first, last = attribute(text, after_name, stop, _NAME)
-    if same_name(text, first, last, _DESCRIPTION) or same_name(text, first, last, _KEYWORDS):
-        return attribute(text, after_name, stop, _CONTENT)
+    first, last = html.attribute(text, after_name, stop, _NAME)
+    if html.same_name(text, first, last, _DESCRIPTION) or html.same_name(text, first, last, _KEYWORDS):
+        return html.attribute(text, after_name, stop, _CONTENT)
     return -1, -1
 
 
@@ -155,15 +130,15 @@ def _description(text: Bytes, after_name: int, stop: int) -> tuple[int, int]:
 def _table_tag(name: int, closing: bool, state: I64) -> None:
     """Where a cell begins, the links around its table go on; where it ends, those come back that were open there."""
     depth = state[TABLES]
-    if name == TABLE and not closing:
+    if name == html.TABLE and not closing:
         if depth < DEEPEST_TABLE:
             state[6 + depth] = 2 * state[AROUND] + state[LINK]
         state[TABLES] = depth + 1
     elif 0 < depth <= DEEPEST_TABLE:
         outside = state[5 + depth]
-        if not closing and name in (TD, TH, CAPTION):
+        if not closing and name in (html.TD, html.TH, html.CAPTION):
             state[AROUND], state[LINK] = 1 if outside else 0, 0
         else:
             state[AROUND], state[LINK] = outside >> 1, outside & 1
-    if name == TABLE and closing and depth > 0:
+    if name == html.TABLE and closing and depth > 0:
         state[TABLES] = depth - 1
