@@ -63,18 +63,9 @@ def _minimise_model(
 
 @kernel
 def l1_logistic(
-    col_ptr: I64,
-    col_row: I32,
-    col_value: F32,
-    n_columns: int,
-    side: F64,
-    n: int,
-    c: float,
-    steps: int,
-    tolerance: float,
-    weights: F64,
-    margins: F64,
-) -> float:
+    col_ptr: I64, col_row: I32, col_value: F32, n_columns: int, side: F64, n: int, c: float, steps: int,
+    tolerance: float, weights: F64, margins: F64,
+) -> float:  # fmt: skip
     """Fit `weights` (and `margins`, w·x_i) from zero; returns the objective.
 
     Column j has the values col_value[col_ptr[j]:col_ptr[j + 1]] in the points col_row[…] of n; `side` is δ, ±1. Ends

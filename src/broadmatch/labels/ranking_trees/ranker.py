@@ -42,10 +42,9 @@ class Ranker:
         self, X: CSR, k: int, revealed: CSR | None, n_jobs: int | None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
         """Labels and scores, best first, as points × k, and how many of the k there are."""
-        known = CSR(np.zeros(X.n_rows + 1, np.int64), *NOTHING, 0) if revealed is None else revealed
-        Z = known._replace(indptr=np.zeros(X.n_rows + 1, np.int64), indices=NOTHING[0], data=NOTHING[1], n_cols=0)
-        if revealed is not None and self.item_sets is not None:
-            Z = self.item_sets.of_rows(revealed, n_jobs)
+        nothing = CSR(np.zeros(X.n_rows + 1, np.int64), *NOTHING, 0)
+        known = nothing if revealed is None else revealed
+        Z = nothing if self.item_sets is None or revealed is None else self.item_sets.of_rows(revealed, n_jobs)
         labels, scores = np.zeros((X.n_rows, k), np.int32), np.zeros((X.n_rows, k), np.float32)
         found = np.zeros(X.n_rows, np.int64)
 
