@@ -86,7 +86,7 @@ def test_predictions_of_another_shape(place, tmp_path):
         (("--variant", "a: alpha=x"), "alpha must be a number above 0, but it is 'x'"),
         (("--variant", "a: without=nothing"), "there is no signal 'nothing'"),
         (("--variant", "a:", "--variant", "a:"), "Two variants have the name 'a'"),
-        (("--threads", 2, "--subsample", 0.5), "--threads must be 1 with"),
+        (("--n-jobs", 2, "--subsample", 0.5), "--n-jobs must be 1 with"),
         (("--calibrate-by", "city"), "The calibration is by 'city'"),
         (("--format", "vw"), "--describe must be left out for vw"),
     ],

@@ -46,7 +46,7 @@ def command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on, also with data that came since.")] = False,
     every: Annotated[float, typer.Option("--checkpoint-every", metavar="S", help="Seconds between two.")] = 60.0,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more data until Ctrl-C.")] = False,
-    n_jobs: Annotated[int, typer.Option("--threads", help="With several, last bits vary.")] = 1,
+    n_jobs: Annotated[int, typer.Option("--n-jobs", help="Threads; with several, last bits vary.")] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any parameter; see `broadmatch models ftrl`."),
