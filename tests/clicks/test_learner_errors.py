@@ -106,7 +106,10 @@ def test_rows_without_labels_can_be_predicted():
         ({"rates": "adam"}, "rates must be one of 'gradients', 'counts', 'global', but it is 'adam'."),
         ({"encoding": "float16"}, "encoding must be one of 'float64', 'float32', 'q2.13', but it is 'float16'."),
         ({"seed": -1}, "seed must be a whole number from 0 to 9223372036854775807, but it is -1."),
-        ({"inclusion": 0.1}, "inclusion must be None, Poisson(p) or Bloom(n), but it is 0.1."),
+        (
+            {"inclusion": 0.1},
+            "inclusion must be None, Poisson(p) or Bloom(n); as text none, poisson:0.1 or bloom:2, but it is 0.1.",
+        ),
     ],
 )
 @pytest.mark.parametrize("cls", [FTRL, FOBOS])
@@ -132,9 +135,9 @@ def test_one_impression_is_checked_too():
     for wrong in ({"clicked": 2}, {"clicked": 1, "weight": -1}, {"clicked": 1, "values": [1.0]}):
         with pytest.raises(BadInput):
             model.learn_one([7, 8], **wrong)
-    with pytest.raises(BadInput, match="0 is no key"):
+    with pytest.raises(BadInput, match="0 cannot be the key"):
         model.predict_one([0])
-    with pytest.raises(BadInput, match="0 is no key"):
+    with pytest.raises(BadInput, match="0 cannot be the key"):
         model.to_serving().predict_one([7, 0])
     with pytest.raises(BadInput, match="not a finite number"):
         model.to_serving().predict_one([7, 8], [1.0, math.nan])

@@ -71,7 +71,7 @@ class ClickModel:
             calibration = None
         by = calibration.by if isinstance(calibration, SlicedCalibration) else ()
         batch = rows if isinstance(rows, Batch) else self._encode(rows, by)
-        p = serving.predict_many(batch.impressions)
+        p = serving.predict_many(batch.impressions, encoded=batch is not rows)
         if isinstance(calibration, SlicedCalibration):
             return calibration.apply(p, batch.slices)
         return p if calibration is None else calibration.apply(p)

@@ -49,13 +49,13 @@ class ServingModel:
         """Bytes of the table."""
         return self.cells.nbytes
 
-    def predict_many(self, impressions: Impressions) -> NDArray[np.float64]:
-        """The click probability of each impression."""
-        return sigmoids(self._serve(impressions)[0])
+    def predict_many(self, impressions: Impressions, *, encoded: bool = False) -> NDArray[np.float64]:
+        """The click probability of each impression; those that come `encoded` from an encoder are not checked."""
+        return sigmoids(self._serve(impressions, encoded)[0])
 
     def uncertainty_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """u(x) of each impression, in log-odds (§6)."""
-        return self._serve(impressions)[1]
+        return self._serve(impressions, False)[1]
 
     def predict_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
         """The click probability of one impression, given the keys of its features."""
@@ -103,8 +103,8 @@ class ServingModel:
             raise BadInput("The value of a feature is not a finite number; leave such features out.")
         return serve_one(self.words, self.cells, keys, given, 0, len(keys), self.unseen)
 
-    def _serve(self, impressions: Impressions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        impressions.check()
+    def _serve(self, impressions: Impressions, encoded: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        impressions.check(encoded=encoded)
         indptr, keys, values = impressions[:3]
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
         serve_rows(self.words, self.cells, indptr, keys, values, self.unseen, scores, spread)

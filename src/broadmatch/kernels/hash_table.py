@@ -49,16 +49,18 @@ def numbers_of(keys: U64, slots: U64, numbers: I64, out: I64) -> None:
 @kernel
 def first_wrong_row(indptr: I64, keys: U64) -> int:
     """The first row in which a key is 0 or stands twice, −1 if there is none."""
-    stamps = np.zeros(_STAMPS, np.int64)  # the last row, plus one, that had a key of this hash
+    stamps = np.zeros(_STAMPS, np.int32)  # the last row, plus one, that had a key of this hash
     for row in range(len(indptr) - 1):
-        start = indptr[row]
-        for j in range(start, indptr[row + 1]):
-            at = (keys[j] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(52)
-            if stamps[at] == row + 1:
+        start, mark = np.uint64(indptr[row]), np.int32(row + 1)
+        stamps[0] = mark  # the hash of 0
+        for j in range(start, np.uint64(indptr[row + 1])):
+            key = keys[j]
+            at = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(52)
+            if stamps[at] == mark:
+                if key == np.uint64(0):
+                    return row
                 for i in range(start, j):
-                    if keys[i] == keys[j]:
+                    if keys[i] == key:
                         return row
-            if at == 0 and keys[j] == 0:
-                return row
-            stamps[at] = row + 1
+            stamps[at] = mark
     return -1
