@@ -237,18 +237,15 @@ class _Counts:
             SELECT number AS page, label, late, CAST(sum(clicks) AS FLOAT) AS clicks GROUP BY ALL""")
         db.execute("DROP TABLE pairs; DROP TABLE spellings")
         (n,) = _one(db, "FROM counts SELECT count(*)")
-        page, label = np.empty(n, np.int32), np.empty(n, np.int32)
-        late, counted = np.empty(n, np.bool_), np.empty(n, np.float32)
-        at = 0
-        for batch in _batches(db, "FROM counts SELECT * ORDER BY page, label, late"):
-            stop = at + len(batch)
-            columns = zip((page, label, late, counted), batch.columns, strict=True)
-            for ours, theirs in columns:
-                ours[at:stop] = theirs.to_numpy(zero_copy_only=False)
-            at = stop
+        kinds = (np.int32, np.int32, np.bool_, np.float32)
+        page, label, late, clicks = _arrays(db, "FROM counts SELECT * ORDER BY page, label, late", n, *kinds)
         labels = _names(db, "FROM labels SELECT label ORDER BY number")
         pages = _names(db, "FROM pages SELECT page ORDER BY number")
-        return cls(page, label, late, counted, pages, labels, _draw(db, len(pages), test_share, seed))
+        # The first 32 bits of the MD5 of "seed:page": the same on every machine and for every order.
+        hashed = f"CAST(concat('0x', substr(md5(concat('{int(seed)}:', page)), 1, 8)) AS BIGINT)"
+        sql = f"FROM pages SELECT {hashed} < {round(test_share * 2**32)} ORDER BY number"
+        (drawn,) = _arrays(db, sql, len(pages), np.bool_)
+        return cls(page, label, late, clicks, pages, labels, drawn)
 
     def split(self, split: str, min_test_queries: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, int]]:
         """Which entries are for training and which for testing, and how many pages had too few queries to test."""
@@ -269,18 +266,6 @@ class _Counts:
         return CSR(indptr, columns, self.clicks[chosen], len(labels)), self.pages.take(kept)
 
 
-def _draw(db: "DuckDBPyConnection", n: int, share: float, seed: int) -> NDArray[np.bool_]:
-    """Draw pages by the first 32 bits of the MD5 of "seed:page": the same on every machine and for every order."""
-    drawn = np.empty(n, np.bool_)
-    limit = round(share * 2**32)
-    at = 0
-    hashed = f"substr(md5(concat('{int(seed)}:', page)), 1, 8)"
-    for batch in _batches(db, f"FROM pages SELECT CAST(concat('0x', {hashed}) AS BIGINT) < {limit} ORDER BY number"):
-        drawn[at : at + len(batch)] = batch.column(0).to_numpy(zero_copy_only=False)
-        at += len(batch)
-    return drawn
-
-
 def _batches(db: "DuckDBPyConnection", sql: str) -> Iterable[Any]:
     import pyarrow as pa
 
@@ -288,21 +273,27 @@ def _batches(db: "DuckDBPyConnection", sql: str) -> Iterable[Any]:
     return reader
 
 
+def _arrays(db: "DuckDBPyConnection", sql: str, n: int, *kinds: type[np.generic]) -> list[NDArray[Any]]:
+    """Columns of `n` numbers."""
+    found = [np.empty(n, kind) for kind in kinds]
+    at = 0
+    for batch in _batches(db, sql):
+        for ours, theirs in zip(found, batch.columns, strict=True):
+            ours[at : at + len(batch)] = theirs.to_numpy(zero_copy_only=False)
+        at += len(batch)
+    return found
+
+
 def _names(db: "DuckDBPyConnection", sql: str) -> Names:
     """A column of text, without making a Python string of each."""
-    import pyarrow as pa
+    from broadmatch.io.values import as_text, texts_of
 
-    texts, lengths = [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
+    texts, lengths = [np.empty(0, np.uint8)], [np.zeros(1, np.int64)]
     for batch in _batches(db, sql):
-        column = batch.column(0).cast(pa.large_string())
-        _, offsets, content = column.buffers()
-        ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+        text, ends = texts_of(as_text(batch.column(0)))
         lengths.append(np.diff(ends))
-        if content is not None:
-            texts.append(np.frombuffer(content, np.uint8)[ends[0] : ends[-1]].copy())
-    offsets = np.zeros(sum(map(len, lengths)) + 1, np.int64)
-    np.cumsum(np.concatenate(lengths), out=offsets[1:])
-    return Names(np.concatenate(texts), offsets)
+        texts.append(text[ends[0] : ends[-1]].copy())
+    return Names(np.concatenate(texts), np.cumsum(np.concatenate(lengths)))
 
 
 def _report(found: Harvest) -> None:

@@ -16,6 +16,8 @@ class ParquetTable:
         import pyarrow as pa
         from pyarrow import parquet
 
+        from broadmatch.io.values import is_text
+
         self.path, self.empty, self.open_columns = path, False, False
         try:
             with parquet.ParquetFile(str(path), pre_buffer=False) as file:
@@ -23,7 +25,7 @@ class ParquetTable:
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{path} is not a whole Parquet file ({_short(error)}); fetch it again.") from error
         self.columns: tuple[str, ...] = tuple(schema.names)
-        self._texts = [f.name for f in schema if dictionaries and _is_text(f.type)]
+        self._texts = [f.name for f in schema if dictionaries and is_text(f.type)]
 
     def done(self, mark: Mark) -> bool:
         """Whether there is nothing after `mark`."""
@@ -127,12 +129,6 @@ class ParquetChunk:
                 f"{self.file}, row group {self.group}, has {done:,} rows where its footer says {self.n_rows:,}; "
                 "fetch the file again."
             )
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _short(error: Exception) -> str:

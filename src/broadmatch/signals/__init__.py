@@ -5,14 +5,4 @@ from broadmatch.signals.encoder import Encoder
 from broadmatch.signals.feature_names import FeatureNames
 from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Text, Weekday
 
-__all__ = [
-    "Categorical",
-    "Cross",
-    "Description",
-    "Encoder",
-    "FeatureNames",
-    "Hour",
-    "Numeric",
-    "Text",
-    "Weekday",
-]
+__all__ = ["Categorical", "Cross", "Description", "Encoder", "FeatureNames", "Hour", "Numeric", "Text", "Weekday"]

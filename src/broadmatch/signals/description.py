@@ -118,17 +118,9 @@ class Description:
     def to_dict(self) -> dict[str, Any]:
         """Everything, in what JSON and TOML have; `from_dict` makes the same description of it."""
         time = self.time if self.time_format is None else {"column": self.time, "format": self.time_format}
-        plain: dict[str, Any] = {
-            "format": self.format,
-            "label": self.label,
-            "weight": self.weight,
-            "time": time,
-            "query": self.query,
-        }
-        plain |= {"id": self.id, "slices": list(self.slices) or None}
-        return {key: value for key, value in plain.items() if value is not None} | {
-            "signals": {signal.name: signal.to_dict() for signal in self.signals}
-        }
+        plain = {key: getattr(self, key) for key in _KEYS} | {"time": time, "slices": list(self.slices) or None}
+        plain["signals"] = {signal.name: signal.to_dict() for signal in self.signals}
+        return {key: value for key, value in plain.items() if value is not None}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Description) and self.to_dict() == other.to_dict()
@@ -154,7 +146,7 @@ class Description:
                 )
         named = {signal.name: signal for signal in self.signals}
         sliced = [name for name in self.slices if not derives(named.get(name))]
-        columns = [column for column in self._roles().values() if column is not None]
+        columns = [*self._roles().values()]
         columns += [signal.column for signal in self.signals if isinstance(signal, Signal)]
         return tuple(dict.fromkeys([*columns, *sliced]))
 
@@ -165,7 +157,7 @@ class Description:
         weight, time, query, id) nor for those that another signal before it stands for or names.
         """
         signals: list[Signal | Cross] = []
-        taken = {column for column in self._roles().values() if column is not None}
+        taken = set(self._roles().values())
         taken |= {s.column for s in self.signals if isinstance(s, Signal) and not _is_pattern(s)}
         for signal in self.signals:
             if not isinstance(signal, Signal) or not _is_pattern(signal):
@@ -190,15 +182,11 @@ class Description:
         """A `BadInput` that names the file, if there is one, and the key of what is wrong."""
         return _wrong(self._file, path, what)
 
-    def _roles(self) -> dict[str, str | None]:
-        rule = self.label_rule
-        return {
-            "label": None if rule is None else rule.column,
-            "weight": self.weight,
-            "time": self.time,
-            "query": self.query,
-            "id": self.id,
-        }
+    def _roles(self) -> dict[str, str]:
+        """The columns that are something else than a signal."""
+        label = {} if self.label_rule is None else {"label": self.label_rule.column}
+        others = {role: getattr(self, role) for role in ("weight", "time", "query", "id")}
+        return label | {role: column for role, column in others.items() if column is not None}
 
     def _check_texts(self, time: object) -> None:
         """Everything but the signals."""
@@ -230,7 +218,7 @@ class Description:
     def _check_signals(self) -> None:
         if not self.signals:
             raise self.error(("signals",), "there are no signals: give at least one.")
-        label = self._roles()["label"]
+        label = self._roles().get("label")
         named: dict[str, Signal | Cross] = {}
         for signal in self.signals:
             path = ("signals", signal.name)
@@ -264,9 +252,7 @@ class Description:
     def _check_columns(self, columns: Sequence[str]) -> None:
         """Every column is in the log."""
         named = {signal.name: signal for signal in self.signals}
-        wanted: list[tuple[tuple[str, ...], str]] = [
-            ((role,), column) for role, column in self._roles().items() if column is not None
-        ]
+        wanted: list[tuple[tuple[str, ...], str]] = [((role,), column) for role, column in self._roles().items()]
         wanted += [(("signals", s.name), s.column) for s in self.signals if isinstance(s, Signal)]
         wanted += [(("slices",), name) for name in self.slices if not derives(named.get(name))]
         for path, column in wanted:
