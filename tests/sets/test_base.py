@@ -108,6 +108,35 @@ def test_every_number_of_threads_gives_the_same_bits(cls, data):
 
 
 @every_class
+def test_a_label_is_explained_with_what_it_was_held_against(cls, data):
+    (X, Y), (asked, _) = data
+    fitted = small(cls).fit(X, Y)
+    for i in range(5):
+        inside = set(fitted.predict(asked)[i].indices.tolist())
+        best = fitted.model_.predict_one(asked[i], Y.shape[1])[0].tolist()
+        for label in best:
+            why, score = fitted.explain(asked[i], label), fitted.model_.explain(asked[i], label)
+            assert (why.label, why.score, why.contributions) == (str(label), score.score, score.contributions)
+            if cls is not PCut:
+                assert why.factors["in_set"] == (label in inside)
+            if "rank" in why.factors:
+                assert best[int(why.factors["rank"]) - 1] == label
+            if "threshold" in why.factors:
+                assert (why.score > why.factors["threshold"]) == (label in inside)
+            for size in {"k", "labels"} & set(why.factors):
+                assert (why.factors["rank"] if "rank" in why.factors else 99) <= why.factors[
+                    size
+                ] or label not in inside
+    if cls is PCut:
+        with pytest.raises(BadInput, match="cannot answer for one"):
+            fitted.explain(asked[0])
+        return
+    why, size = fitted.explain(asked[0]), len(fitted.predict_one(asked[0])[0])
+    assert why.label == ("1 label" if size == 1 else f"{size} labels")
+    assert why.to_dict()["label"] == why.label
+
+
+@every_class
 def test_bad_input(cls, data):
     X, Y = data[0]
     with pytest.raises(BadInput, match="X has 10 rows and Y has 9"):

@@ -167,6 +167,28 @@ def test_one_row_and_counts():
         model.predict_one(X[:2])
 
 
+@pytest.mark.parametrize("settings", [{"sets": None}, {}, {"score_weight": 1.5}], ids=str)
+@pytest.mark.parametrize("above", [TREE, DAG, FLAT], ids=["tree", "dag", "flat"])
+def test_the_way_to_a_category_is_explained(above, settings):
+    X, sets = points(above)
+    model = HierarchicalLabels(n_jobs=1, **settings).fit(X, matrix(sets, len(above)), named(above))
+    for x, found in list(zip(X, said(model, X), strict=True))[:15]:
+        for category in range(len(above)):
+            why = model.explain(x, f"c{category}")
+            assert why.factors["in_set"] == (category in found)
+            assert sum(one.amount for one in why.contributions) == pytest.approx(why.score, abs=1e-4)
+            assert all(step.went_left for step in why.path[:-1])  # it ends with the first that is not taken
+            assert why.path[0].to in [f"c{c}" for c, parents in enumerate(above) if not parents]
+            assert why.path[-1].to in (f"c{category}", "no further") or not why.path[-1].went_left
+            assert all(step.value >= step.threshold for step in why.path if step.went_left)
+            inner = [step.to for step in why.path if step.went_left and step.to != "no further"]
+            assert why.factors["roots followed"] >= 1 or not inner
+            if category in found and f"children of c{category} followed" not in why.factors:
+                assert all(step.went_left for step in why.path)
+                assert why.score == pytest.approx(found[category], abs=1e-5)
+    assert "taken" in str(why)
+
+
 def test_a_thousand_nodes_are_a_dozen_files(tmp_path):
     above = [[]] + [[(i - 1) // 2] for i in range(1, 400)]
     tree = named(above)

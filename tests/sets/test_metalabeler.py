@@ -187,6 +187,35 @@ def test_a_lower_bar_makes_larger_sets(data):
         MetaLabeler(bar=1.0).fit(X, Y)
 
 
+@every_kind
+def test_why_there_are_so_many_labels(settings, data):
+    (X, Y), (asked, _) = data
+    words = [f"word {j}" for j in range(X.shape[1])]
+    model = MetaLabeler(SMALL["OneVsRest"], **settings).fit(X, Y, feature_names=words)
+    sizes = model.set_sizes(asked)
+    assert set(sizes[:20].tolist()) == {1, 2}
+    for i in range(20):
+        why = model.explain(asked[i])
+        assert why.label == {1: "1 label", 2: "2 labels"}[sizes[i]]
+        assert max(why.factors, key=why.factors.get) == why.label
+        assert sum(one.amount for one in why.contributions) == pytest.approx(why.score)
+        if "score_weight" not in settings:
+            assert why.score == pytest.approx(why.factors[why.label], abs=1e-6)
+        names = {one.feature for one in why.of("feature")}
+        kinds = {"content": words, "scores": [str(j) for j in range(N_LABELS)]}
+        assert names <= set(kinds.get(settings.get("on", "content"), [f"rank {j + 1}" for j in range(N_LABELS)]))
+    if not settings:  # feature 0 says whether there are two
+        two = model.explain(asked[int(np.argmax(sizes))])
+        assert two.of("feature")[0].feature == "word 0"
+
+
+def test_a_forest_may_count_and_explain(data):
+    (X, Y), (asked, _) = data
+    why = MetaLabeler(SMALL["MLRF"], counter=SMALL["MLRF"]).fit(X, Y).explain(asked[0])
+    assert why.leaves
+    assert why.label in ("1 label", "2 labels")
+
+
 def test_calibrating_content_is_refused(data):
     with pytest.raises(BadParameter, match="calibrated must be False where on is 'content'"):
         MetaLabeler(calibrated=True).fit(*data[0])

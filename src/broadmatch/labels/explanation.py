@@ -31,16 +31,21 @@ class Step:
     threshold: float
     went_left: bool
     contributions: list[Contribution]
+    to: str = ""
+    """In a hierarchy, the category that the step leads to; it was taken if `went_left`."""
 
     def of(self, kind: Kind) -> list[Contribution]:
         """The contributions of one kind, strongest first."""
         return [one for one in self.contributions if one.kind == kind]
 
     def __str__(self) -> str:
-        if [one.amount for one in self.contributions] == [self.value]:
+        if not self.to and [one.amount for one in self.contributions] == [self.value]:
             sign = ">" if self.value > self.threshold else "≤"
             return f"{self.contributions[0].feature} {self.value:.3g} {sign} {self.threshold:.3g}"
-        return f"{'left' if self.went_left else 'right'} ({listed(self.contributions)})"
+        where = "left" if self.went_left else "right"
+        if self.to:
+            where = f"{self.to} {self.value:.3g}, {'taken' if self.went_left else 'not taken'}"
+        return f"{where} ({listed(self.contributions)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, with the strongest contributions only."""

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from broadmatch.errors import BadInput
 from broadmatch.evaluate import micro_f1
 from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import LabelModel
+from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import LabelPredictor, Row, is_table, training_data
 from broadmatch.parallel import blocks
 from broadmatch.params import Rule, Whole, clone, derived, learned
@@ -144,11 +145,22 @@ class SetModel(LabelPredictor):
         self._check_fitted()
         return self._as_given(self.model_.decision_function(self._features(X)))
 
-    def explain(self, x: Any, label: int | str, **how: Any) -> Any:
-        """Why the model inside gives `label` its score."""
+    def explain(self, x: Any, label: int | str | None = None, **how: Any) -> Explanation:
+        """Why `label` is in the set of the row `x`, or is not; without a label, why the set has so many.
+
+        Of a label, it is the explanation of its score by the model inside, which `how` is for; `factors` also say where
+        it stands: its "rank", what the rank or the score was held against, and "in_set", 1 or 0.
+        """
         self._check_fitted()
-        model: Any = self.model_
-        return model.explain(x, label, **how)
+        if label is None:
+            return self._explain_size(x)
+        number, model = self._label(label), self.model_
+        why: Explanation = model.explain(x, number, **how)
+        place = np.flatnonzero(model.predict_one(x, self._width())[0] == number)
+        factors = {**why.factors, **({"rank": float(place[0] + 1)} if len(place) else {}), **self._bars(x, number)}
+        if self.pointwise:
+            factors["in_set"] = float(number in self.predict_one(x)[0])
+        return replace(why, factors=factors)
 
     def score(self, X: Any, Y: Any) -> float:
         """Micro-F1, for scikit-learn's searches."""
@@ -161,6 +173,17 @@ class SetModel(LabelPredictor):
     def _cut(self, X: CSR) -> Ranking:
         """The sets of some rows."""
         raise NotImplementedError
+
+    def _bars(self, x: Any, label: int) -> dict[str, float]:
+        """What the rank or the score of a label is held against, by name."""
+        raise NotImplementedError
+
+    def _explain_size(self, x: Any) -> Explanation:
+        labels, scores = self.predict_one(x)
+        next_one = self.model_.predict_one(x, len(labels) + 1)[1][len(labels) :]
+        ends = {"last_score": scores[-1:], "next_score": next_one}
+        factors = {name: float(score[0]) for name, score in ends.items() if len(score)}
+        return Explanation(size_name(len(labels)), float(len(labels)), factors=self._bars(x, -1) | factors)
 
     def _width(self) -> int:
         """How many labels of a point are looked at."""
@@ -181,3 +204,8 @@ class SetModel(LabelPredictor):
         width = max(1, min(self._width(), len(self.label_names_)))
         for start, stop in blocks(X.n_rows, max(1, _CELLS // width)):
             yield X if stop - start == X.n_rows else X.take(np.arange(start, stop))
+
+
+def size_name(n: int) -> str:
+    """A number of labels in words."""
+    return "1 label" if n == 1 else f"{n} labels"

@@ -45,6 +45,9 @@ class RCut(SetModel):
         else:
             self.k_ = int(self.k)
 
+    def _bars(self, x: Any, label: int) -> dict[str, float]:
+        return {"k": float(self.k_)}
+
     def _cut(self, X: CSR) -> Ranking:
         return self.model_.predict_topk(X, self.k_)
 
@@ -86,6 +89,9 @@ class PCut(SetModel):
         kept = ranking.found
         kept[kept] = places(labels, scores, ranking.rows) < np.round(self.shares_ * len(ranking))[labels]
         yield ranking.where(kept)
+
+    def _bars(self, x: Any, label: int) -> dict[str, float]:
+        return {"share": float(self.shares_[label])}
 
     def _cut(self, X: CSR) -> Ranking:
         return self.model_.predict_topk(X, self.candidates)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -16,11 +16,13 @@ from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import micro_f1
 from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import checked_names
+from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import LabelPredictor, Row, is_table, training_data
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Jobs, Number, OneOf, Rule, Whole, learned
 from broadmatch.sets._hierarchy import Nodes, walk_rows
+from broadmatch.sets.hierarchy_explain import Ways
 from broadmatch.sets.hierarchy_nodes import Node, Plan, joined, trained_node
 from broadmatch.sets.metalabeler import MetaLabeler
 
@@ -144,6 +146,21 @@ class HierarchicalLabels(LabelPredictor):
         scores = np.full(sets.shape, -np.inf, np.float32)
         scores[sets.rows, sets.labels[sets.found]] = sets.scores[sets.found]
         return scores
+
+    def explain(self, x: Any, label: int | str) -> Explanation:
+        """Which way leads from the roots to the category `label`, and how far the row `x` follows it.
+
+        Each step of `path` is a node's decision about one child: its score, the lowest score of the children that were
+        followed, whether it was among these, and what each feature adds. The way is the one that is followed farthest.
+        Score and contributions are those of its last step. `factors` say how many children each node on it follows, and
+        whether the category is in the set ("in_set", 1 or 0).
+        """
+        self._check_fitted()
+        index, value = self._row(x)
+        value = self._values(CSR(np.array([0, len(index)]), index, value, self.n_features_in_))
+        number = self._label(label)
+        why = Ways(self.nodes_, self.hierarchy_, self.feature_names_, index, value).explain(number)
+        return replace(why, factors={**why.factors, "in_set": float(number in self.predict_one(x)[0])})
 
     def score(self, X: Any, Y: Any) -> float:
         """Micro-F1 of the sets as they are, without ancestors, for scikit-learn's searches."""

@@ -1,5 +1,7 @@
 """MetaLabeler: the number of labels of a point is learned too (Tang, Rajan and Narayanan, WWW 2009)."""
 
+import copy
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -10,9 +12,10 @@ from broadmatch.data import CSR, Names, Ranking
 from broadmatch.errors import BadParameter
 from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import LabelModel
+from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import NOTHING, Row
 from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
-from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training
+from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
 
 
@@ -92,12 +95,36 @@ class MetaLabeler(SetModel):
     def predict_one(self, x: Any) -> Row:
         """The set of one row, best label first, and the scores."""
         self._check_fitted()
-        depth, names = self._depth(), self.label_names_
-        best = _one_row(self.model_.predict_one(x, depth), names) if depth else None
-        phi = x if best is None or self.on == "content" else self._phi(best).row(0)
-        said = _one_row(self.counter_.predict_one(phi, self._choices()), self.counter_.label_names_)
+        best, _, said = self._answers(x, self._choices())
         number = int(self._decided(said, best)[0])
         return self.model_.predict_one(x, number) if number else NOTHING
+
+    def _bars(self, x: Any, label: int) -> dict[str, float]:
+        """The number of labels of the set."""
+        return {"labels": float(len(self.predict_one(x)[0]))}
+
+    def _explain_size(self, x: Any) -> Explanation:
+        """Why the second model says so many: what each feature adds to the score of that number.
+
+        `factors` are the scores of all numbers, of which the highest is taken; with a `score_weight`, what is added up
+        to them. Features are those of the point, of "scores" the labels, of "ranks" the places of the ranking.
+        """
+        best, phi, said = self._answers(self._row(x), len(self.numbers_))
+        z, number = self._totals(said, best)[0], int(self._decided(said, best)[0])
+        counter: Any = copy.copy(self.counter_)  # with the names of what it was taught with
+        ranks = Names.of(f"rank {i + 1}" for i in range(counter.n_features_in_)) if self.on == "ranks" else None
+        counter.feature_names_ = {"content": self.feature_names_, "scores": self.label_names_}.get(self.on, ranks)
+        why: Explanation = counter.explain(phi, int(np.searchsorted(self.numbers_, number)))
+        totals = {size_name(n): t for n, t in zip(self.numbers_.tolist(), z.tolist(), strict=True) if np.isfinite(t)}
+        return replace(why, label=size_name(number), factors={**why.factors, **totals})
+
+    def _answers(self, x: Any, k: int) -> tuple[Ranking | None, Any, Ranking]:
+        """The best labels of a row if they are looked at, what the second model looks at, and its k best classes."""
+        depth = self._depth()
+        best = _one_row(self.model_.predict_one(x, depth), self.label_names_) if depth else None
+        phi = x if best is None or self.on == "content" else self._phi(best).row(0)
+        counter = self.counter_
+        return best, phi, _one_row(counter.predict_one(phi, k), counter.label_names_)
 
     def _tune(self, training: Training) -> None:
         n = np.diff(training.Y.indptr)
@@ -170,6 +197,14 @@ class MetaLabeler(SetModel):
             numbers = np.full(len(said), self.usual_, np.int64)
             numbers[said.lengths > 0] = self.numbers_[said.labels[said.lengths > 0, 0]]
             return numbers
+        return np.asarray(self.numbers_[np.argmax(self._totals(said, best), axis=1)], np.int64)
+
+    def _totals(self, said: Ranking, best: Ranking | None) -> NDArray[np.float64]:
+        """What speaks for each number: its score, or with a score weight the sum that is as large as it can be."""
+        if self.score_weight is None:
+            z = np.full((len(said), len(self.numbers_)), -np.inf)
+            z[said.rows, said.labels[said.found]] = said.scores[said.found]
+            return z
         at_least = np.full((len(said), len(self.numbers_)), -1.0)
         at_least[said.rows, said.labels[said.found]] = said.scores[said.found]
         z = np.cumsum((at_least - self.bar) * np.diff(self.numbers_, prepend=self.numbers_[0]), axis=1)
@@ -178,7 +213,7 @@ class MetaLabeler(SetModel):
             ranked, scores = np.zeros((len(best), most + 1)), np.where(best.found, best.scores, 0)[:, :most]
             ranked[:, 1 : scores.shape[1] + 1] = scores
             z += self.score_weight * np.cumsum(ranked, axis=1)[:, self.numbers_]
-        return np.asarray(self.numbers_[np.argmax(z, axis=1)], np.int64)
+        return z
 
     def _choices(self) -> int:
         """How many of its labels the second model has to rank."""

@@ -89,6 +89,10 @@ class SCut(SetModel):
                 thresholds[label] = between(own, cuts[label])
         return thresholds
 
+    def _bars(self, x: Any, label: int) -> dict[str, float]:
+        """The label's threshold; of the set as a whole, none: each label has its own."""
+        return {} if label < 0 or np.isinf(self.thresholds_[label]) else {"threshold": float(self.thresholds_[label])}
+
     def _cut(self, X: CSR) -> Ranking:
         ranking = self.model_.predict_topk(X, self.candidates)
         bars = self.thresholds_[np.where(ranking.found, ranking.labels, 0)]

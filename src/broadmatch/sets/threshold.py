@@ -55,6 +55,9 @@ class _OneThreshold(SetModel):
     def _always(self) -> int:
         return 0
 
+    def _bars(self, x: Any, label: int) -> dict[str, float]:
+        return {"threshold": self.threshold_, **({"at_least": float(self._always())} if self._always() else {})}
+
     def _cut(self, X: CSR) -> Ranking:
         ranking = self.model_.predict_topk(X, self._width())
         size = (above(ranking.scores, self.threshold_) & ranking.found).sum(axis=1)
