@@ -170,8 +170,13 @@ def test_what_has_no_ranking_is_asked_for_none(points, filed):
     assert said in failed("evaluate", filed, points, "-k", 3)
     assert "no ranking; leave out --reveal." in failed("evaluate", filed, points, "--reveal", 0.5)
     assert "sets, which take no --revealed; -k asks" in refused("recommend", filed, points, "--revealed", points)
-    said = failed("explain", filed, points, "pizza", "--row", 0)
-    assert "HierarchicalLabels, which cannot say why; every model that ranks labels can." in said
+
+
+def test_the_way_to_a_category_is_explained(points, filed):
+    why = json.loads(worked("explain", filed, points, "pizza", "--row", 0, "--json"))
+    assert why["path"][0]["to"] == "food"
+    assert why["in_set"] == ("pizza" in why["set"]) == bool(why["factors"]["in_set"])
+    assert "On the way: food " in worked("explain", filed, points, "pizza", "--row", 0)
 
 
 def test_words_of_other_data_are_refused(points, filed, tmp_path):

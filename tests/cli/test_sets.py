@@ -153,6 +153,9 @@ def test_explain_one_vs_rest(points, sets):
     assert why["score"] == pytest.approx(model.model_.decision_function(data.X)[3, LABELS.index(label)], rel=1e-4)
     assert why["contributions"][0]["feature"] in (f"w{label}", "bias")
     assert why["in_set"]
+    assert why["factors"]["in_set"] == 1
+    assert why["set_size"]["label"] in ("1 label", f"{len(why['set'])} labels")
+    assert "Why so many: " in worked("explain", sets, points, label, "--row", 3)
     assert label in why["set"]
     text = " ".join(worked("explain", sets, points, label, "--name", "p3").split())
     assert f"Features that speak for it: w{label} (+" in text
@@ -180,7 +183,7 @@ def test_a_model_of_a_hierarchy_has_only_sets(points, tmp_path):
     assert set(json.loads(worked("evaluate", tmp_path / "m", points, "--json"))) == {"sets"}
     assert "p0: " in worked("recommend", tmp_path / "m", points)
     assert "which has sets and no ranking; leave out -k" in failed("recommend", tmp_path / "m", points, "-k", 3)
-    assert "HierarchicalLabels, which cannot say why" in failed("explain", tmp_path / "m", points, "pizza", "--row", 0)
+    assert "On the way: " in worked("explain", tmp_path / "m", points, "pizza", "--row", 0)
 
 
 def test_sets_of_phrases_for_pages(data, market, page, tmp_path):

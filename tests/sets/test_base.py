@@ -124,9 +124,7 @@ def test_a_label_is_explained_with_what_it_was_held_against(cls, data):
             if "threshold" in why.factors:
                 assert (why.score > why.factors["threshold"]) == (label in inside)
             for size in {"k", "labels"} & set(why.factors):
-                assert (why.factors["rank"] if "rank" in why.factors else 99) <= why.factors[
-                    size
-                ] or label not in inside
+                assert why.factors.get("rank", 99) <= why.factors[size] or label not in inside
     if cls is PCut:
         with pytest.raises(BadInput, match="cannot answer for one"):
             fitted.explain(asked[0])

@@ -38,7 +38,8 @@ def command(
 
     The words that decided, the leaves of the forest that were reached, and of mlrf the training pages that voted there,
     of the other trees which revealed phrases decided, and what the re-ranker added. Of a linear model, what each word
-    adds to the score. Of a model that answers with sets, also whether the phrase is in the set.
+    adds to the score. Of a model that answers with sets, also whether the phrase is in the set, and why the set has so
+    many; of a hierarchy, the way from the roots to the category, and how far it was followed.
 
     \b
     Example:
@@ -51,7 +52,7 @@ def command(
     known = options.parse_revealed(revealed, revealed_columns)
     output.notify_compilation()
     vectorizer, found = load_model(model)
-    _check(found, model, known)
+    _check(found, known)
     if vectorizer is not None:
         if row is not None:
             raise typer.BadParameter("--row is for a model that was trained on a matrix; this one takes a page.")
@@ -60,23 +61,22 @@ def command(
     else:
         x, shown = _one_row(found, page, row, name, known)
     why = cast(Any, found).explain(x, phrase, **shown)
-    members = None
+    members, size = None, None
     if found.sized and found.pointwise:
         (members,) = found.predict_sets(x).names()
+        size = cast(Any, found).explain(x) if hasattr(found, "model_") else None
     if json:
-        output.print_json(why.to_dict() | ({} if members is None else {"in_set": phrase in members, "set": members}))
+        of_set = {} if members is None else {"in_set": phrase in members, "set": members}
+        output.print_json(why.to_dict() | of_set | ({} if size is None else {"set_size": size.to_dict()}))
         return
     print_explanation(why, vectorizer is not None)
     if members is not None:
         output.print_text(_membership(phrase, members))
+    if size is not None:
+        output.print_text(f"Why so many: {size}")
 
 
-def _check(model: "LabelPredictor", path: Path, known: options.RevealedFile | None) -> None:
-    if not hasattr(model, "explain"):
-        raise BadInput(
-            f"{path} holds a model of the kind {type(model).__name__}, which cannot say why; every model that ranks "
-            "labels can."
-        )
+def _check(model: "LabelPredictor", known: options.RevealedFile | None) -> None:
     ranks: Any = getattr(model, "model_", model)
     if known is not None and "revealed" not in inspect.signature(ranks.explain).parameters:
         raise typer.BadParameter(f"{type(ranks).__name__} does not look at revealed labels; leave --revealed out.")

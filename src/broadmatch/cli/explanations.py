@@ -15,6 +15,8 @@ def print_explanation(why: "Explanation", of_pages: bool = True) -> None:
     word, point = ("word", "page") if of_pages else ("feature", "point")
     for line in (f"{why.label}{_head(why)}", *_amounts(why, word.capitalize())):
         print_text(line)
+    for step in why.path:
+        print_text(f"On the way: {step}")
     if "p_near" in why.factors:
         print_text(_nearby(why))
     elif why.neighbours:

@@ -16,7 +16,6 @@ from broadmatch.evaluate import precision_at_k
 from broadmatch.kernels.isotonic import calibrate_rows
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.calibration import Calibration, fit_calibration
-from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import NOTHING, LabelPredictor, Row, is_table, training_data
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole, learned
@@ -55,10 +54,6 @@ class LabelModel(LabelPredictor):
     def as_published(cls, **parameters: Any) -> Self:
         """The model with the settings of its paper instead of our defaults; `parameters` are set besides."""
         return cls(**(cls.published | parameters))
-
-    def explain(self, x: Any, label: int | str) -> Explanation:
-        """Why `label` is, or is not, recommended for the row `x`."""
-        raise NotImplementedError
 
     def fit(
         self,

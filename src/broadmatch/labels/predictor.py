@@ -13,6 +13,7 @@ from broadmatch.data import CSR, Names, Ranking, as_features, as_labels
 from broadmatch.data.convert import column_names, matched_columns
 from broadmatch.errors import BadInput
 from broadmatch.io import artifacts
+from broadmatch.labels.explanation import Explanation
 from broadmatch.params import derived
 from broadmatch.state import Saved
 
@@ -43,6 +44,10 @@ class LabelPredictor(Saved):
 
     def predict_topk(self, X: Any, k: int = 10, *, revealed: Any = None) -> Ranking:
         """The `k` best labels of each row with their scores, best first."""
+        raise NotImplementedError
+
+    def explain(self, x: Any, label: int | str) -> Explanation:
+        """Why `label` is recommended for the row `x`, or is not."""
         raise NotImplementedError
 
     def predict_sets(self, X: Any, *, revealed: Any = None) -> Ranking:
