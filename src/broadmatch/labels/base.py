@@ -134,7 +134,7 @@ class LabelModel(LabelPredictor):
             calibrate_rows(scores.reshape(1, -1), np.array([len(scores)]), *self.calibration_)
         return labels, scores
 
-    def calibrate(self, X: Any, Y: Any, *, revealed: Any = None, k: int = 20) -> Self:
+    def calibrate(self, X: Any, Y: Any, *, revealed: Any = None, k: int = 10) -> Self:
         """Learn from points that were not trained on what scores are worth; predictions are probabilities from then on.
 
         A rising map from score to the probability that the label is right is fitted to the `k` best labels of each
