@@ -18,6 +18,7 @@ import numpy as np
 
 from broadmatch import progress
 from broadmatch.data import CSR, as_labels
+from broadmatch.data.csr import offsets
 from broadmatch.harvest._beliefs import Entries, Sums, belief_rows, falling_order, weighted_sums
 from broadmatch.harvest.top import top_mask
 from broadmatch.kernels import I64
@@ -132,7 +133,7 @@ class _Smoother:
 
     def _gather(self, F: CSR) -> Sums:
         lengths, columns, values = (np.concatenate(part) for part in zip(*self.sums(F), strict=True))
-        G = Sums(np.append(0, np.cumsum(lengths)), columns, values, np.empty(len(columns), np.int32))
+        G = Sums(offsets(lengths), columns, values, np.empty(len(columns), np.int32))
 
         def block(span: tuple[int, int]) -> None:
             falling_order(*span, G)
@@ -183,6 +184,4 @@ def _best(held: list[Entries], limit: int) -> Entries:
     if len(values) <= limit:
         return Entries(lengths, columns, values)
     mask = top_mask(values, limit)
-    kept = np.concatenate(([0], np.cumsum(mask)))
-    ends = np.concatenate(([0], np.cumsum(lengths)))
-    return Entries(np.diff(kept[ends]), columns[mask], values[mask])
+    return Entries(np.diff(offsets(mask)[offsets(lengths)]), columns[mask], values[mask])

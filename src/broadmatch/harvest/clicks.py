@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
+from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest.queries import register_normalise
 from broadmatch.io import ClickLog
@@ -261,9 +262,7 @@ class _Counts:
         columns = np.searchsorted(labels, self.label[chosen]).astype(np.int32)
         lengths = np.bincount(self.page[chosen], minlength=len(self.pages))
         kept = np.flatnonzero(lengths)
-        indptr = np.zeros(len(kept) + 1, np.int64)
-        np.cumsum(lengths[kept], out=indptr[1:])
-        return CSR(indptr, columns, self.clicks[chosen], len(labels)), self.pages.take(kept)
+        return CSR(offsets(lengths[kept]), columns, self.clicks[chosen], len(labels)), self.pages.take(kept)
 
 
 def _batches(db: "DuckDBPyConnection", sql: str) -> Iterable[Any]:

@@ -46,6 +46,4 @@ def npmi(counts: CSR) -> CSR:
     if lost.any():
         weights[lost] = LEAST
         log.info("%d pages have only labels at chance level; these keep the weight %s.", len(set(rows[lost])), LEAST)
-    kept = weights > 0
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[kept], minlength=clicks.n_rows)))).astype(np.int64)
-    return CSR(indptr, clicks.indices[kept], weights[kept], clicks.n_cols)
+    return clicks._replace(data=weights).where(weights > 0)

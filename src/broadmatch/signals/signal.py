@@ -16,14 +16,11 @@ class Signal:
     column: str
     name: str
 
-    kind = ""
+    kind = default_name = ""
 
     def __init__(self, column: str, *, name: str | None = None) -> None:
         object.__setattr__(self, "column", column)
-        object.__setattr__(self, "name", self._default_name(column) if name is None else name)
-
-    def _default_name(self, column: str) -> str:
-        return column
+        object.__setattr__(self, "name", (self.default_name or column) if name is None else name)
 
     @property
     def many(self) -> bool:
@@ -58,19 +55,13 @@ class Text(Signal):
 class Hour(Signal):
     """The hour of the day (UTC) of a column of times, 0 to 23."""
 
-    kind = "hour"
-
-    def _default_name(self, column: str) -> str:
-        return "hour"
+    kind = default_name = "hour"
 
 
 class Weekday(Signal):
     """The day of the week (UTC) of a column of times, 0 for Monday to 6."""
 
-    kind = "weekday"
-
-    def _default_name(self, column: str) -> str:
-        return "weekday"
+    kind = default_name = "weekday"
 
 
 @dataclass(frozen=True, init=False)

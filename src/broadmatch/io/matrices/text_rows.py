@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.data.csr import CSR
+from broadmatch.data.csr import CSR, offsets
 from broadmatch.errors import BadInput
 from broadmatch.io.matrices import _text_matrix as kernels
 
@@ -54,12 +54,12 @@ class SparseRows(NamedTuple):
     def matrix(self, n_columns: int, first: int = 0) -> CSR:
         """The pairs as sorted rows, pairs of the same column added up; `first` is the column that counts as 0."""
         indices = self.columns - np.int32(first) if first else self.columns
-        return tidy(np.append(0, np.cumsum(self.lengths)), indices, self.values, n_columns)
+        return tidy(offsets(self.lengths), indices, self.values, n_columns)
 
     def label_matrix(self, n_labels: int) -> CSR:
         """The labels as sorted rows of ones; a label named twice in a row counts once."""
         ones = np.ones(len(self.labels), np.float32)
-        Y = tidy(np.append(0, np.cumsum(self.label_lengths)), self.labels, ones, n_labels)
+        Y = tidy(offsets(self.label_lengths), self.labels, ones, n_labels)
         Y.data[:] = 1.0
         return Y
 
