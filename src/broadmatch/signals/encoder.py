@@ -83,17 +83,17 @@ class Encoder:
         table: Any,
         *,
         file: str = "",
-        line: Callable[[int], int] = lambda row: row + 1,
+        line: Callable[[int], int] | None = None,
         rejects: Rejects | None = None,
         labelled: bool = True,
     ) -> Batch:
         """The features, label, weight and all else of every good row of an Arrow record batch.
 
-        Bad rows go to `rejects`, with `file` and the `line` of the row, as `Records.line` gives it. Without `rejects`,
-        a bad row is an error. With `labelled=False` nothing is known of clicks, and the columns that no feature needs
-        may be absent.
+        Bad rows go to `rejects`, with `file` and what `line` gives for the place of the row in the table (counted from
+        1 without). Without `rejects`, a bad row is an error. With `labelled=False` nothing is known of clicks, and the
+        columns that no feature needs may be absent.
         """
-        reading = self._reader.read(table, file, line, rejects, labelled)
+        reading = self._reader.read(table, file, line or (lambda row: row + 1), rejects, labelled)
         description, have = self.description, set(reading.table.schema.names)
         impressions = self._impressions(reading)
         batch = Batch(impressions, slices={name: self._slice(name, reading, have) for name in description.slices})
