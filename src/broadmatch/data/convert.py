@@ -88,22 +88,18 @@ def _as_csr(given: Any, what: str) -> CSR:
             return given
         log.info("%s: dropped the zeros that were stored.", what)
         return CSR.from_scipy(given.to_scipy())
-    if sp.issparse(given):
-        sparse: Any = given
-        if sparse.ndim != 2:
-            raise BadInput(f"{what} must have two dimensions, points by columns, but it has {sparse.ndim}.")
-        if sparse.dtype.kind not in "biuf":
-            raise BadInput(f"{what} must hold numbers, but it holds {sparse.dtype}.")
-        if sparse.format != "csr" or sparse.dtype != np.float32:
-            log.info("%s: converted from %s %s to float32 rows.", what, sparse.format.upper(), sparse.dtype)
-        matrix = CSR.from_scipy(sparse)
-        check_structure(matrix, what)
-        return matrix
-    table = _as_numpy(given, what)
+    sparse = sp.issparse(given)
+    table: Any = given if sparse else _as_numpy(given, what)
     if table.ndim != 2:
         raise BadInput(f"{what} must have two dimensions, points by columns, but it has {table.ndim}.")
     if table.dtype.kind not in "biuf":
         raise BadInput(f"{what} must hold numbers, but it holds {table.dtype}.")
+    if sparse:
+        if table.format != "csr" or table.dtype != np.float32:
+            log.info("%s: converted from %s %s to float32 rows.", what, table.format.upper(), table.dtype)
+        matrix = CSR.from_scipy(table)
+        check_structure(matrix, what)
+        return matrix
     log.info("%s: converted from a dense %s table to float32 rows.", what, table.dtype)
     with np.errstate(over="ignore"):  # what does not fit becomes inf, and is refused below with its place
         return CSR.from_scipy(sp.csr_matrix(table, dtype=np.float32))

@@ -1,21 +1,5 @@
 """From a click log to labelled pages: clicks, nPMI weights, sparse beliefs."""
 
-from broadmatch.harvest.beliefs import objective, sparse_beliefs
-from broadmatch.harvest.clicks import Harvest, harvest
-from broadmatch.harvest.datasets import build_datasets
-from broadmatch.harvest.harvested import Harvested, open_harvested, write_harvested
-from broadmatch.harvest.npmi import npmi
-from broadmatch.harvest.queries import normalise_query
+import lazy_loader
 
-__all__ = [
-    "Harvest",
-    "Harvested",
-    "build_datasets",
-    "harvest",
-    "normalise_query",
-    "npmi",
-    "objective",
-    "open_harvested",
-    "sparse_beliefs",
-    "write_harvested",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,13 @@
+from .convert import as_features as as_features
+from .convert import as_labels as as_labels
+from .csr import CSR as CSR
+from .dataset import Dataset as Dataset
+from .hierarchy import Hierarchy as Hierarchy
+from .hierarchy import with_ancestors as with_ancestors
+from .impressions import Batch as Batch
+from .impressions import Impressions as Impressions
+from .names import Names as Names
+from .propensity import PROPENSITY_PRESETS as PROPENSITY_PRESETS
+from .propensity import propensity as propensity
+from .ranking import Ranking as Ranking
+from .reveal import reveal as reveal

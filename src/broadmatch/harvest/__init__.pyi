@@ -1,0 +1,10 @@
+from .beliefs import objective as objective
+from .beliefs import sparse_beliefs as sparse_beliefs
+from .clicks import Harvest as Harvest
+from .clicks import harvest as harvest
+from .datasets import build_datasets as build_datasets
+from .harvested import Harvested as Harvested
+from .harvested import open_harvested as open_harvested
+from .harvested import write_harvested as write_harvested
+from .npmi import npmi as npmi
+from .queries import normalise_query as normalise_query
