@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from broadmatch.data import CSR
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest import beliefs as module
-from broadmatch.harvest._beliefs import Sums, belief_rows, falling_order
+from broadmatch.harvest._beliefs import LabelSums, belief_rows, falling_order
 from broadmatch.harvest.beliefs import objective, sparse_beliefs
 from broadmatch.harvest.top import top_mask
 from tests.reference import beliefs as reference
@@ -130,7 +130,7 @@ def test_a_floor_only_drops_what_is_below_it(seed: int) -> None:
     G = rng.random((500, 500)) ** 4
     indptr = np.arange(0, 500 * 500 + 1, 500)
     indices = np.tile(np.arange(500, dtype=np.int32), 500)
-    sums = Sums(indptr, indices, G.ravel(), np.empty(G.size, np.int32))
+    sums = LabelSums(indptr, indices, G.ravel(), np.empty(G.size, np.int32))
     falling_order(0, 500, sums)
     Y = zipf_labels(60, 500, seed)
     fixed = (np.arange(60), Y, np.ones(60), sums, 0.6)

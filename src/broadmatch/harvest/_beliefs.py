@@ -14,7 +14,7 @@ _SLACK = 1.0 - 1e-6
 _LOOKUP_COST = 8
 
 
-class Sums(NamedTuple):
+class LabelSums(NamedTuple):
     """G = C Yᵀ D^{-1/2} F by rows, and the order of each row's entries by falling value."""
 
     indptr: I64
@@ -76,7 +76,7 @@ def weighted_sums(start: int, stop: int, column_starts: I64, column_rows: I32, c
 
 
 @kernel
-def falling_order(start: int, stop: int, G: Sums) -> None:
+def falling_order(start: int, stop: int, G: LabelSums) -> None:
     """Write into `G.order`, for the rows start..stop, the places of their entries from the greatest value down."""
     for k in range(start, stop):
         first, last = G.indptr[k], G.indptr[k + 1]
@@ -84,7 +84,7 @@ def falling_order(start: int, stop: int, G: Sums) -> None:
 
 
 @kernel
-def belief_rows(rows: I64, Y: CSR, scale: F64, G: Sums, beta: float, floor: float) -> Entries:
+def belief_rows(rows: I64, Y: CSR, scale: F64, G: LabelSums, beta: float, floor: float) -> Entries:
     """v_il = (Σ_k s_ik G_kl + β y_il) / (1 + β), s_ik = y_ik · scale_i, for the given rows; only v ≥ floor, v > 0.
 
     A column outside y_i reaches the floor only if one of its m terms reaches floor·(1+β)/m. Where few entries of
@@ -126,7 +126,7 @@ def belief_rows(rows: I64, Y: CSR, scale: F64, G: Sums, beta: float, floor: floa
 
 
 @kernel
-def _look_up(r: int, labels: I32, weights: F64, G: Sums, cut: float, row: _Row, count: int) -> int:
+def _look_up(r: int, labels: I32, weights: F64, G: LabelSums, cut: float, row: _Row, count: int) -> int:
     """Σ_k s_ik G_kl for the labels themselves and the columns with a term of at least `cut`; how many there are."""
     for a in range(len(labels)):
         begin, end = G.indptr[labels[a]], G.indptr[labels[a] + 1]
@@ -141,7 +141,7 @@ def _look_up(r: int, labels: I32, weights: F64, G: Sums, cut: float, row: _Row, 
 
 
 @kernel
-def _read_through(r: int, labels: I32, weights: F64, G: Sums, row: _Row, count: int) -> int:
+def _read_through(r: int, labels: I32, weights: F64, G: LabelSums, row: _Row, count: int) -> int:
     """Σ_k s_ik G_kl for the labels themselves and every column of every G_k; how many there are."""
     for a in range(len(labels)):
         for b in range(G.indptr[labels[a]], G.indptr[labels[a] + 1]):
@@ -151,7 +151,7 @@ def _read_through(r: int, labels: I32, weights: F64, G: Sums, row: _Row, count: 
 
 
 @kernel
-def _cost(labels: I32, weights: F64, G: Sums, cut: float) -> tuple[int, int]:
+def _cost(labels: I32, weights: F64, G: LabelSums, cut: float) -> tuple[int, int]:
     """How many entries of the G_k have a term of at least `cut` (and the labels themselves), and how many there are."""
     reached, whole = len(labels), 0
     for a in range(len(labels)):
@@ -162,7 +162,7 @@ def _cost(labels: I32, weights: F64, G: Sums, cut: float) -> tuple[int, int]:
 
 
 @kernel
-def _reach(first: int, last: int, G: Sums, weight: float, cut: float) -> int:
+def _reach(first: int, last: int, G: LabelSums, weight: float, cut: float) -> int:
     """How many of the entries of a row, from the greatest down, have weight · value ≥ cut."""
     low, high = 0, last - first
     while low < high:
@@ -175,7 +175,7 @@ def _reach(first: int, last: int, G: Sums, weight: float, cut: float) -> int:
 
 
 @kernel
-def _value_at(first: int, last: int, G: Sums, column: int) -> float:
+def _value_at(first: int, last: int, G: LabelSums, column: int) -> float:
     """The entry of a row at `column`, 0 if there is none."""
     low, high = first, last
     while low < high:

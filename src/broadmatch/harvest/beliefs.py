@@ -19,7 +19,7 @@ import numpy as np
 from broadmatch import progress
 from broadmatch.data import CSR, as_labels
 from broadmatch.data.csr import offsets
-from broadmatch.harvest._beliefs import Entries, Sums, belief_rows, falling_order, weighted_sums
+from broadmatch.harvest._beliefs import Entries, LabelSums, belief_rows, falling_order, weighted_sums
 from broadmatch.harvest.top import top_mask
 from broadmatch.kernels import I64
 from broadmatch.parallel import blocks, map_threads
@@ -131,9 +131,9 @@ class _Smoother:
         task.advance(n)
         return CSR.of_blocks([kept], self.Y.n_cols)
 
-    def _gather(self, F: CSR) -> Sums:
+    def _gather(self, F: CSR) -> LabelSums:
         lengths, columns, values = (np.concatenate(part) for part in zip(*self.sums(F), strict=True))
-        G = Sums(offsets(lengths), columns, values, np.empty(len(columns), np.int32))
+        G = LabelSums(offsets(lengths), columns, values, np.empty(len(columns), np.int32))
 
         def block(span: tuple[int, int]) -> None:
             falling_order(*span, G)
@@ -142,7 +142,7 @@ class _Smoother:
             pass
         return G
 
-    def _guess(self, G: Sums, sample: I64, expected: float) -> float:
+    def _guess(self, G: LabelSums, sample: I64, expected: float) -> float:
         """A value that about `expected` entries of the sampled rows reach; 0 where there are not so many."""
         if not expected:
             return 0.0
@@ -150,7 +150,7 @@ class _Smoother:
         values = self._top(G, sample, wanted, 0.0).values
         return float(values.min()) if len(values) == wanted else 0.0
 
-    def _top(self, G: Sums, rows: I64, limit: int, floor: float) -> Entries:
+    def _top(self, G: LabelSums, rows: I64, limit: int, floor: float) -> Entries:
         """The `limit` greatest entries at or above `floor` of the given rows; the floor rises on the way.
 
         At most about three times `limit` entries are held: then all but the best `limit` go, and the least of these

@@ -16,7 +16,7 @@ from broadmatch.signals._encoder import lay_out, put_cross, put_crosses, put_fie
 from broadmatch.signals.columns import Source, categories, keys_of, put_sources
 from broadmatch.signals.description import Description, derives
 from broadmatch.signals.feature_names import FeatureNames
-from broadmatch.signals.naming import Layout, Naming, Part
+from broadmatch.signals.naming import Naming, Part, RowLayout
 from broadmatch.signals.one_row import HOUR, Singles, buckets_of, one_number
 from broadmatch.signals.reading import ParsedBatch, Reader
 from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Signal, Text, Weekday
@@ -190,7 +190,7 @@ class Encoder:
             return TextWords.of_column(reading.column(signal.column), self._seeds[signal.name], kept)
         return reading.numbers[signal.column].astype(np.float32)
 
-    def _lay_out(self, parts: list[Part], n: int) -> tuple[Layout, NDArray[np.uint64], NDArray[np.float32]]:
+    def _lay_out(self, parts: list[Part], n: int) -> tuple[RowLayout, NDArray[np.uint64], NDArray[np.float32]]:
         """Where the features of `n` rows go, and room for their keys and values."""
         counts = np.empty((len(self._many), n), np.int32)
         for v, signal in enumerate(self._many):
@@ -201,7 +201,7 @@ class Encoder:
             else:
                 part = parts[v]
                 counts[v] = part.counts if isinstance(part, TextWords) else (part != 0) & (part == part)
-        layout = Layout(np.empty(n + 1, np.int64), np.empty(counts.shape, np.int64), counts)
+        layout = RowLayout(np.empty(n + 1, np.int64), np.empty(counts.shape, np.int64), counts)
         lay_out(counts, len(self._place), layout.indptr, layout.at)
         size = int(layout.indptr[-1])
         return layout, np.empty(size, np.uint64), np.ones(size if self._has_values else 0, np.float32)
@@ -211,7 +211,7 @@ class Encoder:
             put_cross(self._parts[cross.name], self._seeds[cross.name], starts, self._place[cross.name], keys)
 
     def _put_many(
-        self, parts: list[Part], layout: Layout, keys: NDArray[np.uint64], values: NDArray[np.float32]
+        self, parts: list[Part], layout: RowLayout, keys: NDArray[np.uint64], values: NDArray[np.float32]
     ) -> None:
         number, (indptr, at, counts) = self._number, layout
         for v, signal in enumerate(self._many):
@@ -228,7 +228,7 @@ class Encoder:
             else:
                 put_numbers(part, seed, at[v], keys, values)
 
-    def _fields(self, layout: Layout) -> NDArray[np.int16]:
+    def _fields(self, layout: RowLayout) -> NDArray[np.int16]:
         """The signal of each feature; the same for every row, and shared between batches, if all have one a row."""
         size = int(layout.indptr[-1])
         if len(self._many):

@@ -17,7 +17,7 @@ Part: TypeAlias = TextWords | NDArray[np.float32]
 """The column of a signal with any number of features a row."""
 
 
-class Layout(NamedTuple):
+class RowLayout(NamedTuple):
     """Where rows begin, and where in row r the counts[v, r] features of signal v with any number of them do."""
 
     indptr: NDArray[np.int64]
@@ -33,7 +33,7 @@ class Naming:
     sources: Sequence[Source]
     many: Sequence[Signal | Cross]
     parts: Sequence[Part]
-    layout: Layout
+    layout: RowLayout
     keys: NDArray[np.uint64]
 
     def enter(self, names: FeatureNames) -> None:
