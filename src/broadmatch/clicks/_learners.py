@@ -187,26 +187,34 @@ def learn_found(
 
 
 @kernel
+def next_block(table: Table, indptr: I64, row: int, slots: I64) -> tuple[int, I64]:
+    """The end of the block of rows from `row` on, and slots enough for its features.
+
+    It ends where it begins if the table might not have room for its new features: the caller makes the table larger.
+    """
+    stop = min(row + BLOCK, len(indptr) - 1)
+    size = indptr[stop] - indptr[row]
+    if table.state[USED] + size > table.room:
+        return row, slots
+    return stop, slots if size <= len(slots) else np.empty(size, np.int64)
+
+
+@kernel
 def learn_rows(
     table: Table, rows: Impressions, row: int, out: F64, settings: Settings, admission: Admission, rounding: U64
 ) -> np.int64:
     """Learn from `row` on, writing to `out` the probability of each row before it is learned.
 
-    Ends, with the row where to go on, when a block might not find room for its new features in a table that holds up to
-    `room` of them; the caller makes the table larger.
+    Ends, with the row where to go on, when the table has to grow.
     """
     indptr, keys = rows.indptr, rows.keys
-    n = len(indptr) - 1
     slots = np.empty(0, np.int64)
-    while row < n:
-        stop = min(row + BLOCK, n)
-        a, b = indptr[row], indptr[stop]
-        if table.state[USED] + (b - a) > table.room:
-            return np.int64(row)
-        if b - a > len(slots):
-            slots = np.empty(b - a, np.int64)
-        if find_all(table.words, keys, a, b, slots) > 0:
-            add_missing(table, keys, a, b, slots, admission)
+    while row < len(indptr) - 1:
+        stop, slots = next_block(table, indptr, row, slots)
+        if stop == row:
+            break
+        if find_all(table.words, keys, indptr[row], indptr[stop], slots) > 0:
+            add_missing(table, keys, indptr[row], indptr[stop], slots, admission)
         learn_found(table, slots, rows, row, stop, out, settings, rounding)
         row = stop
     return np.int64(row)

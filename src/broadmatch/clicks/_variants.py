@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from broadmatch.clicks._learners import BLOCK, longest_row
+from broadmatch.clicks._learners import BLOCK, longest_row, next_block
 from broadmatch.clicks._record import (
     COUNTS,
     Settings,
@@ -29,7 +29,7 @@ from broadmatch.clicks._record import (
     sigmoid,
     updated,
 )
-from broadmatch.clicks._table import STEP, USED, Admission, Table, add_missing, find_all
+from broadmatch.clicks._table import STEP, Admission, Table, add_missing, find_all
 from broadmatch.data.impressions import Impressions
 from broadmatch.kernels import F64, I64, U64, kernel
 from broadmatch.kernels.intrinsics import prefetch
@@ -45,7 +45,7 @@ class Variants(NamedTuple):
     Variant v has the column `places[v]` of predictions. A feature belongs to the variants that use its field:
     `masks[field]`, of which the last stands for all fields from there on. The bit field takes `halves` words of 32
     bits behind the key; without any, all variants include all. `levels` are N and P of all rows and the intercept of
-    each variant, which is added to its score.
+    each variant, which is added to its score, and learned with `intercepts`.
     """
 
     learners: I64
@@ -59,6 +59,7 @@ class Variants(NamedTuple):
     masks: U64
     halves: int
     levels: F64
+    intercepts: bool
 
 
 @kernel
@@ -200,16 +201,11 @@ def learn_many(
     table: Table, rows: Impressions, row: int, out: F64, variants: Variants, admission: Admission, rounding: U64
 ) -> np.int64:
     """Learn every variant from `row` on; ends early, with the row where to go on, when the table has to grow."""
-    indptr = rows.indptr
-    n = len(indptr) - 1
     slots = np.empty(0, np.int64)
-    while row < n:
-        stop = min(row + BLOCK, n)
-        size = indptr[stop] - indptr[row]
-        if table.state[USED] + size > table.room:
-            return np.int64(row)
-        if size > len(slots):
-            slots = np.empty(size, np.int64)
+    while row < len(rows.indptr) - 1:
+        stop, slots = next_block(table, rows.indptr, row, slots)
+        if stop == row:
+            break
         find_block(table, rows, row, stop, slots, variants, admission)
         learn_many_block(table, slots, rows, row, stop, out, variants, rounding)
         row = stop
@@ -218,15 +214,7 @@ def learn_many(
 
 @kernel
 def learn_single_block(
-    table: Table,
-    slots: I64,
-    rows: Impressions,
-    start: int,
-    stop: int,
-    out: F64,
-    variants: Variants,
-    intercepts: bool,
-    stream: U64,
+    table: Table, slots: I64, rows: Impressions, start: int, stop: int, out: F64, variants: Variants, stream: U64
 ) -> None:
     """Learn variants that share a single value of each feature (§4.4), over rows whose features have their `slots`.
 
@@ -282,7 +270,7 @@ def learn_single_block(
             errors[v] = (p - y) * importance
         if importance == 0.0:
             continue
-        if intercepts:
+        if variants.intercepts:
             levels[1 if y > 0.5 else 0] += importance
             rate = learning_rate(root_of(levels[0], levels[1], COUNTS), settings.alpha, settings.beta)
             total = errors.sum()
@@ -320,28 +308,16 @@ def learn_single_block(
 
 @kernel
 def learn_single(
-    table: Table,
-    rows: Impressions,
-    row: int,
-    out: F64,
-    variants: Variants,
-    intercepts: bool,
-    admission: Admission,
-    rounding: U64,
+    table: Table, rows: Impressions, row: int, out: F64, variants: Variants, admission: Admission, rounding: U64
 ) -> np.int64:
     """Learn from `row` on with a single value a feature; ends early, with the row where to go on, as `learn_many`."""
-    indptr = rows.indptr
-    n = len(indptr) - 1
     slots = np.empty(0, np.int64)
-    while row < n:
-        stop = min(row + BLOCK, n)
-        size = indptr[stop] - indptr[row]
-        if table.state[USED] + size > table.room:
-            return np.int64(row)
-        if size > len(slots):
-            slots = np.empty(size, np.int64)
+    while row < len(rows.indptr) - 1:
+        stop, slots = next_block(table, rows.indptr, row, slots)
+        if stop == row:
+            break
         find_block(table, rows, row, stop, slots, variants, admission)
-        learn_single_block(table, slots, rows, row, stop, out, variants, intercepts, rounding)
+        learn_single_block(table, slots, rows, row, stop, out, variants, rounding)
         row = stop
     return np.int64(row)
 

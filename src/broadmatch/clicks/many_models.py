@@ -39,5 +39,5 @@ class ManyModels(VariantModels):
         return ServingModel.of(keys[kept], weights[kept], rates[kept], unseen)
 
     def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
-        given = self._table(), impressions, row, out, self._variants, self._admission(), self.streams_[:1]
-        return int(learn_many(*given))
+        variants, admission = self._variants, self._admission()
+        return int(learn_many(self._table(), impressions, row, out, variants, admission, self.streams_[:1]))

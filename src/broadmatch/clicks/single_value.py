@@ -47,5 +47,5 @@ class SingleValue(VariantModels):
             raise BadParameter("A single value can be learned by 'ftrl' or 'ogd' only; use ManyModels for the others.")
 
     def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
-        settings = self._variants, self.intercepts, self._admission(), self.streams_[:1]
-        return int(learn_single(self._table(), impressions, row, out, *settings))
+        variants = self._variants._replace(intercepts=bool(self.intercepts))
+        return int(learn_single(self._table(), impressions, row, out, variants, self._admission(), self.streams_[:1]))

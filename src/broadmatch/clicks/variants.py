@@ -131,6 +131,7 @@ class VariantModels(TableLearner):
             masks=masks,
             halves=0 if len(masks) == 1 else (len(columns) + 31) // 32,
             levels=self.levels_,
+            intercepts=False,
         )
         size = np.dtype(ENCODINGS[self.encoding]).itemsize
         self._bits = -(-4 * self._variants.halves // size)
