@@ -5,7 +5,6 @@ import json
 import pytest
 
 from broadmatch.cli.settings import catalog, class_of
-from broadmatch.params import parameters
 from tests.cli.conftest import refused, worked
 
 
@@ -27,7 +26,7 @@ def test_figures_say_where_they_come_from():
 @pytest.mark.parametrize(("family", "name"), [("label", "swiftxml"), ("sets", "rcut"), ("clicks", "ftrl")])
 def test_the_parameters_of_one_model(family, name):
     told = json.loads(worked("models", name, "--json"))["parameters"]
-    declared = parameters(class_of(family, name))
+    declared = class_of(family, name).parameters
     assert set(declared) - set(told) <= {"model", "counter"}
     text = worked("models", name)
     for one, facts in told.items():
