@@ -26,6 +26,12 @@ PropensityPreset = Annotated[
     OneOf(tuple(PROPENSITY_PRESETS)),
     "which constants of the propensity model to use: 'default', 'wikipedia' or 'amazon'",
 ]
+Normaliser = Annotated[
+    str,
+    OneOf(("gains", "ranks")),
+    "what the gain of a point's labels is divided by in a node: 'gains', the most that it can be, or 'ranks', "
+    "Σ_l 1/log(1+l) over the number of its labels, as in (1) of the SwiftXML paper",
+]
 TreeShare = Annotated[float, Number(0, 1), "α, the share of the trees in the score; 1 is the trees alone"]
 TailFall = Annotated[float, Number(0), "γ, how fast P_tail falls with the distance"]
 
@@ -51,12 +57,7 @@ class RankingTrees(LabelModel):
         Flag(),
         "trees see sign(v)·√|v| of the values v: a word that is there ten times more does not count ten times more",
     ] = True
-    normaliser: Annotated[
-        str,
-        OneOf(("gains", "ranks")),
-        "what the gain of a point's labels is divided by in a node: 'gains', the most that it can be, or 'ranks', "
-        "Σ_l 1/log(1+l) over the number of its labels, as in (1) of the SwiftXML paper",
-    ] = "gains"
+    normaliser: Normaliser = "gains"
     ties: Annotated[
         str,
         OneOf(("right", "random")),
