@@ -41,11 +41,11 @@ def stopped_by(sign, planted, out):
     asked = ["train", str(planted), "--out", str(out), "--trees", str(TREES), "--n-jobs", "2"]
     child = subprocess.Popen([*SCRIPT, *asked], stderr=subprocess.PIPE, text=True)
     partial, deadline = out.with_name(f"{out.name}.partial"), time.monotonic() + 120
-    while len(list(partial.glob("tree_*/manifest.json"))) < 3 and time.monotonic() < deadline:
+    while len(list(partial.glob("*/manifest.json"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.005)
     child.send_signal(sign)
     _, said = child.communicate(timeout=60)
-    done = len(list(partial.glob("tree_*/manifest.json")))
+    done = len(list(partial.glob("*/manifest.json")))
     assert 3 <= done < TREES, "the signal came too late to test anything"
     return said, child.returncode
 
