@@ -54,7 +54,7 @@ class Fusion(LabelModel):
     c_ranking: Annotated[float, Number(0, above=True), "C_r of PfastreXML"] = 1.0
     leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 100
     damped: Annotated[bool, Flag(), "trees see square roots of the values"] = True
-    normaliser: Annotated[str, OneOf(("gains", "ranks")), "what the gain of a point's labels is divided by"] = "ranks"
+    normaliser: Annotated[str, OneOf(("gains", "ranks")), "what the gain of a point's labels is divided by"] = "gains"
     ties: Annotated[str, OneOf(("right", "random")), "where a point on a hyperplane goes"] = "right"
     propensity: Annotated[str, OneOf(tuple(PROPENSITY_PRESETS)), "constants of the propensity model"] = "default"
     alpha: Annotated[float, Number(0, 1), "share of the trees in the score"] = 0.8

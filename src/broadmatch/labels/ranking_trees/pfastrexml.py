@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, PROPENSITY_PRESETS, propensity
 from broadmatch.errors import BadInput
 from broadmatch.labels.ranking_trees._predict import Tail
-from broadmatch.labels.ranking_trees.base import Normaliser, PropensityPreset, RankingTrees, TailFall, TreeShare
+from broadmatch.labels.ranking_trees.base import PropensityPreset, RankingTrees, TailFall, TreeShare
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.tail import LabelMeans, TailClassifier
 from broadmatch.labels.ranking_trees.update import NewPoints
@@ -32,7 +32,6 @@ class PfastreXML(RankingTrees):
     ['taxi', 'airport taxi']
     """
 
-    normaliser: Normaliser = "ranks"
     propensity: PropensityPreset = "default"
     alpha: TreeShare = 0.8
     gamma: TailFall = 12.0
