@@ -12,6 +12,8 @@ LEFT_OUT = {
     "PageVectorizer": "takes texts, for which scikit-learn has no checks",
     "PivotedVectorizer": "takes texts, for which scikit-learn has no checks",
     **dict.fromkeys(CLICK_LEARNERS, "learns from a stream by learn_many; it has no fit"),
+    **dict.fromkeys(("ClickJoin", "Subsampler"), "takes rows of a stream, not X and y"),
+    **dict.fromkeys(("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration"), "fits probabilities, not X"),
 }
 OWN_SENTENCE = "refused with a ValueError as the check wants, in a sentence of our own: "
 EXPECTED = {
