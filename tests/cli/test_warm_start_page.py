@@ -61,6 +61,6 @@ def test_the_page_can_be_followed(tmp_path, monkeypatch):
     assert "python3-gi " in cold
     assert "python3-gi " not in warm
     assert "gir1.2-gtk-3.0" in warm
-    assert "Revealed labels that pushed it there: python3-gi" in told[3]
+    assert "Revealed labels that decided: python3-gi" in told[3]
     assert "80% revealed" in told[4]
     assert "gir1.2-gtk-3.0" in run("in_python.py")
