@@ -14,8 +14,7 @@ from broadmatch.data import CSR
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest import beliefs as module
 from broadmatch.harvest._beliefs import LabelSums, belief_rows, falling_order
-from broadmatch.harvest.beliefs import objective, sparse_beliefs
-from broadmatch.harvest.top import top_mask
+from broadmatch.harvest.beliefs import objective, sparse_beliefs, top_mask
 from tests.reference import beliefs as reference
 
 shapes = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=9)
@@ -85,7 +84,7 @@ def test_top_mask_is_exact(values: np.ndarray, limit: int) -> None:
     assert np.flatnonzero(top_mask(values, limit)).tolist() == sorted(ranked)
 
 
-def test_top_mask_within_one_bucket() -> None:
+def test_top_mask_of_values_that_differ_in_the_last_bit() -> None:
     values = np.nextafter(np.float32(1), np.arange(5, dtype=np.float32) % 2 * 2)  # just below and above 1
     assert top_mask(values, 2).tolist() == [False, True, False, True, False]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from broadmatch.errors import BadInput, BadParameter, MissingFile, TooManyBadRows
 from broadmatch.io import Rejects, VWStream
 from broadmatch.io import vw as module
-from broadmatch.io.streams import Mark, Position
+from broadmatch.io.streams import Mark
 from broadmatch.io.vw import VWPosition
 from broadmatch.kernels.hashing import key_of
 from tests.reference import vw as reference
@@ -121,7 +121,7 @@ def test_reading_goes_on_at_every_place(batch_rows, some, read, enough):
         assert whole[-1].end.signals == ("constant", "s0", "t", *(f"s{i}" for i in range(1, 7)), "z", "u")
         for i in {0, len(whole) // 2, some % len(whole), len(whole) - 1}:
             end = whole[i].end
-            start = json.loads(json.dumps(end.to_json())) if i % 2 else end
+            start = VWPosition.from_json(json.loads(json.dumps(end.to_json()))) if i % 2 else end
             rest = list(VWStream(folder, batch_rows=batch_rows, start=start))
             assert same(rest, whole[i + 1 :])
             assert [r.end for r in rest] == [w.end for w in whole[i + 1 :]]
@@ -187,7 +187,7 @@ def test_names_that_are_not_utf8_survive_a_restart(tmp_path):
     file = tmp_path / "log.vw"
     file.write_bytes(b"1 |\xff\xfe \xff\n1 |b c\n1 |\xff\xfe \xff |b c\n")
     one, two, three = VWStream(file, batch_rows=1)
-    start = json.loads(json.dumps(two.end.to_json()))
+    start = VWPosition.from_json(json.loads(json.dumps(two.end.to_json())))
     [again] = VWStream(file, batch_rows=1, start=start)
     assert again.batch.impressions.fields.tolist() == three.batch.impressions.fields.tolist() == [0, 1, 2]
     assert one.batch.impressions.keys[1] == again.batch.impressions.keys[1]
@@ -217,9 +217,9 @@ def test_errors_are_clear(tmp_path):
     with pytest.raises(MissingFile):
         VWStream([])
     with pytest.raises(BadInput, match="not the position"):
-        VWStream(file, start={"files": {str(file): 3}})
+        VWPosition.from_json({"files": {str(file): 3}})
     with pytest.raises(BadInput, match="about other files, such as x"):
-        VWStream(file, start=Position({"x": Mark()}))
+        VWStream(file, start=VWPosition({"x": Mark(whole=True)}))
     with pytest.raises(BadInput, match="has become shorter: 100 bytes of it are done and it has 7"):
         list(VWStream(file, start=VWPosition({str(file): Mark(9, 100, 9)})))
     with pytest.raises(TooManyBadRows, match=r"log.vw, line 1: the label is none of 1, 0 and -1"):

@@ -74,10 +74,9 @@ def make(cls: Any, texts: Mapping[str, str], name: str, prefix: str = "", **comm
 
 def _groups(file: Path) -> list[list[str]]:
     """Groups of names from a file: one group a line, with tabs or commas between the names."""
-    from broadmatch.io.files import open_binary
+    from broadmatch.io.files import read_text
 
-    with open_binary(file) as stream:
-        lines = stream.read().decode().splitlines()
+    lines = read_text(file).splitlines()
     mark = "\t" if any("\t" in line for line in lines) else ","
     rows = ([name.strip() for name in row if name.strip()] for row in csv.reader(lines, delimiter=mark))
     return [row for row in rows if row]

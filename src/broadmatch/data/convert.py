@@ -39,12 +39,15 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
     """
     if Y is None:
         raise BadInput("This requires y to be passed, but the target y is None; give the labels of the points.")
-    lists = _label_lists(Y)
-    if lists is not None:
-        return _from_names(lists)
-    ids = _id_lists(Y)
-    if ids is not None:
-        return _from_ids(ids)
+    if (lists := _label_lists(Y)) is not None:
+        known: dict[str, int] = {}
+        columns = [[known.setdefault(name, len(known)) for name in row] for row in lists]
+        log.info("Y: converted from lists of names to %d labels.", len(known))
+        return CSR.from_rows(columns, len(known)), Names.of(known)
+    if (ids := _id_lists(Y)) is not None:
+        n_labels = 1 + max((label for row in ids for label in row), default=-1)
+        log.info("Y: converted from lists of numbers to %d labels.", n_labels)
+        return CSR.from_rows(ids, n_labels), Names.numbers(n_labels)
     matrix, columns = _as_csr(Y, "Y"), column_names(Y)
     _refuse(matrix, ~np.isfinite(matrix.data), "Y", "is not a finite number")
     _refuse(matrix, matrix.data < 0, "Y", "is negative; a label's weight is 1 or a belief of at least 0")
@@ -196,19 +199,6 @@ def _id_lists(Y: Any) -> list[list[int]] | None:
         if row and min(row) < 0:
             raise BadInput(f"Y: row {i} holds {min(row)}; labels are numbered from 0.")
     return rows
-
-
-def _from_ids(rows: list[list[int]]) -> tuple[CSR, Names]:
-    n_labels = 1 + max((label for row in rows for label in row), default=-1)
-    log.info("Y: converted from lists of numbers to %d labels.", n_labels)
-    return CSR.from_rows(rows, n_labels), Names.numbers(n_labels)
-
-
-def _from_names(rows: list[Sequence[str]]) -> tuple[CSR, Names]:
-    known: dict[str, int] = {}
-    columns = [[known.setdefault(name, len(known)) for name in row] for row in rows]
-    log.info("Y: converted from lists of names to %d labels.", len(known))
-    return CSR.from_rows(columns, len(known)), Names.of(known)
 
 
 def _refuse(matrix: CSR, bad: Any, what: str, why: str) -> None:

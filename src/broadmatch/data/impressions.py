@@ -127,30 +127,24 @@ class Impressions(NamedTuple):
     def take(self, rows: NDArray[np.int64]) -> "Impressions":
         """The given rows, in that order."""
         indptr, at = gathered(self.indptr, rows)
-        return Impressions(
-            indptr,
-            self.keys[at],
-            self.values[at] if len(self.values) else self.values,
-            self.fields[at] if len(self.fields) else self.fields,
-            self.clicked[rows],
-            self.weight[rows],
-        )
+        values, fields = (part[at] if len(part) else part for part in (self.values, self.fields))
+        return Impressions(indptr, self.keys[at], values, fields, self.clicked[rows], self.weight[rows])
 
     @staticmethod
     def concatenate(parts: "Sequence[Impressions]") -> "Impressions":
         """All rows of `parts`, in order; values are written out where only some parts have them."""
-        if len(parts) == 1:
-            return parts[0]
+        if len(parts) < 2:
+            return parts[0] if parts else Impressions.from_rows([])
         plain = all(len(p.values) == 0 for p in parts)
         named = all(len(p.fields) == len(p.keys) for p in parts)
         ones = [p.values if len(p.values) or not len(p.keys) else np.ones(len(p.keys), np.float32) for p in parts]
         return Impressions(
             joined_ptr([p.indptr for p in parts]),
-            np.concatenate([p.keys for p in parts]) if parts else np.empty(0, np.uint64),
+            np.concatenate([p.keys for p in parts]),
             np.empty(0, np.float32) if plain else np.concatenate(ones),
-            np.concatenate([p.fields for p in parts]) if named and parts else np.empty(0, np.int16),
-            np.concatenate([p.clicked for p in parts]) if parts else np.empty(0, np.float32),
-            np.concatenate([p.weight for p in parts]) if parts else np.empty(0, np.float32),
+            np.concatenate([p.fields for p in parts]) if named else np.empty(0, np.int16),
+            np.concatenate([p.clicked for p in parts]),
+            np.concatenate([p.weight for p in parts]),
         )
 
 
@@ -173,13 +167,9 @@ class Batch:
 
     def between(self, start: int, stop: int) -> "Batch":
         """Rows start to stop − 1, as views of the same arrays."""
-        return Batch(
-            self.impressions.between(start, stop),
-            self.time[start:stop],
-            self.query[start:stop],
-            self.id[start:stop],
-            {name: column.slice(start, stop - start) for name, column in self.slices.items()},
-        )
+        slices = {name: column.slice(start, stop - start) for name, column in self.slices.items()}
+        known = (part[start:stop] for part in (self.time, self.query, self.id))
+        return Batch(self.impressions.between(start, stop), *known, slices)
 
     def take(self, rows: NDArray[np.int64]) -> "Batch":
         """The given rows, in that order.
@@ -189,32 +179,22 @@ class Batch:
         >>> batch.take(np.array([2, 0])).time.tolist()
         [30, 10]
         """
-        return Batch(
-            self.impressions.take(rows),
-            self.time[rows] if len(self.time) else self.time,
-            self.query[rows] if len(self.query) else self.query,
-            self.id[rows] if len(self.id) else self.id,
-            {name: column.take(rows) for name, column in self.slices.items()},
-        )
+        slices = {name: column.take(rows) for name, column in self.slices.items()}
+        known = (part[rows] if len(part) else part for part in (self.time, self.query, self.id))
+        return Batch(self.impressions.take(rows), *known, slices)
 
     @staticmethod
     def concatenate(parts: "Sequence[Batch]") -> "Batch":
         """All rows of `parts`, in order; what only some of the parts with rows know is left out."""
         full = [part for part in parts if len(part)] or list(parts[:1])
-        if len(full) == 1:
-            return full[0]
-        if not full:
-            return Batch(Impressions.from_rows([]))
+        if len(full) < 2:
+            return full[0] if full else Batch(Impressions.from_rows([]))
         import pyarrow as pa
 
         names = [name for name in full[0].slices if all(name in part.slices for part in full)]
-        return Batch(
-            Impressions.concatenate([part.impressions for part in full]),
-            _joined([part.time for part in full]),
-            _joined([part.query for part in full]),
-            _joined([part.id for part in full]),
-            {name: pa.concat_arrays([part.slices[name] for part in full]) for name in names},
-        )
+        slices = {name: pa.concat_arrays([part.slices[name] for part in full]) for name in names}
+        known = (_joined([getattr(part, name) for part in full]) for name in ("time", "query", "id"))
+        return Batch(Impressions.concatenate([part.impressions for part in full]), *known, slices)
 
     def to_state(self) -> State:
         """Give all that is known of the rows to `broadmatch.io.artifacts.save`; the slices as an Arrow stream."""

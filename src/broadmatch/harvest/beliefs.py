@@ -15,12 +15,12 @@ holds for it as well.
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR, as_labels
 from broadmatch.data.csr import offsets
 from broadmatch.harvest._beliefs import Entries, LabelSums, belief_rows, falling_order, weighted_sums
-from broadmatch.harvest.top import top_mask
 from broadmatch.kernels import I64
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Number, OneOf, Whole
@@ -176,6 +176,20 @@ class _Smoother:
                 n_held = limit
                 floor = max(floor, float(held[0].values.min()))
         return _best(held, limit)
+
+
+def top_mask(values: NDArray[np.float32], limit: int) -> NDArray[np.bool_]:
+    """Mark the `limit` greatest of the `values`; of equal ones, the earlier.
+
+    >>> top_mask(np.array([0.5, 2.0, 0.5, 1.0], np.float32), 3)
+    array([ True,  True, False,  True])
+    """
+    if not 0 < limit < len(values):
+        return np.full(len(values), limit > 0)
+    least = np.partition(values, len(values) - limit)[len(values) - limit]
+    mask: NDArray[np.bool_] = values > least
+    mask[np.flatnonzero(values == least)[: limit - np.count_nonzero(mask)]] = True
+    return mask
 
 
 def _best(held: list[Entries], limit: int) -> Entries:

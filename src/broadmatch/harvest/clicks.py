@@ -73,7 +73,12 @@ def harvest(
 
     The result is the same for every `n_jobs` and order of the rows. `facts` counts what was left out.
     """
-    _check(min_clicks, min_test_queries, split, test_share, normalise, seed)
+    Whole(1).check("min_clicks", min_clicks)
+    Whole(0).check("min_test_queries", min_test_queries)
+    OneOf(("page", "time")).check("split", split)
+    Number(0, 1).check("test_share", test_share)
+    Flag().check("normalise", normalise)
+    Whole().check("seed", seed)
     window = _window(clicks, since, until, split, split_time)
     with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors():
         facts = _count_pairs(db, clicks, window, pages, n_jobs)
@@ -89,15 +94,6 @@ def harvest(
     found = Harvest(train_counts, test_counts, counts.labels.take(labels), train_pages, test_pages, facts)
     _report(found)
     return found
-
-
-def _check(min_clicks: int, min_test_queries: int, split: str, test_share: float, normalise: bool, seed: int) -> None:
-    Whole(1).check("min_clicks", min_clicks)
-    Whole(0).check("min_test_queries", min_test_queries)
-    OneOf(("page", "time")).check("split", split)
-    Number(0, 1).check("test_share", test_share)
-    Flag().check("normalise", normalise)
-    Whole().check("seed", seed)
 
 
 @dataclass(frozen=True)
@@ -155,6 +151,8 @@ def _count_pairs(
     db: "DuckDBPyConnection", log: ClickLog, window: _Window, pages: Iterable[str] | None, n_jobs: int | None
 ) -> dict[str, int]:
     """Read the log once: clicks of every query on every page (table `pairs`), and how many rows were not taken."""
+    import pyarrow as pa
+
     left_out: Counter[str] = Counter()
     good = 0
 
@@ -168,21 +166,14 @@ def _count_pairs(
         SELECT query, page, late, CAST(sum(clicks) AS BIGINT) AS clicks, count(*) AS n_rows GROUP BY ALL"""
     create_from(db, window.taken(counted(), left_out), _pair_schema(), sql)
     if pages is not None:
-        _load_pages(db, pages)
+        known = pa.table({"page": pa.array(list(pages), pa.string())})
+        create_from(db, known.to_batches(), known.schema, "CREATE TABLE known AS FROM batches SELECT DISTINCT page")
         unknown = "FROM pairs SELECT coalesce(CAST(sum(n_rows) AS BIGINT), 0) WHERE page NOT IN (FROM known)"
         (left_out["rows_on_unknown_pages"],) = _one(db, unknown)
         db.execute("DELETE FROM pairs WHERE page NOT IN (FROM known)")
     bad = log.rejects.count
     names = ("rows_not_clicked", "rows_outside_window", "rows_on_unknown_pages")
     return {"rows": good + bad, "bad_rows": bad, **{name: left_out[name] for name in names}}
-
-
-def _load_pages(db: "DuckDBPyConnection", pages: Iterable[str]) -> None:
-    import pyarrow as pa
-
-    db.register("given_pages", pa.table({"page": pa.array(list(pages), pa.string())}))
-    db.execute("CREATE TABLE known AS FROM given_pages SELECT DISTINCT page")
-    db.unregister("given_pages")
 
 
 def _choose_labels(db: "DuckDBPyConnection", normalise: bool, min_clicks: int) -> dict[str, int]:
@@ -237,15 +228,14 @@ class _Counts:
                 JOIN (FROM pages SELECT page, number) USING (page)
             SELECT number AS page, label, late, CAST(sum(clicks) AS FLOAT) AS clicks GROUP BY ALL""")
         db.execute("DROP TABLE pairs; DROP TABLE spellings")
-        (n,) = _one(db, "FROM counts SELECT count(*)")
-        kinds = (np.int32, np.int32, np.bool_, np.float32)
-        page, label, late, clicks = _arrays(db, "FROM counts SELECT * ORDER BY page, label, late", n, *kinds)
+        sorted_counts = "FROM counts SELECT * ORDER BY page, label, late"
+        page, label, late, clicks = _arrays(db, sorted_counts, np.int32, np.int32, np.bool_, np.float32)
         labels = _names(db, "FROM labels SELECT label ORDER BY number")
         pages = _names(db, "FROM pages SELECT page ORDER BY number")
         # The first 32 bits of the MD5 of "seed:page": the same on every machine and for every order.
         hashed = f"CAST(concat('0x', substr(md5(concat('{int(seed)}:', page)), 1, 8)) AS BIGINT)"
         sql = f"FROM pages SELECT {hashed} < {round(test_share * 2**32)} ORDER BY number"
-        (drawn,) = _arrays(db, sql, len(pages), np.bool_)
+        (drawn,) = _arrays(db, sql, np.bool_)
         return cls(page, label, late, clicks, pages, labels, drawn)
 
     def split(self, split: str, min_test_queries: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, int]]:
@@ -265,34 +255,22 @@ class _Counts:
         return CSR(offsets(lengths[kept]), columns, self.clicks[chosen], len(labels)), self.pages.take(kept)
 
 
-def _batches(db: "DuckDBPyConnection", sql: str) -> Iterable[Any]:
-    import pyarrow as pa
-
-    reader: Iterable[Any] = pa.RecordBatchReader.from_stream(db.sql(sql))
-    return reader
-
-
-def _arrays(db: "DuckDBPyConnection", sql: str, n: int, *kinds: type[np.generic]) -> list[NDArray[Any]]:
-    """Columns of `n` numbers."""
-    found = [np.empty(n, kind) for kind in kinds]
-    at = 0
-    for batch in _batches(db, sql):
-        for ours, theirs in zip(found, batch.columns, strict=True):
-            ours[at : at + len(batch)] = theirs.to_numpy(zero_copy_only=False)
-        at += len(batch)
-    return found
+def _arrays(db: "DuckDBPyConnection", sql: str, *kinds: type[np.generic]) -> list[NDArray[Any]]:
+    """Columns of numbers."""
+    found = db.execute(sql).fetchnumpy()
+    return [np.asarray(column, kind) for column, kind in zip(found.values(), kinds, strict=True)]
 
 
 def _names(db: "DuckDBPyConnection", sql: str) -> Names:
     """A column of text, without making a Python string of each."""
+    import pyarrow as pa
+
     from broadmatch.io.values import as_text, texts_of
 
-    texts, lengths = [np.empty(0, np.uint8)], [np.zeros(1, np.int64)]
-    for batch in _batches(db, sql):
-        text, ends = texts_of(as_text(batch.column(0)))
-        lengths.append(np.diff(ends))
-        texts.append(text[ends[0] : ends[-1]].copy())
-    return Names(np.concatenate(texts), np.cumsum(np.concatenate(lengths)))
+    pieces = [texts_of(as_text(batch.column(0))) for batch in pa.RecordBatchReader.from_stream(db.sql(sql))]
+    texts = [text[ends[0] : ends[-1]].copy() for text, ends in pieces]
+    lengths = [np.zeros(1, np.int64), *(np.diff(ends) for _, ends in pieces)]
+    return Names(np.concatenate([np.empty(0, np.uint8), *texts]), np.cumsum(np.concatenate(lengths)))
 
 
 def _report(found: Harvest) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
 from broadmatch.errors import BadInput, CannotWrite, MissingFile
-from broadmatch.io.formats import PACKINGS, packing_of
+from broadmatch.io.formats import PACKINGS, STANDARD_INPUT, packing_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -28,6 +28,8 @@ class Readable(Protocol):
         ...
 
 
+LARGEST_WHOLE = 1 << 28
+"""Bytes of a packed text that is not read in pieces."""
 _BUFFER = 1 << 20
 _WILD = frozenset("*?[")
 
@@ -36,8 +38,8 @@ def expand(source: Source, suffixes: Iterable[str] | None = None) -> list[Path]:
     """List the files that `source` names: a file, a folder, a pattern such as `logs/**/*.csv.gz`, or a list of these.
 
     A folder stands for the files below it, sorted, hidden ones left out; with `suffixes`, only those whose names end
-    in one of them, whatever the case. A file that is named by itself is taken whatever its suffix. A file that is
-    named twice is listed once. `MissingFile` if anything that was named is not there.
+    in one of them, whatever the case. A file that is named by itself is taken whatever its suffix, and "-", standard
+    input, as it is. A file that is named twice is listed once. `MissingFile` if anything that was named is not there.
     """
     wanted = None if suffixes is None else tuple(s.lower() for s in suffixes)
     named = [source] if isinstance(source, str | os.PathLike) else list(source)
@@ -60,6 +62,31 @@ def open_binary(path: PathLike) -> io.BufferedReader:
     import pyarrow as pa
 
     return io.BufferedReader(_Unpacked(file, cast(BinaryIO, pa.input_stream(str(file), "zstd")), packing), _BUFFER)
+
+
+def read_text(path: PathLike) -> str:
+    """The whole of a text, for what is held in memory anyway; a packed one may have `LARGEST_WHOLE` bytes."""
+    file = Path(path)
+    most = -1 if packing_of_file(file) is None else LARGEST_WHOLE + 1
+    with open_binary(file) as stream:
+        content = stream.read(most)
+    if len(content) == most:
+        raise BadInput(
+            f"{file} has more than {LARGEST_WHOLE >> 20} megabytes unpacked; unpack it first if it is right."
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file} is not UTF-8 (byte {error.start:,}); convert it.") from error
+
+
+@contextlib.contextmanager
+def naming(file: PathLike) -> Iterator[None]:
+    """Errors inside the block about what a file holds get its name."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from error
 
 
 def packing_of_file(file: Path) -> str | None:
@@ -153,7 +180,7 @@ def _expand_one(path: Path, suffixes: tuple[str, ...] | None) -> list[Path]:
             kind = "files" if suffixes is None else f"files whose names end in {', '.join(suffixes)}"
             raise MissingFile(f"The folder {path} holds no {kind}.")
         return files
-    if path.exists():
+    if path.exists() or str(path) == STANDARD_INPUT:
         return [path]
     if not _WILD.intersection(str(path)):
         raise MissingFile(f"There is no file {path}.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from broadmatch.data.hierarchy import Hierarchy
 from broadmatch.errors import BadInput
-from broadmatch.io.files import PathLike, open_binary
+from broadmatch.io.files import PathLike, naming, read_text
 from broadmatch.io.formats import base_name
 
 _HEADER = ("child", "parent")
@@ -26,19 +26,12 @@ def read_hierarchy(path: PathLike) -> Hierarchy:
     such a list as `parents`, beside anything else: {"pizza": ["food"], "food": {"parents": [], "label": "Food"}}.
     """
     file = Path(path)
-    with open_binary(file) as stream:
-        content = stream.read()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{file} is not UTF-8 (byte {error.start:,}); convert it.") from error
+    text = read_text(file)
     if not text.strip():
         raise BadInput(f"{file} is empty; it holds no hierarchy.")
     parents = _from_json(text, file) if base_name(file).endswith(".json") else _from_lines(text, file)
-    try:
+    with naming(file):
         return Hierarchy.of(parents)
-    except BadInput as error:
-        raise BadInput(f"{file}: {error}") from error
 
 
 def _from_lines(text: str, file: Path) -> dict[str, list[str]]:

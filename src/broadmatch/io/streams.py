@@ -3,7 +3,7 @@
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -59,6 +59,19 @@ class Position:
     def rows(self) -> int:
         """How many rows are done in all, rejected ones included."""
         return sum(mark.rows for mark in self.files.values())
+
+    def check(self, found: Collection[str]) -> None:
+        """Refuse the files found now if what is left of those begun is not among them."""
+        for name, mark in self.files.items():
+            if name not in found and not mark.whole:
+                raise MissingFile(
+                    f"{name} is gone, and only {mark.rows:,} of its rows were read; bring it back, or start anew."
+                )
+        if self.files and not any(name in self.files for name in found):
+            raise BadInput(
+                f"The position to start from is about other files, such as {next(iter(self.files))}; "
+                "name the files as they were named then, or start anew."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """The position as plain dictionaries and numbers."""
@@ -212,7 +225,7 @@ class RecordStream:
         files = self._files()
         logs = self._open_new(files)
         self._check_empty(files, len(files) - len(logs))
-        self._check_start(files)
+        self._start.check({str(path) for path in files})
         # A key of JSON lines may be absent from any of them: each file has the keys of all.
         keys = tuple(dict.fromkeys(key for one in logs.values() if one.open_columns for key in one.columns))
         there = {name: keys if one.open_columns else one.columns for name, one in logs.items()}
@@ -248,8 +261,6 @@ class RecordStream:
         self._logs = logs
 
     def _files(self) -> list[Path]:
-        if self.source == STANDARD_INPUT:
-            return [Path(STANDARD_INPUT)]
         files = expand(self.source, None if self.format else suffixes(TABLES, packed=True))
         if not self.follow:
             return files
@@ -260,7 +271,7 @@ class RecordStream:
         from broadmatch.io.parquet import ParquetTable
         from broadmatch.io.records import TextFile  # here, since numba takes long to import
 
-        if self.source == STANDARD_INPUT:
+        if str(path) == STANDARD_INPUT:
             if self.format not in TEXTS:
                 texts = ", ".join(map(repr, TEXTS))
                 raise BadParameter(f"format must be one of {texts} for standard input, but it is {self.format!r}.")
@@ -280,20 +291,6 @@ class RecordStream:
             raise BadInput(f"{what} empty; leave it out or fetch it again.")
         if empty:
             log.warning("%s of %s files are empty and were left out.", f"{empty:,}", f"{len(found):,}")
-
-    def _check_start(self, found: Sequence[Path]) -> None:
-        names = {str(path) for path in found}
-        marks = self._start.files
-        for name, mark in marks.items():
-            if name not in names and not mark.whole:
-                raise MissingFile(
-                    f"{name} is gone, and only {mark.rows:,} of its rows were read; bring it back, or start anew."
-                )
-        if marks and names.isdisjoint(marks):
-            raise BadInput(
-                f"The position to start from is about other files, such as {next(iter(marks))}; "
-                "name the files as they were named then, or start anew."
-            )
 
 
 def _check_columns(name: str, there: Sequence[str], wanted: Sequence[str]) -> None:

@@ -4,7 +4,6 @@ A line is `label [importance [base]] ['tag]|namespace[:scale] feature[:value] â€
 """
 
 import io
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -188,9 +187,8 @@ class VWStream:
 
     `source` is a file, a folder, a pattern, a list of these, or "-" for standard input; files may be packed (.gz,
     .zst). A batch is made of `batch_rows` lines of one file: fewer at its end, where lines are longer than a kilobyte,
-    and where lines are empty or rejected. `start` is the `end` of a batch that was read before, or its `to_json()`:
-    reading goes on after it, with the same batches as without the break. Files that it does not know are read from
-    their beginning.
+    and where lines are empty or rejected. `start` is the `end` of a batch that was read before: reading goes on after
+    it, with the same batches as without the break. Files that it does not know are read from their beginning.
 
     Labels: 1 is a click, 0 and -1 are none, also within one file; a line without a label has NaN, and is rejected if
     `labelled`. The key of a feature is that of the signal with the name of the namespace ("feature" without one); every
@@ -216,19 +214,15 @@ class VWStream:
         labelled: bool = False,
         rejects: Rejects | None = None,
         batch_rows: int = 65_536,
-        start: Position | Mapping[str, Any] | None = None,
+        start: VWPosition | None = None,
     ) -> None:
         Flag().check("labelled", labelled)
         Whole(1, 1 << 24).check("batch_rows", batch_rows)
         self.labelled, self.batch_rows = labelled, batch_rows
         self.rejects = Rejects() if rejects is None else rejects
-        self.files = _files(source)
-        self._start = _position(start)
-        if self._start.files and self._start.files.keys().isdisjoint(self.files):
-            raise BadInput(
-                f"The position to start from is about other files, such as {next(iter(self._start.files))}; "
-                "name the files as they were named then, or start anew."
-            )
+        self.files = [str(file) for file in expand(source)]
+        self._start = VWPosition() if start is None else start
+        self._start.check(self.files)
 
     def __iter__(self) -> Iterator[VWExamples]:
         for chunk in self.chunks():
@@ -293,19 +287,3 @@ def _seed(name: str) -> np.uint64:
 
 def _text(name: NDArray[np.uint8]) -> str:
     return name.tobytes().decode("utf-8", "surrogateescape")
-
-
-def _files(source: Source) -> list[str]:
-    named = [source] if isinstance(source, str | os.PathLike) else list(source)
-    found: list[str] = []
-    for one in named or expand([]):
-        found += [STANDARD_INPUT] if one == STANDARD_INPUT else [str(file) for file in expand(one)]
-    return list(dict.fromkeys(found))
-
-
-def _position(start: Position | Mapping[str, Any] | None) -> VWPosition:
-    if start is None:
-        return VWPosition()
-    if isinstance(start, VWPosition):
-        return start
-    return VWPosition(start.files) if isinstance(start, Position) else VWPosition.from_json(start)

@@ -10,8 +10,9 @@ from broadmatch.data.dataset import Dataset
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, BadParameter, MissingFile
 from broadmatch.io import artifacts
-from broadmatch.io.files import PathLike, open_binary
+from broadmatch.io.files import PathLike, naming, open_binary
 from broadmatch.io.formats import MATRICES, base_name, format_of
+from broadmatch.io.matrices import fasttext, npz, svmlight, xmc
 from broadmatch.io.matrices import sidecar_names as names_beside
 
 _HEADER = re.compile(rb"\s*\d+[ \t]+\d+([ \t]+\d+)?\s*")
@@ -37,18 +38,16 @@ def read_dataset(path: PathLike, *, labels_path: PathLike | None = None, format:
     if file.is_dir() and kind != "npz":
         raise BadInput(f"{file} is a folder, but {kind} is a file; name the file.")
     if kind == "fasttext":
-        from broadmatch.io.matrices import fasttext
-
         X, Y, features, labels = fasttext.read(file)
         return Dataset(X, Y, labels, features, names_beside.read_sized_names(file, "points", X.n_rows))
     if kind == "npz":
-        from broadmatch.io.matrices import npz
-
         file = npz.find(file)
         X, Y = npz.read(file, labels_file)
         return _named(file, X, Y, npz.read_label_names(file, Y.n_cols))
-    X, Y = _read_text(file, labels_file, kind)
-    _check_sums(file, X, Y)
+    X, Y = svmlight.read(file) if kind == "svmlight" else xmc.read(file, labels_file)
+    with naming(file):  # values of the same column may have added up to more than a float32 holds
+        as_features(X)
+        as_labels(Y)
     return _named(file, X, Y)
 
 
@@ -64,8 +63,6 @@ def read_features(path: PathLike, *, labels_path: PathLike | None = None) -> Fea
     """Read rows to predict for: the features of a data set, whose labels do not matter; of a `.npz` they suffice."""
     file = Path(path)
     if file.suffix == ".npz":
-        from broadmatch.io.matrices import npz
-
         X = as_features(npz.read_matrix(file))
         features = names_beside.read_sized_names(file, "features", X.n_cols)
         return Features(X, features, names_beside.read_sized_names(file, "points", X.n_rows))
@@ -99,51 +96,14 @@ def write_dataset(
     named = {"labels": labels, "features": dataset.features, "points": dataset.points}
     # Encoded before anything is written, so that names that cannot be written leave all as it was.
     contents = {what: names_beside.encode(file, what, names) for what, names in named.items()}
-    _write(dataset, file, labels_file, kind)
+    if kind == "fasttext":
+        fasttext.write(dataset.X, dataset.Y, dataset.features, dataset.labels, file)
+    elif kind == "svmlight":
+        svmlight.write(dataset.X, dataset.Y, file)
+    else:
+        (npz if kind == "npz" else xmc).write(dataset.X, dataset.Y, file, labels_file)
     for what, content in contents.items():
         names_beside.write(file, what, content)
-
-
-def _write(dataset: Dataset, file: Path, labels_file: Path | None, kind: str) -> None:
-    X, Y = dataset.X, dataset.Y
-    if kind == "npz":
-        from broadmatch.io.matrices import npz
-
-        npz.write(X, Y, file, labels_file)
-    elif kind == "fasttext":
-        from broadmatch.io.matrices import fasttext
-
-        fasttext.write(X, Y, dataset.features, dataset.labels, file)
-    elif kind == "svmlight":
-        from broadmatch.io.matrices import svmlight
-
-        svmlight.write(X, Y, file)
-    else:
-        from broadmatch.io.matrices import xmc
-
-        if labels_file is None:
-            xmc.write_one(X, Y, file)
-        else:
-            xmc.write_pair(X, Y, file, labels_file)
-
-
-def _read_text(file: Path, labels_file: Path | None, kind: str) -> tuple[CSR, CSR]:
-    if kind == "svmlight":
-        from broadmatch.io.matrices import svmlight
-
-        return svmlight.read(file)
-    from broadmatch.io.matrices import xmc
-
-    return xmc.read_one(file) if labels_file is None else xmc.read_pair(file, labels_file)
-
-
-def _check_sums(file: Path, X: CSR, Y: CSR) -> None:
-    """Values of the same column may have added up to more than a float32 holds."""
-    try:
-        as_features(X)
-        as_labels(Y)
-    except BadInput as error:
-        raise BadInput(f"{file}: {error}") from error
 
 
 def _read_folder(file: Path) -> Dataset:

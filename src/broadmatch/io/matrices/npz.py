@@ -12,7 +12,7 @@ from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, MissingFile
-from broadmatch.io.files import open_binary, replacing_file
+from broadmatch.io.files import naming, read_text, replacing_file
 
 _BROKEN = (ValueError, KeyError, IndexError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
 
@@ -46,14 +46,11 @@ def read(path: Path, labels_path: Path | None) -> tuple[CSR, CSR]:
     else:
         labels_path = labels_path or partner(path)
         labels = _only(_load(labels_path), ("matrix", "y", "Y"), labels_path)
-    try:
-        X = as_features(_only(tables, ("matrix", "X"), path))
-    except BadInput as error:
-        raise BadInput(f"{path}: {error}") from error
-    try:
+    features = _only(tables, ("matrix", "X"), path)
+    with naming(path):
+        X = as_features(features)
+    with naming(labels_path):
         Y, _ = as_labels(labels)
-    except BadInput as error:
-        raise BadInput(f"{labels_path}: {error}") from error
     if X.n_rows != Y.n_rows:
         raise BadInput(
             f"{path} has {X.n_rows:,} rows of X, {labels_path} has {Y.n_rows:,} of Y; they must be the same."
@@ -72,11 +69,8 @@ def read_label_names(path: Path, n_labels: int) -> Names | None:
         if not file.is_file():
             continue
         try:
-            with open_binary(file) as stream:
-                names = json.load(stream)
-        except ValueError as error:
-            if isinstance(error, BadInput):
-                raise
+            names = json.loads(read_text(file))
+        except (json.JSONDecodeError, RecursionError) as error:
             raise BadInput(f"{file} is not JSON: {error}.") from error
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) != n_labels:
             raise BadInput(f"{file} must be a list of {n_labels:,} strings, the names of the labels of {path}.")

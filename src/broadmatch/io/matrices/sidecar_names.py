@@ -4,7 +4,7 @@ from pathlib import Path
 
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
-from broadmatch.io.files import replacing_file
+from broadmatch.io.files import read_text, replacing_file
 
 
 def beside(path: Path, kind: str) -> Path:
@@ -19,7 +19,12 @@ def beside(path: Path, kind: str) -> Path:
 def read_names(path: Path, kind: str) -> Names | None:
     """The names beside `path`, or None if there are none."""
     file = beside(path, kind)
-    return _lines(file) if file.is_file() else None
+    if not file.is_file():
+        return None
+    lines = read_text(file).split("\n")
+    if not lines[-1]:
+        del lines[-1]
+    return Names.of(line.removesuffix("\r") for line in lines)
 
 
 def read_sized_names(path: Path, kind: str, expected: int) -> Names | None:
@@ -57,13 +62,3 @@ def write(path: Path, kind: str, content: bytes | None) -> None:
         return
     with replacing_file(file) as out:
         out.write(content)
-
-
-def _lines(file: Path) -> Names:
-    try:
-        lines = file.read_bytes().decode().split("\n")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{file} is not UTF-8 (byte {error.start:,}); convert it.") from error
-    if not lines[-1]:
-        del lines[-1]
-    return Names.of(line.removesuffix("\r") for line in lines)

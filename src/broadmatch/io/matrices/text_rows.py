@@ -154,20 +154,18 @@ def _token(buffer: bytearray, at: int, stop: int) -> str:
 
 
 def _refuse(place: str, code: int, token: str, layout: Layout) -> NoReturn:
-    shown = repr(token if len(token) <= 80 else token[:80] + "…")
-    if code == kernels.NEGATIVE_INDEX:
-        raise BadInput(f"{place}: {shown} has a negative index; {layout.column}s and labels count from 0.")
-    if code == kernels.COLUMN_TOO_LARGE:
-        raise BadInput(f"{place}: {shown} is out of range; {layout.column}s go from 0 to {layout.n_columns - 1:,}.")
-    if code == kernels.LABEL_TOO_LARGE:
-        label = token.partition(",")[0]
-        raise BadInput(f"{place}: label {label} is out of range; labels go from 0 to {layout.n_labels - 1:,}.")
-    if code == kernels.VALUE_TOO_LARGE:
-        raise BadInput(f"{place}: {token[:80]} is too large for a 32-bit number.")
-    if code == kernels.NOT_FINITE:
-        raise BadInput(f"{place}: {shown} is not a finite number; leave it out or give it a value.")
-    expected = f"labels or {layout.column}:value" if layout.labelled else f"{layout.column}:value"
-    raise BadInput(f"{place}: {shown} cannot be read; {expected} is expected here, with plain numbers.")
+    shown, column = repr(token if len(token) <= 80 else token[:80] + "…"), layout.column
+    expected = f"labels or {column}:value" if layout.labelled else f"{column}:value"
+    why = {
+        kernels.NEGATIVE_INDEX: f"{shown} has a negative index; {column}s and labels count from 0",
+        kernels.COLUMN_TOO_LARGE: f"{shown} is out of range; {column}s go from 0 to {layout.n_columns - 1:,}",
+        kernels.LABEL_TOO_LARGE: f"label {token.partition(',')[0]} is out of range; "
+        f"labels go from 0 to {layout.n_labels - 1:,}",
+        kernels.VALUE_TOO_LARGE: f"{token[:80]} is too large for a 32-bit number",
+        kernels.NOT_FINITE: f"{shown} is not a finite number; leave it out or give it a value",
+        kernels.NOT_A_NUMBER: f"{shown} cannot be read; {expected} is expected here, with plain numbers",
+    }
+    raise BadInput(f"{place}: {why[code]}.")
 
 
 def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:

@@ -16,8 +16,15 @@ from broadmatch.io.files import open_binary, replacing_file
 from broadmatch.io.matrices.text_rows import MOST_COLUMNS, MOST_LABELS, Layout, SparseRows, read_rows, write_rows
 
 
-def read_one(path: Path) -> tuple[CSR, CSR]:
-    """Read X and Y from one file."""
+def read(path: Path, labels_path: Path | None) -> tuple[CSR, CSR]:
+    """Read X and Y from one file, or from a file of features and one of labels."""
+    if labels_path is not None:
+        X, Y = _read_matrix(path, "feature"), _read_matrix(labels_path, "label")
+        if X.n_rows != Y.n_rows:
+            raise BadInput(
+                f"{path} has {X.n_rows:,} points and {labels_path} has {Y.n_rows:,}; they must be of the same points."
+            )
+        return X, Y
     with open_binary(path) as stream:
         n_points, n_features, n_labels = _header(stream, path, ("points", "features", "labels"))
         rows = read_rows(stream, path, 2, Layout(True, n_labels=n_labels, n_columns=n_features))
@@ -25,26 +32,14 @@ def read_one(path: Path) -> tuple[CSR, CSR]:
     return rows.matrix(n_features), rows.label_matrix(n_labels)
 
 
-def read_pair(path: Path, labels_path: Path) -> tuple[CSR, CSR]:
-    """Read X and Y from a file of features and a file of labels."""
-    X, Y = _read_matrix(path, "feature"), _read_matrix(labels_path, "label")
-    if X.n_rows != Y.n_rows:
-        raise BadInput(
-            f"{path} has {X.n_rows:,} points and {labels_path} has {Y.n_rows:,}; they must be of the same points."
-        )
-    return X, Y
-
-
-def write_one(X: CSR, Y: CSR, path: Path) -> None:
-    """Write X and Y as one file; Y has to be plain labels."""
-    refuse_weights(Y, path)
-    with replacing_file(path) as out:
-        out.write(f"{X.n_rows} {X.n_cols} {Y.n_cols}\n".encode())
-        write_rows(out, X, Y)
-
-
-def write_pair(X: CSR, Y: CSR, path: Path, labels_path: Path) -> None:
-    """Write X and Y as a file of features and a file of labels with their weights."""
+def write(X: CSR, Y: CSR, path: Path, labels_path: Path | None) -> None:
+    """Write X and Y as one file, if Y has plain labels, or as a file of features and one of labels with weights."""
+    if labels_path is None:
+        refuse_weights(Y, path)
+        with replacing_file(path) as out:
+            out.write(f"{X.n_rows} {X.n_cols} {Y.n_cols}\n".encode())
+            write_rows(out, X, Y)
+        return
     for matrix, file in ((X, path), (Y, labels_path)):
         with replacing_file(file) as out:
             out.write(f"{matrix.n_rows} {matrix.n_cols}\n".encode())

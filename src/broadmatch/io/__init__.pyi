@@ -1,0 +1,14 @@
+from .click_log import ClickLog as ClickLog
+from .hierarchies import read_hierarchy as read_hierarchy
+from .matrices.datasets import read_dataset as read_dataset
+from .matrices.datasets import read_features as read_features
+from .matrices.datasets import write_dataset as write_dataset
+from .pages import Page as Page
+from .pages import PageSource as PageSource
+from .pages import read_pages as read_pages
+from .pages import write_pages as write_pages
+from .rejects import Rejects as Rejects
+from .streams import Position as Position
+from .streams import RecordStream as RecordStream
+from .tables import read_pairs as read_pairs
+from .vw import VWStream as VWStream
