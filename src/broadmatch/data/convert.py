@@ -41,9 +41,9 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
         raise BadInput("This requires y to be passed, but the target y is None; give the labels of the points.")
     if (lists := _label_lists(Y)) is not None:
         known: dict[str, int] = {}
-        columns = [[known.setdefault(name, len(known)) for name in row] for row in lists]
+        numbered = [[known.setdefault(name, len(known)) for name in row] for row in lists]
         log.info("Y: converted from lists of names to %d labels.", len(known))
-        return CSR.from_rows(columns, len(known)), Names.of(known)
+        return CSR.from_rows(numbered, len(known)), Names.of(known)
     if (ids := _id_lists(Y)) is not None:
         n_labels = 1 + max((label for row in ids for label in row), default=-1)
         log.info("Y: converted from lists of numbers to %d labels.", n_labels)

@@ -127,7 +127,7 @@ class Impressions(NamedTuple):
     def take(self, rows: NDArray[np.int64]) -> "Impressions":
         """The given rows, in that order."""
         indptr, at = gathered(self.indptr, rows)
-        values, fields = (part[at] if len(part) else part for part in (self.values, self.fields))
+        values, fields = (_part(array, at) for array in (self.values, self.fields))
         return Impressions(indptr, self.keys[at], values, fields, self.clicked[rows], self.weight[rows])
 
     @staticmethod
@@ -168,8 +168,8 @@ class Batch:
     def between(self, start: int, stop: int) -> "Batch":
         """Rows start to stop − 1, as views of the same arrays."""
         slices = {name: column.slice(start, stop - start) for name, column in self.slices.items()}
-        known = (part[start:stop] for part in (self.time, self.query, self.id))
-        return Batch(self.impressions.between(start, stop), *known, slices)
+        time, query, ids = (_part(array, slice(start, stop)) for array in (self.time, self.query, self.id))
+        return Batch(self.impressions.between(start, stop), time, query, ids, slices)
 
     def take(self, rows: NDArray[np.int64]) -> "Batch":
         """The given rows, in that order.
@@ -180,8 +180,8 @@ class Batch:
         [30, 10]
         """
         slices = {name: column.take(rows) for name, column in self.slices.items()}
-        known = (part[rows] if len(part) else part for part in (self.time, self.query, self.id))
-        return Batch(self.impressions.take(rows), *known, slices)
+        time, query, ids = (_part(array, rows) for array in (self.time, self.query, self.id))
+        return Batch(self.impressions.take(rows), time, query, ids, slices)
 
     @staticmethod
     def concatenate(parts: "Sequence[Batch]") -> "Batch":
@@ -193,8 +193,8 @@ class Batch:
 
         names = [name for name in full[0].slices if all(name in part.slices for part in full)]
         slices = {name: pa.concat_arrays([part.slices[name] for part in full]) for name in names}
-        known = (_joined([getattr(part, name) for part in full]) for name in ("time", "query", "id"))
-        return Batch(Impressions.concatenate([part.impressions for part in full]), *known, slices)
+        time, query, ids = (_joined([getattr(part, name) for part in full]) for name in ("time", "query", "id"))
+        return Batch(Impressions.concatenate([part.impressions for part in full]), time, query, ids, slices)
 
     def to_state(self) -> State:
         """Give all that is known of the rows to `broadmatch.io.artifacts.save`; the slices as an Arrow stream."""
@@ -226,6 +226,11 @@ class Batch:
             }
         impressions = Impressions(**{name: arrays.pop(name) for name in Impressions._fields})
         return cls(impressions, **arrays, slices=slices)
+
+
+def _part(array: NDArray[np.generic], rows: Any) -> Any:
+    """Some of an array, or an empty one as it is."""
+    return array[rows] if len(array) else array
 
 
 def _joined(parts: list[NDArray[np.generic]]) -> Any:
