@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broadmatch.labels._forest import feature_value, predict_row, predict_rows, reach_leaves
+from broadmatch.labels._forest import feature_value, predict_rows, reach_leaves
 from tests.reference import forest as reference
 
 N_FEATURES = 5
@@ -50,11 +50,10 @@ def sparse(rows):
 
 
 def best(row, forest, k):
-    """`predict_row` of a dense row as pairs."""
-    indices = np.flatnonzero(row).astype(np.int32)
-    labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
-    n = predict_row(indices, row[indices], *forest, labels, scores)
-    return list(zip(labels[:n].tolist(), scores[:n], strict=True))
+    """`predict_rows` of one dense row as pairs."""
+    labels, scores, found = np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.zeros(1, np.int64)
+    predict_rows(*sparse(row[None]), 0, 1, forest, labels, scores, found)
+    return list(zip(labels[0, : found[0]].tolist(), scores[0, : found[0]], strict=True))
 
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
@@ -68,7 +67,7 @@ def test_rows_equal_the_reference(rng, n_trees, n_labels, k):
     rows[0] = 0
     labels, scores = np.full((4, k), -7, np.int32), np.full((4, k), -7, np.float32)
     found = np.zeros(4, np.int64)
-    predict_rows(*sparse(rows), 0, 3, *forest, labels, scores, found)
+    predict_rows(*sparse(rows), 0, 3, forest, labels, scores, found)
     for i in range(3):
         expected = reference.recommend(rows[i], *forest, k)
         assert best(rows[i], forest, k) == expected

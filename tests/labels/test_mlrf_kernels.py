@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from broadmatch.data import CSR
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels._mlrf import COUNT, MOVED, SWEEP, TALLY_WIDTH, best_threshold, bootstrap, grow_tree
 from broadmatch.labels.mlrf import ThresholdForest
@@ -41,8 +42,8 @@ def fast_split(X, Y, weights, f, min_child):
 def grown(X, Y, weights=None, *, features_per_node=10_000, max_leaf=1, balance=0.0, leaf_labels=100, seed=0, stop=0):
     """`grow_tree` on dense matrices."""
     weights = np.ones(len(X), np.float32) if weights is None else weights
-    arrays = grow_tree(*sparse(X), X.shape[1], *sparse(Y), Y.shape[1], weights, features_per_node, max_leaf, balance,
-                       leaf_labels, np.uint64(seed), np.array([stop]))  # fmt: skip
+    arrays = grow_tree(CSR(*sparse(X), X.shape[1]), CSR(*sparse(Y), Y.shape[1]), weights, features_per_node, max_leaf,
+                       balance, leaf_labels, np.uint64(seed), np.array([stop]))  # fmt: skip
     return ThresholdForest(np.zeros(1, np.int64), *arrays)
 
 
@@ -272,13 +273,11 @@ def test_a_stopped_tree_returns_at_once():
 
 
 def test_bootstrap_draws_with_replacement_among_the_candidates():
-    candidates = np.zeros(1000, np.float32)
-    candidates[::2] = 1
-    weights = candidates.copy()
-    bootstrap(weights, 500, seed_stream(np.uint64(1)))
+    candidates, weights = np.arange(0, 1000, 2), np.zeros(1000, np.float32)
+    bootstrap(weights, candidates, 500, seed_stream(np.uint64(1)))
     assert weights.sum() == 500
     assert not weights[1::2].any()
     assert 0.57 < (weights[::2] > 0).mean() < 0.69  # 1 − 1/e of them are drawn at least once
-    again = candidates.copy()
-    bootstrap(again, 500, seed_stream(np.uint64(1)))
+    again = np.zeros(1000, np.float32)
+    bootstrap(again, candidates, 500, seed_stream(np.uint64(1)))
     assert np.array_equal(weights, again)

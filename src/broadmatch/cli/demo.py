@@ -54,7 +54,6 @@ def command(
       broadmatch demo
       broadmatch demo --pages 500 --seed 7 --json
     """
-    output.notify_compilation()
     run, started = _Run(out, {}), time.monotonic()
     with output.page_width(), contextlib.redirect_stdout(io.StringIO()) if json else contextlib.nullcontext():
         print_text(_OPENING)

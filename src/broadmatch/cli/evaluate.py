@@ -89,7 +89,6 @@ def command(
     if shares is not None and hierarchy is not None:
         raise typer.BadParameter("--hierarchy is about sets, which are not made with --reveal; ask for one of them.")
     coverings = [] if covering is None else _coverings(covering)
-    output.notify_compilation()
     from broadmatch.io import read_hierarchy
     from broadmatch.labels.evaluation import ranking_reports, revealed_report, set_reports
 

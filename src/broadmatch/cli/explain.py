@@ -50,7 +50,6 @@ def command(
     """
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)
-    output.notify_compilation()
     vectorizer, found = load_model(model)
     _check(found, known)
     if vectorizer is not None:

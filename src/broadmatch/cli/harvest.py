@@ -71,7 +71,6 @@ def command(
     from broadmatch.harvest.harvested import check_place, summarise, write_harvested
 
     check_place(out)
-    output.notify_compilation()
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
     from broadmatch.io import ClickLog, PageSource, Rejects

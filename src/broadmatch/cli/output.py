@@ -33,7 +33,7 @@ class _StderrHandler(logging.Handler):
         self.in_options = in_options
 
     def emit(self, record: logging.LogRecord) -> None:
-        mark = "Warning: " if record.levelno >= logging.WARNING else ""
+        mark = "Warning: " if record.levelno >= logging.WARNING and not hasattr(record, "note") else ""
         typer.echo(mark + self.in_options(record.getMessage()), err=True)
 
 
@@ -61,31 +61,6 @@ def warnings_only() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
-
-
-def notify_compilation() -> None:
-    """Say so when the first kernel has to be compiled; one that is in the cache is not."""
-    from numba.core import event as numba_events
-
-    events: Any = numba_events  # numba's functions have no types
-
-    class Listener(numba_events.Listener):
-        notified = False
-
-        def on_start(self, event: Any) -> None:
-            if not Listener.notified:
-                Listener.notified = True
-                typer.echo("Compiling kernels, once on this machine: about a minute in all.", err=True)
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    if not _listeners:
-        _listeners.append(Listener())
-        events.register("numba:compile", _listeners[0])
-
-
-_listeners: list[Any] = []
 
 
 def print_json(data: Any) -> None:

@@ -69,7 +69,6 @@ def command(
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)
     chosen: Format = "jsonl" if json else format or _format_of(out)
-    output.notify_compilation()
     from broadmatch.io import PageSource, Rejects
     from broadmatch.io.files import replacing_file
     from broadmatch.labels import Recommender

@@ -26,7 +26,6 @@ def command(
       broadmatch simulate market/ --pages 1000 --sessions 100000
       broadmatch harvest --clicks market/clicks.parquet --pages market/pages.parquet --out data/
     """
-    output.notify_compilation()
     from broadmatch.simulate import simulate_marketplace
 
     market = simulate_marketplace(out, n_pages=n_pages, n_sessions=n_sessions, days=days, seed=seed)
@@ -60,7 +59,6 @@ def matrix_command(
       broadmatch simulate-matrix synthetic/ --points 100000 --labels 50000 --features 50000
       broadmatch train synthetic/ --out model/
     """
-    output.notify_compilation()
     from broadmatch.io import write_dataset
     from broadmatch.simulate import synthetic_dataset
 

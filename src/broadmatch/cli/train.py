@@ -77,7 +77,6 @@ def command(
         _check_pages(sets, hierarchy)
     partial = out.with_name(f"{out.name}.partial")
     _check_places(out, partial, resume)
-    output.notify_compilation()
     learner = _learner(model, sets, hierarchy, texts, n_trees=n_trees, seed=seed, n_jobs=n_jobs)
     from broadmatch.features import phrase_label_features, read_label_features
     from broadmatch.io import read_dataset, read_hierarchy

@@ -1,15 +1,15 @@
-"""How a function becomes a kernel: it releases the GIL and caches its machine code on disk."""
+"""How a function becomes a kernel: it releases the GIL, and its machine code is kept on disk."""
 
-import contextlib
-import json
-import re
-from collections.abc import Callable
-from pathlib import Path
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
+
+from broadmatch.kernels.cache import KernelCache
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -23,50 +23,35 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function` with numba, without the GIL, cached."""
-    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    """Compile `function` with numba when it is first called, without the GIL; its machine code is kept.
 
-
-def forget_stale_code(folder: Path) -> None:
-    """Drop the cached machine code of kernels below `folder` whose source, or that of a kernel they call, has changed.
-
-    numba looks at the file of a kernel only, not at those of the kernels that it calls: without this, a kernel whose
-    callee in another file was changed would go on as it was. Kernels stand in `kernels/` and in files `_name.py`.
+    What another kernel calls is compiled apart from what Python calls: without the wrapper that takes Python's objects,
+    which is much of the time that a small kernel takes to compile, and once for all kinds of integers that are passed
+    for an `int`.
     """
-    stamp = folder / "__pycache__" / "kernels.json"
-    files = {
-        file.relative_to(folder).as_posix(): [file.stat().st_mtime_ns, file.stat().st_size]
-        for file in sorted(folder.rglob("*.py"))
-        if file.parent.name == "kernels" or (file.name.startswith("_") and file.name != "__init__.py")
-    }
-    with contextlib.suppress(OSError, ValueError):  # an installation that cannot be written to does not change either
-        known = json.loads(stamp.read_text()) if stamp.exists() else {}
-        if known == files:
-            return
-        changed = {name for name in files if known.get(name) != files[name]}
-        for name in _callers(folder, list(files), changed):
-            for code in (folder / name).parent.glob(f"__pycache__/{Path(name).stem}.*.nb[ic]"):
-                code.unlink(missing_ok=True)
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(json.dumps(files))
+    made = _compiled(function)
+    if made is not function:  # numba can be switched off, to debug
+        kinds = list(function.__annotations__.values())
+        part = functools.cache(lambda: _compiled(function, no_cpython_wrapper=True))
+
+        def template(arguments: Sequence[Any], by_name: dict[str, Any]) -> Any:
+            return part().get_call_template(tuple(map(_wide, arguments, kinds)), by_name)
+
+        made.get_call_template, made.get_overload = template, lambda signature: part().get_overload(signature)
+    return cast(Function, made)
 
 
-def _callers(folder: Path, files: list[str], changed: set[str]) -> set[str]:
-    """The changed files, and all that import one of them, directly or by way of others."""
-    imports = {name: _imports(folder / name) for name in files}
-    module = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
-    found = set(changed)
-    while more := {n for n in files if n not in found and imports[n] & {module[other] for other in found}}:
-        found |= more
-    return found
+def _compiled(function: Function, **options: Any) -> Any:
+    decorate: Any = numba.njit
+    made: Any = decorate(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    if made is not function:
+        made._cache = KernelCache(function, "-part" if options else "")
+    return made
 
 
-def _imports(file: Path) -> set[str]:
-    """What a kernel's file imports of this package, as modules without its name."""
-    found = set()
-    for module, names in re.findall(r"(?m)^from broadmatch\.([\w.]+) import ([^\n]*)", file.read_text("utf-8")):
-        found |= {module, *(f"{module}.{name.strip()}" for name in re.split(r",| as ", names))}
-    return found
-
-
-forget_stale_code(Path(__file__).parent.parent)
+def _wide(kind: Any, wanted: Any) -> Any:
+    """The type as which an argument of this type is passed."""
+    unliteral: Any = types.unliteral
+    plain = unliteral(kind)
+    is_whole = isinstance(plain, types.Integer) and plain != types.uint64
+    return types.int64 if wanted is int and is_whole else plain

@@ -5,6 +5,9 @@ import numpy as np
 from broadmatch.kernels import F32, I32, I64, kernel
 from broadmatch.kernels.top_k import keep_best, order_best
 
+Forest = tuple[I64, I32, F32, I32, I64, I32, F32]
+"""Roots, feature, threshold, child, leaf_ptr, leaf_label, leaf_share: the first of `ThresholdForest`."""
+
 
 @kernel
 def feature_value(indices: I32, values: F32, feature: int) -> np.float32:
@@ -23,22 +26,15 @@ def feature_value(indices: I32, values: F32, feature: int) -> np.float32:
 
 
 @kernel
-def reach_leaf(indices: I32, values: F32, root: int, feature: I32, threshold: F32, child: I32) -> np.int32:
-    """The leaf that a row falls into: right where x_f > t."""
-    node = root
-    while feature[node] >= 0:
-        right = feature_value(indices, values, feature[node]) > threshold[node]
-        node = child[node] + (1 if right else 0)
-    leaf: np.int32 = child[node]
-    return leaf
-
-
-@kernel
 def reach_leaves(indices: I32, values: F32, roots: I64, feature: I32, threshold: F32, child: I32) -> I64:
-    """The leaf of every tree that a row falls into."""
+    """The leaf of every tree that a row falls into: right where x_f > t."""
     leaves = np.empty(len(roots), np.int64)
     for tree in range(len(roots)):
-        leaves[tree] = reach_leaf(indices, values, roots[tree], feature, threshold, child)
+        node = roots[tree]
+        while feature[node] >= 0:
+            right = feature_value(indices, values, feature[node]) > threshold[node]
+            node = child[node] + (1 if right else 0)
+        leaves[tree] = child[node]
     return leaves
 
 
@@ -54,8 +50,9 @@ def add_leaves(leaves: I64, leaf_ptr: I64, leaf_label: I32, leaf_share: F32, top
     size = 16
     while size < 2 * total:
         size *= 2
-    keys = np.full(size, -1, np.int32)
-    sums = np.empty(size, np.float32)
+    keys, sums = np.empty(size, np.int32), np.empty(size, np.float32)
+    for place in range(size):
+        keys[place] = -1
     mask = np.uint64(size - 1)
     for leaf in leaves:
         for j in range(leaf_ptr[leaf], leaf_ptr[leaf + 1]):
@@ -78,44 +75,13 @@ def add_leaves(leaves: I64, leaf_ptr: I64, leaf_label: I32, leaf_share: F32, top
 
 
 @kernel
-def predict_row(
-    indices: I32,
-    values: F32,
-    roots: I64,
-    feature: I32,
-    threshold: F32,
-    child: I32,
-    leaf_ptr: I64,
-    leaf_label: I32,
-    leaf_share: F32,
-    top_labels: I32,
-    top_scores: F32,
-) -> int:
-    """Recommend for one sparse row; see `add_leaves`."""
-    leaves = reach_leaves(indices, values, roots, feature, threshold, child)
-    return add_leaves(leaves, leaf_ptr, leaf_label, leaf_share, top_labels, top_scores)
-
-
-@kernel
 def predict_rows(
-    indptr: I64,
-    indices: I32,
-    data: F32,
-    start: int,
-    stop: int,
-    roots: I64,
-    feature: I32,
-    threshold: F32,
-    child: I32,
-    leaf_ptr: I64,
-    leaf_label: I32,
-    leaf_share: F32,
-    top_labels: I32,
-    top_scores: F32,
+    indptr: I64, indices: I32, data: F32, start: int, stop: int, forest: Forest, top_labels: I32, top_scores: F32,
     found: I64,
-) -> None:
+) -> None:  # fmt: skip
     """Recommend for the rows start to stop; results by row number in top_labels, top_scores and found."""
+    roots, feature, threshold, child, leaf_ptr, leaf_label, leaf_share = forest
     for i in range(start, stop):
         a, b = indptr[i], indptr[i + 1]
-        found[i] = predict_row(indices[a:b], data[a:b], roots, feature, threshold, child, leaf_ptr, leaf_label,
-                               leaf_share, top_labels[i], top_scores[i])  # fmt: skip
+        leaves = reach_leaves(indices[a:b], data[a:b], roots, feature, threshold, child)
+        found[i] = add_leaves(leaves, leaf_ptr, leaf_label, leaf_share, top_labels[i], top_scores[i])

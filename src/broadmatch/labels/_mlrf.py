@@ -14,17 +14,83 @@ time it has halved. A point is loaded or repacked at most log2 n times, however 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from broadmatch.data import CSR
 from broadmatch.kernels import F32, F64, I32, I64, U64, Flags, kernel
-from broadmatch.kernels.random import below, seed_stream
-from broadmatch.kernels.top_k import sort_descending
+from broadmatch.kernels.random import below
+from broadmatch.kernels.top_k import sort_best_first, sort_descending
 
 NO_FEATURE = -1
 # A label's numbers stand side by side, half a cache line of them, because each look at a label costs a cache miss: its
 # count c_k, its count on the moved side r_k, and the sweep that r_k is of (in any later sweep it is 0, so nothing has
 # to be cleared).
 COUNT, MOVED, SWEEP, TALLY_WIDTH = 0, 1, 2, 4
+
+
+class LabelBag(NamedTuple):
+    """The labels of a node's points side by side, renumbered from 0, so that the sweeps stay in cache.
+
+    `weights` and `label_ptr` are by point; label k of the node is label_of[k], and local[label_of[k]] is k while the
+    bag is filled, −1 otherwise. `seen`, `votes` and `rank` are room for the labels of a leaf.
+    """
+
+    weights: F32
+    label_ptr: I64
+    label_ids: I32
+    label_mass: F32
+    tally: F64
+    local: I32
+    label_of: I32
+    seen: I32
+    votes: F64
+    rank: I32
+
+
+class FeatureLists(NamedTuple):
+    """The non-zero values of every feature in a node, descending, and the points that have them.
+
+    List l is feature feature_of[l] (list_of goes back, −1 for none), values and points from first[l] on, length[l]
+    long, of which alive_in[l] are of points that are left. `order` is the order in which lists are drawn.
+    """
+
+    first: I64
+    length: I32
+    alive_in: I32
+    values: F32
+    points: I32
+    order: I32
+    list_of: I32
+    feature_of: I32
+
+
+class NodePoints(NamedTuple):
+    """The rows of a node's points, and which are left; `small` are those that a split takes away.
+
+    `aside` holds the rows of the nodes that were set aside, last in first out: those of node aside_node[i] are
+    aside[aside_from[i] : aside_from[i + 1]]. `marked` is False between uses.
+    """
+
+    rows: I32
+    alive: Flags
+    small: I32
+    marked: Flags
+    moved_to: I32
+    aside: I32
+    aside_node: I64
+    aside_from: I64
+
+
+class Tree(NamedTuple):
+    """A tree as it grows: the fields of `ThresholdForest`, in arrays that are large enough for any tree."""
+
+    feature: I32
+    threshold: F32
+    child: I32
+    leaf_ptr: I64
+    leaf_label: I32
+    leaf_share: F32
+    point_ptr: I64
+    point: I32
 
 
 @kernel
@@ -100,25 +166,10 @@ def best_threshold(
 
 
 @kernel
-def load_labels(
-    rows: I32,
-    n_points: int,
-    row_weight: F32,
-    y_indptr: I64,
-    y_indices: I32,
-    y_data: F32,
-    local: I32,
-    weights: F32,
-    label_ptr: I64,
-    label_ids: I32,
-    label_mass: F32,
-    tally: F64,
-    global_ids: I32,
-) -> tuple[float, float, float]:
-    """Copy the labels of the points side by side, renumbered from 0, so that the sweeps stay in cache.
-
-    Fills the counts (c_k) of `tally` and returns (weight, Σc, Σc²). `local` is −1 on entry and on return.
-    """
+def load_labels(Y: CSR, row_weight: F32, rows: I32, n_points: int, bag: LabelBag) -> tuple[float, float, float]:
+    """Fill the bag with the labels of the points; returns (weight, Σc, Σc²)."""
+    weights, label_ptr, label_ids, label_mass, tally, local, label_of = bag[:7]
+    indptr, indices, data = Y.indptr, Y.indices, Y.data
     n, filled = 0, 0
     weight = 0.0
     for p in range(n_points):
@@ -126,52 +177,36 @@ def load_labels(
         weights[p] = row_weight[row]
         weight += weights[p]
         label_ptr[p] = filled
-        for j in range(y_indptr[row], y_indptr[row + 1]):
-            k = y_indices[j]
+        for j in range(indptr[row], indptr[row + 1]):
+            k = indices[j]
             if local[k] < 0:
                 local[k] = n
-                global_ids[n] = k
+                label_of[n] = k
                 tally[n, COUNT] = 0.0
                 n += 1
             label_ids[filled] = local[k]
-            label_mass[filled] = y_data[j] * row_weight[row]
+            label_mass[filled] = data[j] * row_weight[row]
             tally[local[k], COUNT] += label_mass[filled]
             filled += 1
     label_ptr[n_points] = filled
     total, squares = 0.0, 0.0
     for k in range(n):
-        local[global_ids[k]] = -1
+        local[label_of[k]] = -1
         total += tally[k, COUNT]
         squares += tally[k, COUNT] * tally[k, COUNT]
     return weight, total, squares
 
 
 @kernel
-def load_features(
-    rows: I32,
-    n_points: int,
-    x_indptr: I64,
-    x_indices: I32,
-    x_data: F32,
-    list_of: I32,
-    feature_of: I32,
-    first: I64,
-    length: I32,
-    alive_in: I32,
-    values: F32,
-    points: I32,
-    order: I32,
-) -> int:
-    """List the non-zero values of every feature of the points, descending; returns the number of lists.
-
-    List l is feature feature_of[l] (list_of goes back), values and points from first[l] on, length[l] long.
-    `list_of` is −1 on entry.
-    """
+def load_features(X: CSR, rows: I32, n_points: int, lists: FeatureLists) -> int:
+    """List the values of every feature of the points; returns the number of lists."""
+    first, length, alive_in, values, points, order, list_of, feature_of = lists
+    indptr, indices, data = X.indptr, X.indices, X.data
     n = 0
     for p in range(n_points):
         row = rows[p]
-        for j in range(x_indptr[row], x_indptr[row + 1]):
-            f = x_indices[j]
+        for j in range(indptr[row], indptr[row + 1]):
+            f = indices[j]
             if list_of[f] < 0:
                 list_of[f] = n
                 feature_of[n] = f
@@ -187,9 +222,9 @@ def load_features(
         order[i] = i
     for p in range(n_points):
         row = rows[p]
-        for j in range(x_indptr[row], x_indptr[row + 1]):
-            i = list_of[x_indices[j]]
-            values[first[i] + length[i]] = x_data[j]
+        for j in range(indptr[row], indptr[row + 1]):
+            i = list_of[indices[j]]
+            values[first[i] + length[i]] = data[j]
             points[first[i] + length[i]] = p
             length[i] += 1
     for i in range(n):
@@ -198,22 +233,10 @@ def load_features(
 
 
 @kernel
-def repack(
-    rows: I32,
-    n_points: int,
-    alive: Flags,
-    moved_to: I32,
-    n_lists: int,
-    list_of: I32,
-    feature_of: I32,
-    first: I64,
-    length: I32,
-    alive_in: I32,
-    values: F32,
-    points: I32,
-    order: I32,
-) -> tuple[int, int]:
+def repack(node: NodePoints, n_points: int, lists: FeatureLists, n_lists: int) -> tuple[int, int]:
     """Close the gaps that taken points left in rows and lists; returns the number of points and lists left."""
+    first, length, alive_in, values, points, order, list_of, feature_of = lists
+    rows, alive, moved_to = node.rows, node.alive, node.moved_to
     n = 0
     for p in range(n_points):
         moved_to[p] = -1
@@ -242,153 +265,6 @@ def repack(
 
 
 @kernel
-def drop_taken(values: F32, points: I32, start: int, stop: int, alive: Flags) -> int:
-    """Close the gaps in one list; returns its new end."""
-    at = start
-    for j in range(start, stop):
-        if alive[points[j]]:
-            values[at], points[at] = values[j], points[j]
-            at += 1
-    return at
-
-
-@kernel
-def smaller_side(
-    values: F32,
-    points: I32,
-    start: int,
-    stop: int,
-    threshold: np.float32,
-    alive: Flags,
-    n_points: int,
-    n_alive: int,
-    marked: Flags,
-    small: I32,
-) -> tuple[int, bool]:
-    """The points on the smaller side of x_f > t, given the list of f: how many, and whether it is the right side."""
-    # Zeros lie left of t ≥ 0 and right of t < 0, so the side without them is a stretch of the list.
-    right = bool(threshold >= 0)
-    n = 0
-    for j in range(start, stop):
-        if (values[j] > threshold) == right:
-            small[n] = points[j]
-            n += 1
-    if 2 * n <= n_alive:
-        return n, right
-    for i in range(n):
-        marked[small[i]] = True
-    rest = 0
-    for p in range(n_points):
-        if marked[p]:
-            marked[p] = False
-        elif alive[p]:
-            small[rest] = p
-            rest += 1
-    return rest, not right
-
-
-@kernel
-def write_leaf(
-    rows: I32,
-    n_points: int,
-    alive: Flags,
-    weight: float,
-    label_ptr: I64,
-    label_ids: I32,
-    label_mass: F32,
-    global_ids: I32,
-    tally: F64,
-    sweep: int,
-    seen: I32,
-    leaf_rows: I32,
-    leaf_label: I32,
-    leaf_share: F32,
-    room: int,
-) -> tuple[int, int]:
-    """Write a leaf's points and its strongest labels with their share c_k / n, the mean vote of its points.
-
-    Returns how many points and labels. `sweep` is a number that `tally` has not seen.
-    """
-    n, found = 0, 0
-    for p in range(n_points):
-        if not alive[p]:
-            continue
-        leaf_rows[n] = rows[p]
-        n += 1
-        for j in range(label_ptr[p], label_ptr[p + 1]):
-            k = label_ids[j]
-            if tally[k, SWEEP] != sweep:
-                tally[k, MOVED], tally[k, SWEEP] = 0.0, sweep
-                seen[found] = k
-                found += 1
-            tally[k, MOVED] += label_mass[j]
-    votes = np.empty(found, np.float64)
-    for i in range(found):
-        votes[i] = tally[seen[i], MOVED]
-    strongest = np.argsort(-votes, kind="mergesort")
-    kept = min(found, room)
-    for i in range(kept):
-        leaf_label[i] = global_ids[seen[strongest[i]]]
-        leaf_share[i] = votes[strongest[i]] / weight
-    return n, kept
-
-
-@kernel
-def bootstrap(row_weight: F32, n_draws: int, stream: U64) -> None:
-    """Draw `n_draws` of the rows with row_weight 1 with replacement: row_weight becomes how often each came."""
-    candidates = np.flatnonzero(row_weight)
-    row_weight[:] = 0
-    for _ in range(n_draws):
-        row_weight[candidates[below(stream, len(candidates))]] += 1
-
-
-class FeatureLists(NamedTuple):
-    """The values of each feature in the node, see `load_features`."""
-
-    first: I64
-    length: I32
-    alive_in: I32
-    values: F32
-    points: I32
-    order: I32
-
-
-class LabelBag(NamedTuple):
-    """The labels of the node's points, see `load_labels`."""
-
-    weights: F32
-    label_ptr: I64
-    label_ids: I32
-    label_mass: F32
-    tally: F64
-
-
-@kernel
-def make_lists(n_features: int, n_values: int) -> FeatureLists:
-    """Lists of so many features with so many values in all."""
-    return FeatureLists(
-        np.empty(n_features, np.int64),
-        np.empty(n_features, np.int32),
-        np.empty(n_features, np.int32),
-        np.empty(n_values, np.float32),
-        np.empty(n_values, np.int32),
-        np.empty(n_features, np.int32),
-    )
-
-
-@kernel
-def make_bag(n_rows: int, n_entries: int, n_labels: int) -> LabelBag:
-    """A bag of so many points with so many labels in all."""
-    return LabelBag(
-        np.empty(n_rows, np.float32),
-        np.empty(n_rows + 1, np.int64),
-        np.empty(n_entries, np.int32),
-        np.empty(n_entries, np.float32),
-        np.zeros((n_labels, TALLY_WIDTH), np.float64),
-    )
-
-
-@kernel
 def best_split(
     lists: FeatureLists, bag: LabelBag, n_lists: int, alive: Flags, n_alive: int, weight: float, total: float,
     squares: float, features_per_node: int, balance: float, sweep: int, stream: U64,
@@ -398,23 +274,28 @@ def best_split(
     best = (1 - squares / (total * total)) * (1 - 1e-9) - 1e-12
     best_list, cut = -1, np.float32(0)
     min_child = max(1.0, balance * weight)
-    first, length, alive_in, values, points, order = lists
-    n_tried, at = 0, 0
+    first, length, alive_in, values, points, order = lists[:6]
+    weights, label_ptr, label_ids, label_mass, tally = bag[:5]
+    n_tried, drawn = 0, 0
     # Draw without replacement; where no drawn feature has a split, draw on until none is left.
-    while at < n_lists and (n_tried < features_per_node or best_list < 0):
-        other = at + below(stream, n_lists - at)
+    while drawn < n_lists and (n_tried < features_per_node or best_list < 0):
+        other = drawn + below(stream, n_lists - drawn)
         i = order[other]
-        order[other], order[at] = order[at], i
-        at += 1
+        order[other], order[drawn] = order[drawn], i
+        drawn += 1
         if alive_in[i] < min(min_child, n_alive):
             continue
         n_tried += 1
-        if length[i] > alive_in[i]:
-            drop_taken(values, points, first[i], first[i] + length[i], alive)
+        start = first[i]
+        if length[i] > alive_in[i]:  # close the gaps
+            at = start
+            for j in range(start, start + length[i]):
+                if alive[points[j]]:
+                    values[at], points[at] = values[j], points[j]
+                    at += 1
             length[i] = alive_in[i]
-        objective, t = best_threshold(values, points, first[i], first[i] + length[i], n_alive, weight, total, squares,
-                                      bag.weights, bag.label_ptr, bag.label_ids, bag.label_mass, bag.tally, sweep,
-                                      min_child)  # fmt: skip
+        objective, t = best_threshold(values, points, start, start + length[i], n_alive, weight, total, squares,
+                                      weights, label_ptr, label_ids, label_mass, tally, sweep, min_child)  # fmt: skip
         sweep += 2
         if objective < best:
             best, best_list, cut = objective, i, t
@@ -422,126 +303,179 @@ def best_split(
 
 
 @kernel
+def smaller_side(lists: FeatureLists, i: int, threshold: np.float32, node: NodePoints, n_points: int,
+                 n_alive: int) -> tuple[int, bool]:  # fmt: skip
+    """The points on the smaller side of x_f > t, given the list of f: how many, and whether it is the right side."""
+    values, points, small, marked = lists.values, lists.points, node.small, node.marked
+    # Zeros lie left of t ≥ 0 and right of t < 0, so the side without them is a stretch of the list.
+    right = bool(threshold >= 0)
+    n = 0
+    for j in range(lists.first[i], lists.first[i] + lists.length[i]):
+        if (values[j] > threshold) == right:
+            small[n] = points[j]
+            n += 1
+    if 2 * n <= n_alive:
+        return n, right
+    for s in range(n):
+        marked[small[s]] = True
+    rest = 0
+    for p in range(n_points):
+        if marked[p]:
+            marked[p] = False
+        elif node.alive[p]:
+            small[rest] = p
+            rest += 1
+    return rest, not right
+
+
+@kernel
 def take_away(
-    bag: LabelBag, small: I32, alive: Flags, weight: float, total: float, squares: float
-) -> tuple[float, float, float]:
-    """Take the points `small` out of the node; what is left of its weight, of Σc and of Σc²."""
-    weights, label_ptr, label_ids, label_mass, tally = bag
-    for p in small:
-        alive[p] = False
+    X: CSR, bag: LabelBag, lists: FeatureLists, node: NodePoints, n_small: int, to: int, weight: float, total: float,
+    squares: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Set the small side's points aside, from `to` on; what is left of the node's weight, of Σc and of Σc²."""
+    weights, label_ptr, label_ids, label_mass, tally = bag[:5]
+    indptr, indices, alive_in, list_of = X.indptr, X.indices, lists.alive_in, lists.list_of
+    for s in range(n_small):
+        p = node.small[s]
+        row = node.rows[p]
+        node.alive[p] = False
+        node.aside[to + s] = row
         weight -= weights[p]
         for j in range(label_ptr[p], label_ptr[p + 1]):
             k, a = label_ids[j], np.float64(label_mass[j])
             squares -= a * (2 * tally[k, COUNT] - a)
             tally[k, COUNT] -= a
             total -= a
+        for j in range(indptr[row], indptr[row + 1]):
+            alive_in[list_of[indices[j]]] -= 1
     return weight, total, squares
 
 
 @kernel
-def _grown(array: NDArray[Any], length: int) -> Any:
-    bigger = np.empty(max(length, 2 * len(array)), array.dtype)
-    bigger[: len(array)] = array
-    return bigger
+def write_leaf(
+    node: NodePoints, n_points: int, bag: LabelBag, weight: float, sweep: int, tree: Tree, leaf: int, room: int
+) -> None:
+    """Write a leaf's points and its strongest labels with their share c_k / n, the mean vote of its points.
+
+    `sweep` is a number that `tally` has not seen.
+    """
+    label_ptr, label_ids, label_mass, tally = bag.label_ptr, bag.label_ids, bag.label_mass, bag.tally
+    seen, votes, rank = bag.seen, bag.votes, bag.rank
+    at, found = tree.point_ptr[leaf], 0
+    for p in range(n_points):
+        if not node.alive[p]:
+            continue
+        tree.point[at] = node.rows[p]
+        at += 1
+        for j in range(label_ptr[p], label_ptr[p + 1]):
+            k = label_ids[j]
+            if tally[k, SWEEP] != sweep:
+                tally[k, MOVED], tally[k, SWEEP] = 0.0, sweep
+                seen[found] = k
+                found += 1
+            tally[k, MOVED] += label_mass[j]
+    for i in range(found):
+        votes[i], rank[i] = tally[seen[i], MOVED], i
+    sort_best_first(votes, rank, found)
+    first, kept = tree.leaf_ptr[leaf], min(found, room)
+    for i in range(kept):
+        tree.leaf_label[first + i] = bag.label_of[seen[rank[i]]]
+        tree.leaf_share[first + i] = votes[i] / weight
+    tree.leaf_ptr[leaf + 1], tree.point_ptr[leaf + 1] = first + kept, at
 
 
 @kernel
-def grow_tree(
-    x_indptr: I64, x_indices: I32, x_data: F32, n_features: int, y_indptr: I64, y_indices: I32, y_data: F32,
-    n_labels: int, row_weight: F32, features_per_node: int, max_leaf: int, balance: float, leaf_labels: int,
-    seed: np.uint64, stop_flag: I64,
-) -> tuple[I32, F32, I32, I64, I32, F32, I64, I32]:  # fmt: skip
-    """Grow one tree on the rows of positive weight.
+def bootstrap(row_weight: F32, candidates: I64, n_draws: int, stream: U64) -> None:
+    """Draw `n_draws` of the candidate rows with replacement: row_weight, 0 before, becomes how often each came."""
+    for _ in range(n_draws):
+        row_weight[candidates[below(stream, len(candidates))]] += 1
 
-    Returns (feature, threshold, child, leaf_ptr, leaf_label, leaf_share, point_ptr, point): a node with feature
-    −1 is a leaf and `child` its number, otherwise `child` is the left child and child + 1 the right one.
-    """
-    stream = seed_stream(seed)
-    leaf_labels = min(leaf_labels, n_labels)
-    aside = np.flatnonzero(row_weight).astype(np.int32)
-    n_rows = len(aside)
-    n_values, n_entries = 0, 0
-    for row in aside:
-        n_values += x_indptr[row + 1] - x_indptr[row]
-        n_entries += y_indptr[row + 1] - y_indptr[row]
-    # As much as the root needs; every later node uses the front of it.
-    rows, alive, marked = np.empty(n_rows, np.int32), np.empty(n_rows, np.bool_), np.zeros(n_rows, np.bool_)
-    small, moved_to, seen = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.empty(n_labels, np.int32)
-    local, global_ids = np.full(n_labels, -1, np.int32), np.empty(n_labels, np.int32)
-    bag, lists = make_bag(n_rows, n_entries, n_labels), make_lists(n_features, n_values)
-    weights, label_ptr, label_ids, label_mass, tally = bag
-    first, length, alive_in, values, points, order = lists
-    list_of, feature_of, sweep = np.full(n_features, -1, np.int32), np.empty(n_features, np.int32), 1
-    # What comes out.
-    feature, threshold, child = np.empty(256, np.int32), np.empty(256, np.float32), np.empty(256, np.int32)
-    leaf_ptr, point_ptr = np.zeros(256, np.int64), np.zeros(256, np.int64)
-    leaf_label, leaf_share = np.empty(1024, np.int32), np.empty(1024, np.float32)
-    leaf_rows = np.empty(n_rows, np.int32)
-    n_nodes, n_leaves = 1, 0
-    # Nodes set aside, last in first out: node i has the rows aside[aside_from[i] : aside_from[i + 1]].
-    aside_node, aside_from = np.zeros(64, np.int64), np.zeros(65, np.int64)
-    aside_from[1], n_aside = n_rows, 1
+
+@kernel
+def fill_tree(
+    X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, balance: float, leaf_labels: int,
+    stream: U64, stop_flag: I64, node: NodePoints, bag: LabelBag, lists: FeatureLists, tree: Tree,
+) -> tuple[int, int]:  # fmt: skip
+    """Grow one tree on the rows that stand aside for node 0; returns the number of nodes and leaves."""
+    rows, alive, aside, aside_node, aside_from = node.rows, node.alive, node.aside, node.aside_node, node.aside_from
+    feature, threshold, child = tree.feature, tree.threshold, tree.child
+    n_nodes, n_leaves, n_aside, sweep = 1, 0, 1, 1
     while n_aside > 0 and stop_flag[0] == 0:
         n_aside -= 1
-        node = aside_node[n_aside]
-        n_points = aside_from[n_aside + 1] - aside_from[n_aside]
-        rows[:n_points] = aside[aside_from[n_aside] : aside_from[n_aside + 1]]
-        alive[:n_points] = True
-        n_alive = n_points
-        weight, total, squares = load_labels(rows, n_points, row_weight, y_indptr, y_indices, y_data, local, weights,
-                                             label_ptr, label_ids, label_mass, tally, global_ids)  # fmt: skip
-        n_lists, loaded = 0, total
+        here, to = aside_node[n_aside], aside_from[n_aside]
+        n_points = aside_from[n_aside + 1] - to
+        for p in range(n_points):
+            rows[p], alive[p] = aside[to + p], True
+        n_alive, n_lists = n_points, 0
+        weight, total, squares = load_labels(Y, row_weight, rows, n_points, bag)
+        loaded = total
         if n_points > max_leaf:
-            n_lists = load_features(rows, n_points, x_indptr, x_indices, x_data, list_of, feature_of, first, length,
-                                    alive_in, values, points, order)  # fmt: skip
+            n_lists = load_features(X, rows, n_points, lists)
         while n_alive > max_leaf and stop_flag[0] == 0:
-            best_list, cut, sweep = best_split(lists, bag, n_lists, alive, n_alive, weight, total, squares,
-                                               features_per_node, balance, sweep, stream)  # fmt: skip
-            if best_list < 0:
+            best, cut, sweep = best_split(lists, bag, n_lists, alive, n_alive, weight, total, squares,
+                                          features_per_node, balance, sweep, stream)  # fmt: skip
+            if best < 0:
                 break
-            n_small, small_is_right = smaller_side(values, points, first[best_list],
-                                                   first[best_list] + length[best_list], cut, alive, n_points,
-                                                   n_alive, marked, small)  # fmt: skip
-            if n_nodes + 2 > len(feature):
-                feature, threshold, child = _grown(feature, 0), _grown(threshold, 0), _grown(child, 0)
-            feature[node], threshold[node], child[node] = feature_of[best_list], cut, n_nodes
-            if n_aside + 1 >= len(aside_node):
-                aside_node, aside_from = _grown(aside_node, 0), _grown(aside_from, 0)
-            aside_node[n_aside] = n_nodes + (1 if small_is_right else 0)
-            node = n_nodes + (0 if small_is_right else 1)
-            n_nodes += 2
+            feature[here], threshold[here], child[here] = lists.feature_of[best], cut, n_nodes
+            n_small, small_is_right = smaller_side(lists, best, cut, node, n_points, n_alive)
+            here, aside_node[n_aside] = n_nodes, n_nodes + 1
+            if not small_is_right:
+                here, aside_node[n_aside] = n_nodes + 1, n_nodes
             to = aside_from[n_aside]
-            n_aside += 1
+            n_nodes, n_aside, n_alive = n_nodes + 2, n_aside + 1, n_alive - n_small
             aside_from[n_aside] = to + n_small
-            n_alive -= n_small
-            weight, total, squares = take_away(bag, small[:n_small], alive, weight, total, squares)
-            for s in range(n_small):
-                row = rows[small[s]]
-                aside[to + s] = row
-                for j in range(x_indptr[row], x_indptr[row + 1]):
-                    alive_in[list_of[x_indices[j]]] -= 1
+            weight, total, squares = take_away(X, bag, lists, node, n_small, to, weight, total, squares)
             # Weak beliefs left by strong ones are counted anew too: taking away would leave only rounding.
             if 2 * n_alive < n_points or total < 0.01 * loaded:
-                n_points, n_lists = repack(rows, n_points, alive, moved_to, n_lists, list_of, feature_of, first,
-                                           length, alive_in, values, points, order)  # fmt: skip
-                weight, total, squares = load_labels(rows, n_points, row_weight, y_indptr, y_indices, y_data, local,
-                                                     weights, label_ptr, label_ids, label_mass, tally,
-                                                     global_ids)  # fmt: skip
+                n_points, n_lists = repack(node, n_points, lists, n_lists)
+                weight, total, squares = load_labels(Y, row_weight, rows, n_points, bag)
                 loaded = total
         for i in range(n_lists):
-            list_of[feature_of[i]] = -1
-        feature[node], threshold[node], child[node] = NO_FEATURE, np.float32(0), n_leaves
-        if n_leaves + 2 > len(leaf_ptr):
-            leaf_ptr, point_ptr = _grown(leaf_ptr, 0), _grown(point_ptr, 0)
-        a, b = leaf_ptr[n_leaves], point_ptr[n_leaves]
-        if a + leaf_labels > len(leaf_label):
-            leaf_label, leaf_share = _grown(leaf_label, a + leaf_labels), _grown(leaf_share, a + leaf_labels)
-        n, kept = write_leaf(rows, n_points, alive, weight, label_ptr, label_ids, label_mass, global_ids, tally, sweep,
-                             seen, leaf_rows[b:], leaf_label[a:], leaf_share[a:], leaf_labels)  # fmt: skip
-        sweep += 1
-        leaf_ptr[n_leaves + 1], point_ptr[n_leaves + 1] = a + kept, b + n
-        n_leaves += 1
-    a = leaf_ptr[n_leaves]
-    return (feature[:n_nodes].copy(), threshold[:n_nodes].copy(), child[:n_nodes].copy(),
-            leaf_ptr[: n_leaves + 1].copy(), leaf_label[:a].copy(), leaf_share[:a].copy(),
-            point_ptr[: n_leaves + 1].copy(), leaf_rows)  # fmt: skip
+            lists.list_of[lists.feature_of[i]] = -1
+        feature[here], threshold[here], child[here] = NO_FEATURE, np.float32(0), n_leaves
+        write_leaf(node, n_points, bag, weight, sweep, tree, n_leaves, leaf_labels)
+        n_leaves, sweep = n_leaves + 1, sweep + 1
+    return n_nodes, n_leaves
+
+
+def grow_tree(
+    X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, balance: float, leaf_labels: int,
+    seed: np.uint64, stop_flag: I64,
+) -> Tree:  # fmt: skip
+    """Grow one tree on the rows of positive weight.
+
+    A node with feature −1 is a leaf and `child` its number, otherwise `child` is the left child and child + 1 the
+    right one. No array grows: a leaf has at least one point, and no more labels than its points.
+    """
+    aside = np.flatnonzero(row_weight).astype(np.int32)
+    n, n_labels, n_features = len(aside), Y.n_cols, X.n_cols
+    n_values, n_entries = (int(np.diff(one.indptr)[aside].sum()) for one in (X, Y))
+
+    def whole(size: int) -> I32:
+        return np.empty(size, np.int32)
+
+    node = NodePoints(
+        whole(n), np.empty(n, np.bool_), whole(n), np.zeros(n, np.bool_), whole(n), aside,
+        np.zeros(n + 1, np.int64), np.zeros(n + 2, np.int64),
+    )  # fmt: skip
+    node.aside_from[1] = n
+    bag = LabelBag(
+        np.empty(n, np.float32), np.empty(n + 1, np.int64), whole(n_entries), np.empty(n_entries, np.float32),
+        np.zeros((n_labels, TALLY_WIDTH)), np.full(n_labels, -1, np.int32), whole(n_labels), whole(n_labels),
+        np.empty(n_labels), whole(n_labels),
+    )  # fmt: skip
+    lists = FeatureLists(
+        np.empty(n_features, np.int64), whole(n_features), whole(n_features), np.empty(n_values, np.float32),
+        whole(n_values), whole(n_features), np.full(n_features, -1, np.int32), whole(n_features),
+    )  # fmt: skip
+    tree = Tree(
+        whole(2 * n + 1), np.empty(2 * n + 1, np.float32), whole(2 * n + 1), np.zeros(n + 2, np.int64),
+        whole(n_entries), np.empty(n_entries, np.float32), np.zeros(n + 2, np.int64), whole(n),
+    )  # fmt: skip
+    n_nodes, n_leaves = fill_tree(X, Y, row_weight, features_per_node, max_leaf, balance, leaf_labels,
+                                  np.array([seed], np.uint64), stop_flag, node, bag, lists, tree)  # fmt: skip
+    entries = int(tree.leaf_ptr[n_leaves])
+    ends = (n_nodes, n_nodes, n_nodes, n_leaves + 1, entries, entries, n_leaves + 1, n)
+    arrays: tuple[Any, ...] = tree
+    return Tree(*(array[:end].copy() for array, end in zip(arrays, ends, strict=True)))

@@ -13,7 +13,7 @@ from broadmatch.data import CSR
 from broadmatch.data.csr import joined_ptr, offsets
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels.random import seed_stream
-from broadmatch.labels._forest import predict_row, predict_rows
+from broadmatch.labels._forest import predict_rows
 from broadmatch.labels._mlrf import bootstrap, grow_tree
 from broadmatch.labels.base import LabelModel, Row
 from broadmatch.labels.explanation import Explanation
@@ -121,11 +121,11 @@ class MLRF(LabelModel):
             finished = kept.take(number, ThresholdForest)
             if finished is not None:
                 return finished
-            weights = labelled.copy()
-            seed = np.uint64(self.seed * 1_000_003 + number)
+            weights, seed = labelled, np.uint64(self.seed * 1_000_003 + number)
             if self.bootstrap:
-                bootstrap(weights, int(labelled.sum()), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
-            grown = grow_tree(*X, *Y, weights, min(self.features_per_node, X.n_cols), self.max_leaf,
+                weights, candidates = np.zeros_like(labelled), np.flatnonzero(labelled)
+                bootstrap(weights, candidates, len(candidates), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
+            grown = grow_tree(X, Y, weights, min(self.features_per_node, X.n_cols), self.max_leaf,
                               float(self.balance), self.leaf_labels, seed, stop.flag)  # fmt: skip
             tree = ThresholdForest(np.zeros(1, np.int64), *grown)
             if not stop.flag[0]:
@@ -148,14 +148,14 @@ class MLRF(LabelModel):
         found = np.zeros(X.n_rows, np.int64)
 
         def predict(block: tuple[int, int]) -> None:
-            start, stop = block
-            predict_rows(X.indptr, X.indices, X.data, start, stop, *self.forest_[:7], labels, scores, found)
+            predict_rows(*X[:3], *block, self.forest_[:7], labels, scores, found)
 
         for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), self.n_jobs):
             pass
         return labels, scores, found
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
-        labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
-        n = predict_row(x[0], x[1], *self.forest_[:7], labels, scores)
-        return labels[:n], scores[:n]
+        labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
+        found = np.empty(1, np.int64)
+        predict_rows(np.array([0, len(x[0])]), *x, 0, 1, self.forest_[:7], labels, scores, found)
+        return labels[0, : found[0]], scores[0, : found[0]]

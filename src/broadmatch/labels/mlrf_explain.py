@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from broadmatch.data import CSR, Names
-from broadmatch.labels._forest import feature_value
+from broadmatch.data import Names
 from broadmatch.labels.explanation import Contribution, Explanation, Leaf, Neighbour, Step, name_of
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def explain(model: "MLRF", x: "Row", label: int, n_voters: int) -> Explanation:
             weights[point] = weights.get(point, 0.0) + 1 / (len(points) * len(forest.roots))
         here = slice(forest.leaf_ptr[leaf], forest.leaf_ptr[leaf + 1])
         value = float(forest.leaf_share[here][forest.leaf_label[here] == label].sum())
-        votes = [(p, _vote(model.train_labels_, p, label)) for p in points]
+        votes = [(p, _value(model.train_labels_.row(p), label)) for p in points]
         voters = sorted((v for v in votes if v[1] > 0), key=lambda v: (-v[1], v[0]))[:n_voters]
         found.append((path, len(points), value, [Contribution(name_of(names, p), v, "point") for p, v in voters]))
     total = sum(value for _, _, value, _ in found)
@@ -37,7 +36,8 @@ def explain(model: "MLRF", x: "Row", label: int, n_voters: int) -> Explanation:
     ]
     near = sorted(shared.items(), key=lambda item: (-item[1], item[0]))[:n_voters]
     neighbours = [
-        Neighbour(name_of(names, p), _vote(model.train_labels_, p, label), n / len(leaves), weights[p]) for p, n in near
+        Neighbour(name_of(names, p), _value(model.train_labels_.row(p), label), n / len(leaves), weights[p])
+        for p, n in near
     ]
     score = float(np.mean([leaf.value for leaf in leaves]))
     return Explanation(model.label_names_[label], score, _deciding(leaves), {"p_trees": score}, [], leaves, neighbours)
@@ -57,13 +57,14 @@ def _walk(forest: "ThresholdForest", root: int, x: "Row", names: Names | None) -
     node = root
     while forest.feature[node] >= 0:
         feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
-        value = float(feature_value(*x, feature))
+        value = _value(x, feature)
         path.append(Step(value, threshold, value <= threshold, [Contribution(name_of(names, feature), value)]))
         node = int(forest.child[node]) + (value > threshold)
     return path, int(forest.child[node])
 
 
-def _vote(labels: CSR, point: int, label: int) -> float:
-    columns, weights = labels.row(point)
-    at = int(np.searchsorted(columns, label))
-    return float(weights[at]) if at < len(columns) and columns[at] == label else 0.0
+def _value(row: "Row", column: int) -> float:
+    """The value of a sparse row in a column."""
+    columns, values = row
+    at = int(np.searchsorted(columns, column))
+    return float(values[at]) if at < len(columns) and columns[at] == column else 0.0

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broadmatch.cli import output
 from broadmatch.errors import BadInput
 from broadmatch.io.formats import STANDARD_INPUT
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 
 
 def prepare() -> None:
-    """What comes before the first import that takes long: say when kernels are compiled, and save memory."""
-    output.notify_compilation()
+    """What comes before the first import that takes long: save memory."""
     import pyarrow as pa
 
     # Arrow's own pool keeps what was freed for later, some 40 MB; these commands go through small batches.

@@ -23,24 +23,22 @@ def pack(name: str) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)  # wrapped, as the kernels' 64 bits are
 
 
-A, TITLE, TEXTAREA, META = pack("a"), pack("title"), pack("textarea"), pack("meta")
-SCRIPT, STYLE, TEMPLATE, IFRAME = pack("script"), pack("style"), pack("template"), pack("iframe")
-NOEMBED, NOFRAMES, XMP, PLAINTEXT = pack("noembed"), pack("noframes"), pack("xmp"), pack("plaintext")
-SVG, MATH, TABLE, TD, TH = pack("svg"), pack("math"), pack("table"), pack("td"), pack("th")
-CAPTION, TR, TBODY, THEAD, TFOOT = pack("caption"), pack("tr"), pack("tbody"), pack("thead"), pack("tfoot")
-PARTS_OF_TABLES = (TABLE, TD, TH, CAPTION, TR, TBODY, THEAD, TFOOT)
-SILENT = (SCRIPT, STYLE, IFRAME, NOEMBED, NOFRAMES)
-NESTING = (A, SVG, MATH, TEMPLATE, *PARTS_OF_TABLES)
-MEANT = (META, *NESTING, *SILENT, TITLE, TEXTAREA, XMP, PLAINTEXT)
-"""The tags that decide what is text and what its words count; any other only parts words."""
-
-_MAYBE_MEANT = np.zeros(1024, np.bool_)
-"""A sieve for them: False at (name xor name >> 14) mod 1024 means that the tag is none of them."""
-_MAYBE_MEANT[[(name ^ (name >> 14)) & 1023 for name in MEANT]] = True
+_NAMES = (
+    "", "a", "svg", "math", "template", "table", "td", "th", "caption", "tr", "tbody", "thead", "tfoot",
+    "script", "style", "iframe", "noembed", "noframes", "title", "textarea", "xmp", "plaintext", "meta",
+)  # fmt: skip
+OTHER, A, SVG, MATH, TEMPLATE, TABLE, TD, TH, CAPTION, TR, TBODY, THEAD, TFOOT = range(13)
+SCRIPT, STYLE, IFRAME, NOEMBED, NOFRAMES, TITLE, TEXTAREA, XMP, PLAINTEXT, META = range(13, 23)
+"""The tags that decide what is text and what its words count: A to TFOOT nest, SCRIPT to NOFRAMES are silent, TITLE to
+PLAINTEXT hold text without tags. Any other only parts words."""
+_PACKED = np.array([pack(name) for name in _NAMES])
+_TAG_AT = np.zeros(1024, np.uint8)
+"""The tag, if it is one of them, at (name xor name >> 8) mod 1024, where no two of them meet."""
+_TAG_AT[(_PACKED ^ (_PACKED >> 8)) & 1023] = np.arange(len(_NAMES))
 
 _CDATA = np.frombuffer(b"<![CDATA[", np.uint8).copy()
 
-# What a byte means within a tag; any other is part of a name or a value.
+# What a byte means within a tag; any other, 0, is part of a name or a value.
 _SPACE, _SLASH, _END, _EQUALS = 1, 2, 3, 4
 SPACE = np.zeros(256, np.bool_)
 SPACE[[9, 10, 12, 13, 32]] = True
@@ -94,11 +92,11 @@ def skip_spaces(text: Bytes, i: int, stop: int) -> int:
 def skip_tags(text: Bytes, i: int, stop: int) -> tuple[int, int, int, int, bool, bool]:
     """Read the tag whose `<` is at i, to past its `>`, and go on while it means nothing for text and another follows.
 
-    Gives of the last tag where it begins, its packed name, the position after the name and the one after the tag (stop
+    Gives of the last tag where it begins, which it is, the position after the name and the one after the tag (stop
     + 1 if it never ends), whether it closes itself, and whether it has a `href`. The loops stand here and not in
     functions: most of a page's bytes pass through them, and numba counts references to an array at each call.
     """
-    begin, name, after_name, end, closed, href = i, 0, i, stop + 1, False, False
+    begin, tag, after_name, end, closed, href = i, OTHER, i, stop + 1, False, False
     again = True
     while again:
         again, begin, name, shift, end, closed, href = False, i, 0, 0, stop + 1, False, False
@@ -119,7 +117,7 @@ def skip_tags(text: Bytes, i: int, stop: int) -> tuple[int, int, int, int, bool,
                 break
             first = i
             i += 1
-            if kind in (_SPACE, _SLASH):
+            if 0 < kind <= _SLASH:
                 continue
             while i < stop and _IN_TAG[text[unsigned(i)]] == 0:  # the name; its first byte may be an equals sign
                 i += 1
@@ -144,14 +142,17 @@ def skip_tags(text: Bytes, i: int, stop: int) -> tuple[int, int, int, int, bool,
                 if i < stop and text[unsigned(i)] == 62:
                     end = i + 1  # a slash before this `>` belongs to the value: the tag does not close itself
                     break
-        if end <= stop and not _MAYBE_MEANT[(name ^ (name >> 14)) & 1023]:
+        tag = int(np.int64(_TAG_AT[(name ^ (name >> 8)) & 1023]))
+        if _PACKED[tag] != name:
+            tag = OTHER
+        if end <= stop and tag == OTHER:
             i = end
             while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
                 i += 1
             if i + 2 < stop and text[unsigned(i)] == 60:
                 after = text[unsigned(i + 2 if text[unsigned(i + 1)] == 47 else i + 1)]
                 again = 97 <= after | 32 <= 122
-    return begin, name, after_name, end, closed, href
+    return begin, tag, after_name, end, closed, href
 
 
 @kernel
@@ -160,7 +161,7 @@ def attribute(text: Bytes, i: int, stop: int, wanted: Bytes) -> tuple[int, int]:
     value_from, value_to = -1, -1
     while i < stop and value_from < 0:
         kind = _IN_TAG[text[i]]
-        if kind in (_SPACE, _SLASH, _END):
+        if 0 < kind <= _END:
             i += 1
             continue
         first = i
@@ -243,8 +244,8 @@ def cdata_end(text: Bytes, i: int, stop: int) -> int:
 
 
 @kernel
-def raw_end(text: Bytes, i: int, stop: int, name: int) -> int:
-    """Where the `</name` is that ends the raw text from i on, or stop.
+def raw_end(text: Bytes, i: int, stop: int, tag: int) -> int:
+    """Where the `</tag` is that ends the raw text from i on, or stop.
 
     In a script, `<!--` followed by `<script` hides one `</script`, up to `-->`.
     """
@@ -254,18 +255,18 @@ def raw_end(text: Bytes, i: int, stop: int, name: int) -> int:
         if b == 60:  # <
             if i + 1 < stop and text[i + 1] == 47:
                 found, after = tag_name(text, i + 2, stop)
-                if found == name and after < stop:
+                if found == _PACKED[tag] and after < stop:
                     if not hidden:
                         return i
                     hidden = False
-            elif name == SCRIPT:
+            elif tag == SCRIPT:
                 if i + 3 < stop and text[i + 1] == 33 and text[i + 2] == 45 and text[i + 3] == 45:
                     in_comment = True
                     i += 2
                     continue
                 if in_comment:
                     found, after = tag_name(text, i + 1, stop)
-                    hidden = hidden or (found == SCRIPT and after < stop)
+                    hidden = hidden or (found == _PACKED[SCRIPT] and after < stop)
         elif b == 45 and in_comment and i + 2 < stop and text[i + 1] == 45 and text[i + 2] == 62:
             in_comment, hidden = False, False
         i += 1

@@ -51,15 +51,15 @@ def find_text(text: Bytes, stop: int, boost: int, state: I64, found: I64) -> int
             if start == end:  # only white space between two tags
                 continue
         elif html.is_letter(_after_bracket(text, i, stop)):
-            begin, name, after_name, i, closed, href = html.skip_tags(text, i, stop)
+            begin, tag, after_name, i, closed, href = html.skip_tags(text, i, stop)
             if i > stop:
                 break
             closing = text[begin + 1] == 47  # /
-            if name in html.NESTING:
-                _nest(name, closing, closed, href, state)
+            if html.A <= tag <= html.TFOOT:
+                _nest(tag, closing, closed, href, state)
             elif not closing and not (foreign and closed):
-                start, end, read, i = _content(text, name, after_name, i, stop, foreign > 0)
-                weight = boost if name == html.TITLE else 1 if name == html.META else weight
+                start, end, read, i = _content(text, tag, after_name, i, stop, foreign > 0)
+                weight = boost if tag == html.TITLE else 1 if tag == html.META else weight
         elif foreign and html.cdata(text, i, stop):
             start, end, read = i + 9, html.cdata_end(text, i + 9, stop), RAW
             i = end + 3
@@ -89,31 +89,31 @@ def _is_declaration(text: Bytes, i: int, stop: int) -> bool:
 
 
 @kernel
-def _nest(name: int, closing: bool, closed: bool, href: bool, state: I64) -> None:
+def _nest(tag: int, closing: bool, closed: bool, href: bool, state: I64) -> None:
     """Enter or leave a link, a drawing, a template or a part of a table."""
-    if name in (html.SVG, html.MATH):
+    if tag == html.SVG or tag == html.MATH:
         state[FOREIGN] = max(0, state[FOREIGN] - 1) if closing else state[FOREIGN] + 1 - closed
-    elif name == html.TEMPLATE:
+    elif tag == html.TEMPLATE:
         state[TEMPLATES] = max(0, state[TEMPLATES] - 1) if closing else state[TEMPLATES] + 1
     elif state[TEMPLATES]:
         return
-    elif name == html.A:
+    elif tag == html.A:
         state[LINK] = href and not closing
     else:
-        _table_tag(name, closing, state)
+        _table_tag(tag, closing, state)
 
 
 @kernel
-def _content(text: Bytes, name: int, after_name: int, i: int, stop: int, foreign: bool) -> tuple[int, int, int, int]:
+def _content(text: Bytes, tag: int, after_name: int, i: int, stop: int, foreign: bool) -> tuple[int, int, int, int]:
     """The text that comes with a start tag that ends at i: from, to (-1 if none), how it is read; where to go on."""
-    if name == html.META:
+    if tag == html.META:
         start, end = _description(text, after_name, i)
         return start, end, VALUE, i
-    if name in html.SILENT:
-        return -1, -1, DATA, html.raw_end(text, i, stop, name)
-    if not foreign and name in (html.TITLE, html.TEXTAREA, html.XMP, html.PLAINTEXT):
-        end = stop if name == html.PLAINTEXT else html.raw_end(text, i, stop, name)
-        return i, end, ESCAPABLE if name in (html.TITLE, html.TEXTAREA) else RAW, end
+    if html.SCRIPT <= tag <= html.NOFRAMES:
+        return -1, -1, DATA, html.raw_end(text, i, stop, tag)
+    if not foreign and html.TITLE <= tag <= html.PLAINTEXT:
+        end = stop if tag == html.PLAINTEXT else html.raw_end(text, i, stop, tag)
+        return i, end, ESCAPABLE if tag <= html.TEXTAREA else RAW, end
     return -1, -1, DATA, i
 
 
@@ -127,18 +127,18 @@ def _description(text: Bytes, after_name: int, stop: int) -> tuple[int, int]:
 
 
 @kernel
-def _table_tag(name: int, closing: bool, state: I64) -> None:
+def _table_tag(tag: int, closing: bool, state: I64) -> None:
     """Where a cell begins, the links around its table go on; where it ends, those come back that were open there."""
     depth = state[TABLES]
-    if name == html.TABLE and not closing:
+    if tag == html.TABLE and not closing:
         if depth < DEEPEST_TABLE:
             state[6 + depth] = 2 * state[AROUND] + state[LINK]
         state[TABLES] = depth + 1
     elif 0 < depth <= DEEPEST_TABLE:
         outside = state[5 + depth]
-        if not closing and name in (html.TD, html.TH, html.CAPTION):
+        if not closing and html.TD <= tag <= html.CAPTION:
             state[AROUND], state[LINK] = 1 if outside else 0, 0
         else:
             state[AROUND], state[LINK] = outside >> 1, outside & 1
-    if name == html.TABLE and closing and depth > 0:
+    if tag == html.TABLE and closing and depth > 0:
         state[TABLES] = depth - 1

@@ -42,38 +42,52 @@ class Counts(NamedTuple):
     pages: I32
 
 
+class Room(NamedTuple):
+    """What is found of a page before it is counted: stretches of text, then their words, weights and numbers."""
+
+    state: I64
+    stretches: I64
+    words: Words
+    weights: I32
+    numbers: I32
+
+    @classmethod
+    def for_pages(cls, longest: int) -> "Room":
+        """Room for pages of up to so many bytes."""
+        most = longest // 3 + 2
+        return cls(
+            np.zeros(N_STATE, np.int64),
+            np.empty((_STRETCHES, 4), np.int64),
+            words_of(most, longest),
+            np.empty(most, np.int32),
+            np.empty(most, np.int32),
+        )
+
+
+def words_of(most: int, size: int) -> Words:
+    """Room for so many words in so many bytes of text."""
+    # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ).
+    arena = np.empty(size + size // 2 + 8, np.uint8)
+    return Words(np.empty(most, np.uint64), np.zeros(most + 1, np.int64), arena)
+
+
 @kernel
 def count_words(
-    text: Bytes,
-    page_starts: I64,
-    boost: int,
-    letters: Letters,
-    references: References,
-    table: WordTable,
+    text: Bytes, page_starts: I64, boost: int, letters: Letters, references: References, room: Room, table: WordTable,
     counts: Counts,
-) -> int:
+) -> int:  # fmt: skip
     """Count the words of each page text[page_starts[p]:page_starts[p + 1]]; gives how many different ones there are.
 
-    The text is valid UTF-8. The caller has made room for a word every three bytes, and half as many bytes again as
-    there are; only the slots of `table`, empty at first, are replaced here by larger ones as words come in.
+    The text is valid UTF-8. The caller has made room for a word every three bytes; only the slots of `table`, empty at
+    first, are replaced here by larger ones as words come in.
     """
-    state = np.zeros(N_STATE, np.int64)
-    stretches = np.empty((_STRETCHES, 4), np.int64)
-    longest = 0
-    for page in range(len(page_starts) - 1):
-        longest = max(longest, page_starts[page + 1] - page_starts[page])
-    most = longest // 3 + 2
-    read = Words(
-        np.empty(most, np.uint64), np.empty(most + 1, np.int64), np.empty(longest + longest // 2 + 8, np.uint8)
-    )
-    read.starts[0] = 0
-    weights, numbers = np.empty(most, np.int32), np.empty(most, np.int32)
+    state, stretches, read, weights, numbers = room
     n_words, entries = 0, 0
-    table.words.starts[0] = 0
     for page in range(len(page_starts) - 1):
         start, stop = page_starts[page], page_starts[page + 1]
         first = entries
-        state[:] = 0
+        for k in range(N_STATE):
+            state[k] = 0
         state[AT] = start
         n = find_text(text, stop, boost, state, stretches)
         while n:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from broadmatch.data.csr import offsets
 from broadmatch.features.encodings import to_utf8
 from broadmatch.features.html_scan._references import references
-from broadmatch.features.html_scan._words import Counts, count_words
+from broadmatch.features.html_scan._words import Counts, Room, count_words, words_of
 from broadmatch.kernels.vocabulary import Words, WordTable
 from broadmatch.kernels.words import letters
 
@@ -52,17 +52,9 @@ def scan_pages(pages: list[Page], *, boost: int) -> WordCounts:
     """Count the words of a few pages, those of titles and links `boost` times."""
     encoded = [to_utf8(page) for page in pages]
     page_starts = offsets([len(page) for page in encoded])
-    text = np.frombuffer(b"".join(encoded), np.uint8)
+    text = np.frombuffer(bytearray().join(encoded), np.uint8)
     most_words = len(text) // 3 + len(encoded) + 1
-    table = WordTable(
-        np.zeros(_FIRST_SLOTS, np.int32),
-        Words(
-            np.empty(most_words, np.uint64),
-            np.empty(most_words + 1, np.int64),
-            # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ).
-            np.empty(len(text) + len(text) // 2 + 8, np.uint8),
-        ),
-    )
+    table = WordTable(np.zeros(_FIRST_SLOTS, np.int32), words_of(most_words, len(text)))
     counts = Counts(
         np.zeros(len(encoded) + 1, np.int64),
         np.empty(most_words, np.int32),
@@ -70,7 +62,8 @@ def scan_pages(pages: list[Page], *, boost: int) -> WordCounts:
         np.empty(most_words, np.int32),
         np.empty(most_words, np.int32),
     )
-    n_words = count_words(text, page_starts, boost, letters(), references(), table, counts)
+    room = Room.for_pages(max(map(len, encoded), default=0))
+    n_words = count_words(text, page_starts, boost, letters(), references(), room, table, counts)
     entries = int(counts.row_starts[-1])
     rows = WordRows(counts.row_starts, counts.row_words[:entries], counts.row_counts[:entries])
     return WordCounts(table.words, n_words, rows, counts.pages[:n_words])

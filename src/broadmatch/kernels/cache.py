@@ -1,0 +1,181 @@
+"""Where the machine code of kernels is kept between runs, and what a run says that has to compile.
+
+Code is written to the first of these that can be written to: `NUMBA_CACHE_DIR`, if that is set; beside the source; the
+user's cache folder; a folder of the user's among the temporary files. What was compiled beside the source, as in the
+image of a container, is used also where it cannot be written to. A cache is code that will be run: the last two folders
+are used only if they belong to this user and nobody else may write there.
+"""
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import re
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba as untyped_numba
+
+numba: Any = untyped_numba
+log = logging.getLogger("broadmatch")
+_PACKAGE = Path(__file__).parents[1]
+_PATIENCE = 1.0
+"""Seconds of compiling after which it is spoken of."""
+
+
+class Places(NamedTuple):
+    """Where code is looked for, the first place to which it is written, if any, and what is said of that."""
+
+    read: list[Path]
+    write: Path | None
+    note: str = ""
+
+
+class KernelCache:
+    """What numba asks for the machine code of one kernel, and hands what it compiled."""
+
+    def __init__(self, function: Callable[..., Any], kind: str = "") -> None:
+        self.source = Path(function.__code__.co_filename)
+        self.name = f"{self.source.stem}.{function.__qualname__}{kind}"
+
+    @functools.cached_property
+    def _files(self) -> dict[Path, Any]:
+        """The index and the code of this kernel in each place where they may be."""
+        if not self.source.is_file():  # typed in at a prompt
+            return {}
+        make = numba.core.caching.IndexDataCacheFile
+        return {place: make(place, self.name, source_stamp(self.source)) for place in places(self.source.parent).read}
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The machine code for arguments of these types, if there is any; else numba compiles."""
+        numba.core.runtime.rtsys.initialize(context)  # all of numba that code in a cache needs; less to import
+        for file in self._files.values():
+            with contextlib.suppress(Exception):  # what cannot be read is compiled again
+                found = file.load((signature, context.codegen().magic_tuple()))
+                if found is not None:
+                    return numba.core.compiler.CompileResult._rebuild(context, *found)
+        _waiting.begin()
+        return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep what was compiled."""
+        _waiting.end()
+        if not self._files or result.library.has_dynamic_globals:
+            return
+        write, note = places(self.source.parent)[1:]
+        say_once(note)
+        if write is not None:
+            try:
+                self._files[write].save((signature, result.codegen.magic_tuple()), result._reduce())
+            except OSError as error:
+                say_once(f"Compiled kernels are not kept in {write}: {error.strerror}.")
+
+
+@functools.cache
+def places(folder: Path) -> Places:
+    """Where the code of the kernels in `folder` is."""
+    beside, name = folder / "__pycache__", hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    chosen: str = numba.config.CACHE_DIR
+    first = [Path(chosen, name)] if chosen else [beside]
+    if _writable(first[0]):
+        return Places(first, first[0])
+    why = f"{chosen or _PACKAGE} cannot be written to"
+    for own in _own_folders():
+        if _is_ours(own) and _writable(own / name):
+            return Places([own / name, *first, beside], own / name, f"Compiled kernels are kept in {own}, as {why}.")
+    advice = "set NUMBA_CACHE_DIR to a folder that can be"
+    return Places([*first, beside], None, f"Compiled kernels are not kept, as {why}; {advice}.")
+
+
+def _own_folders() -> Iterator[Path]:
+    """The folders for the cache of this user."""
+    folder = Path(numba.misc.appdirs.AppDirs("broadmatch", appauthor=False).user_cache_dir)
+    if folder.is_absolute():  # the home of a user without a name is not known
+        yield folder
+    with contextlib.suppress(FileNotFoundError):
+        yield Path(tempfile.gettempdir(), f"broadmatch-{os.geteuid()}")
+
+
+def _is_ours(folder: Path) -> bool:
+    """Make the folder if need be; whether it belongs to this user, and no other may write there."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def _writable(folder: Path) -> bool:
+    """Make the folder if need be; whether files can be written there."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+@functools.cache
+def source_stamp(source: Path) -> str:
+    """What changes when a kernel's file does, or one with kernels that it imports, directly or by way of others.
+
+    numba looks at the file of a kernel only: a kernel whose callee in another file was changed would go on as it was.
+    Kernels stand in `kernels/` and in files `_name.py`.
+    """
+    found, waiting = {source}, [source]
+    while waiting:
+        new = _imported_kernels(waiting.pop()) - found
+        found |= new
+        waiting += new
+    return hashlib.sha256(b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))).hexdigest()
+
+
+@functools.cache
+def _imported_kernels(source: Path) -> set[Path]:
+    """The files with kernels that a file imports."""
+    found = set()
+    for module, names in re.findall(r"(?m)^from broadmatch\.([\w.]+) import (\([^)]*\)|.*)", source.read_text("utf-8")):
+        folder = _PACKAGE.joinpath(*module.split("."))
+        found |= {folder.with_suffix(".py"), *(folder / f"{name}.py" for name in re.findall(r"\w+", names))}
+    return {file for file in found if (file.parent.name == "kernels" or file.name.startswith("_")) and file.is_file()}
+
+
+@functools.cache
+def say_once(note: str) -> None:
+    """Log a note that is no warning, but to be seen where nobody has set up logging."""
+    if note:
+        log.warning(note, extra={"note": True})
+
+
+class _Waiting:
+    """How long this process has compiled; it says so once, after a while."""
+
+    def __init__(self) -> None:
+        self.depth, self.seconds, self.started = 0, 0.0, 0.0
+        self.timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """A kernel has to be compiled, perhaps for another that is being compiled."""
+        self.depth += 1
+        if self.depth == 1:
+            self.started = time.monotonic()
+            self.timer = threading.Timer(max(0.0, _PATIENCE - self.seconds), say_once, [_COMPILING])
+            self.timer.daemon = True
+            self.timer.start()
+
+    def end(self) -> None:
+        """It is compiled."""
+        self.depth -= 1
+        if self.depth == 0 and self.timer is not None:
+            self.timer.cancel()
+            self.seconds += time.monotonic() - self.started
+
+
+_COMPILING = "Compiling kernels, once for this machine: about 20 s for a first answer."
+_waiting = _Waiting()
