@@ -2,9 +2,9 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,7 @@ from broadmatch.data import CSR, PROPENSITY_PRESETS, Names, Ranking, reveal
 from broadmatch.evaluate import psp_at_k
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels._forest import add_leaves
-from broadmatch.labels.base import NOTHING, LabelModel, Row
+from broadmatch.labels.base import NOTHING, Best, FitOptions, LabelModel, Row
 from broadmatch.labels.ranking_trees._item_sets import item_set
 from broadmatch.labels.ranking_trees._points import unit_rows
 from broadmatch.labels.ranking_trees.item_sets import ItemSets, item_sets
@@ -23,7 +23,6 @@ from broadmatch.parallel import blocks
 from broadmatch.params import Flag, Jobs, Number, OneOf, Seed, Whole, learned
 
 log = logging.getLogger("broadmatch")
-Found = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]
 Checkpoint = str | os.PathLike[str] | None
 
 _CELLS = 1 << 22
@@ -70,16 +69,7 @@ class Fusion(LabelModel):
     parts_: dict[str, PfastreXML] = learned()
 
     def fit(
-        self,
-        X: Any,
-        Y: Any,
-        *,
-        label_features: Any = None,
-        propensities: Any = None,
-        label_names: Iterable[str] | None = None,
-        feature_names: Iterable[str] | None = None,
-        point_names: Iterable[str] | None = None,
-        checkpoint: Checkpoint = None,
+        self, X: Any, Y: Any, *, label_features: Any = None, propensities: Any = None, **options: Unpack[FitOptions]
     ) -> Self:
         """Choose the weight on a part of the points, then learn from all of them.
 
@@ -87,8 +77,7 @@ class Fusion(LabelModel):
         of its own besides, and without `label_features` only that. `propensities` (one for each label) replace the
         preset. The other arguments are those of every label model.
         """
-        names = {"labels": label_names, "features": feature_names, "points": point_names}
-        return self._learn(X, Y, names, checkpoint, label_features=label_features, propensities=propensities)
+        return self._learn(X, Y, options, label_features=label_features, propensities=propensities)
 
     def _fit(
         self, X: CSR, Y: CSR, checkpoint: Checkpoint, *, label_features: Any = None, propensities: Any = None
@@ -140,17 +129,17 @@ class Fusion(LabelModel):
 
     def _tried(
         self, points: Points, held: Points, k: int, propensities: Any, checkpoint: Checkpoint
-    ) -> Iterator[tuple[float, Found]]:
+    ) -> Iterator[tuple[float, Best]]:
         """What each weight finds for the points held out."""
         raise NotImplementedError
 
-    def _ranked(self, X: CSR, Z: CSR, k: int) -> Found:
+    def _ranked(self, X: CSR, Z: CSR, k: int) -> Best:
         raise NotImplementedError
 
     def _ranked_row(self, x: Row, z: Row, k: int) -> Row:
         raise NotImplementedError
 
-    def _best(self, X: CSR, k: int, revealed: CSR | None) -> Found:
+    def _best(self, X: CSR, k: int, revealed: CSR | None) -> Best:
         nothing = CSR(np.zeros(X.n_rows + 1, np.int64), *NOTHING, self.label_features_.n_cols)
         return self._ranked(X, nothing if revealed is None else self._item_sets(revealed), k)
 
@@ -187,12 +176,12 @@ class PfastreXMLEarly(Fusion):
 
     def _tried(
         self, points: Points, held: Points, k: int, propensities: Any, checkpoint: Checkpoint
-    ) -> Iterator[tuple[float, Found]]:
+    ) -> Iterator[tuple[float, Best]]:
         for number, weight in enumerate(self._weights):
             parts = self._parts(points, weight, propensities, checkpoint, f"weight_{number}")
             yield weight, parts["both"]._best(_joined(held.X, held.Z, weight), k, None)
 
-    def _ranked(self, X: CSR, Z: CSR, k: int) -> Found:
+    def _ranked(self, X: CSR, Z: CSR, k: int) -> Best:
         return self.parts_["both"]._best(_joined(X, Z, self.weight_), k, None)
 
     def _ranked_row(self, x: Row, z: Row, k: int) -> Row:
@@ -233,7 +222,7 @@ class PfastreXMLLate(Fusion):
 
     def _tried(
         self, points: Points, held: Points, k: int, propensities: Any, checkpoint: Checkpoint
-    ) -> Iterator[tuple[float, Found]]:
+    ) -> Iterator[tuple[float, Best]]:
         parts = self._parts(points, self._undecided, propensities, checkpoint, "weights")
         depth = self._depth(held.Y.n_cols)
         lists = parts["features"]._best(held.X, depth, None), parts["item_sets"]._best(held.Z, depth, None)
@@ -244,7 +233,7 @@ class PfastreXMLLate(Fusion):
         """More labels than any point's leaves hold: each score is the whole score, however few labels are asked."""
         return min(n_labels, self.n_trees * self.leaf_labels)
 
-    def _ranked(self, X: CSR, Z: CSR, k: int) -> Found:
+    def _ranked(self, X: CSR, Z: CSR, k: int) -> Best:
         depth = self._depth(len(self.label_names_))
         pieces = []
         for start, stop in blocks(X.n_rows, max(1, _CELLS // depth)):
@@ -272,7 +261,7 @@ def _joined(X: CSR, Z: CSR, weight: float) -> CSR:
     return CSR.from_scipy(sp.hstack([x.to_scipy(), z.to_scipy()], format="csr"))
 
 
-def _added(features: Found, items: Found, Z: CSR, weight: float, k: int) -> Found:
+def _added(features: Best, items: Best, Z: CSR, weight: float, k: int) -> Best:
     """The k best labels of each point by the weighted scores of two models."""
     n = len(features[2])
     labels, scores, found = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32), np.zeros(n, np.int64)

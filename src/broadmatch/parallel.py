@@ -72,6 +72,12 @@ def map_threads(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def each_block(function: Callable[[int, int], object], n: int, size: int, n_jobs: int | None) -> None:
+    """Call `function(start, stop)` for all `blocks` of range(n)."""
+    for _ in map_threads(lambda block: function(*block), blocks(n, size), n_jobs):
+        pass
+
+
 def blocks(n: int, size: int) -> Iterator[tuple[int, int]]:
     """Cut range(n) into (start, stop) pieces of at most `size`.
 

@@ -133,11 +133,11 @@ class Saved(Estimator):
         for name, value in values.items():
             setattr(estimator, name, value)
         if values:
-            estimator._restored()
+            estimator._derive()
         return estimator
 
-    def _restored(self) -> None:
-        """Check what was restored, and derive what is not kept; a class that has something to do fills it in."""
+    def _derive(self) -> None:
+        """Make what is not kept from what was learned; a class that has something to make fills it in."""
 
     def _unfitted_state(self) -> State:
         params = {name: rule.to_plain(getattr(self, name)) for name, rule in self.rules.items()}

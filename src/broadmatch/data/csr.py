@@ -1,7 +1,7 @@
 """The sparse rows that every kernel sees: int64 `indptr`, int32 sorted `indices`, float32 `data`, no stored zeros."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from broadmatch.errors import BadInput
 if TYPE_CHECKING:
     import scipy.sparse as sp  # at run time only where it is used: click models do without
 
+Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
 _MOST_COLUMNS = 2**31 - 1
 
 
@@ -38,6 +39,11 @@ class CSR(NamedTuple):
     def nnz(self) -> int:
         return len(self.indices)
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+
     def row(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Columns and values of row `i`, as views."""
         start, stop = self.indptr[:-1][i], self.indptr[1:][i]
@@ -51,6 +57,19 @@ class CSR(NamedTuple):
     def where(self, kept: NDArray[np.bool_]) -> "CSR":
         """The entries that are marked, in a matrix of the same shape."""
         return CSR(offsets(kept)[self.indptr], self.indices[kept], self.data[kept], self.n_cols)
+
+    def renumbered(self, place: NDArray[np.int64], n_cols: int) -> "CSR":
+        """The same rows with column c in the place of place[c]; at −1 it is left out, and what meets is added up."""
+        import scipy.sparse as sp
+
+        columns = place[self.indices]
+        kept = columns >= 0
+        entries = (self.data[kept], (self.rows[kept], columns[kept]))
+        return CSR.from_scipy(sp.csr_matrix(entries, shape=(self.n_rows, n_cols)))
+
+    def transposed(self) -> "CSR":
+        """Columns as rows."""
+        return CSR.from_scipy(self.to_scipy().transpose())
 
     def to_scipy(self) -> "sp.csr_matrix":
         """The same arrays as a scipy matrix (scipy may shorten `indptr` to 32 bits)."""
@@ -136,6 +155,11 @@ def offsets(lengths: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, dtype=np.int64, out=starts[1:])
     return starts
+
+
+def concatenated(parts: Sequence[Arrays]) -> Arrays:
+    """Named tuples of arrays as one, each array behind those of the same name."""
+    return type(parts[0])(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def joined_ptr(pointers: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -75,6 +75,11 @@ class Names(Sequence[str]):
             raise ValueError(f"{name!r} is not among the {len(self)} names.")
         return found
 
+    def places(self, names: Iterable[str]) -> NDArray[np.int64]:
+        """The position of each name, −1 for those that are not there."""
+        known = self._positions()
+        return np.array([known.get(name, -1) for name in names], np.int64)
+
     def take(self, positions: NDArray[np.int64]) -> "Names":
         """The names at the given positions, in that order, without making a Python string of each."""
         wanted = np.arange(len(self))[positions]  # as numpy indexes: negative ones count from the end

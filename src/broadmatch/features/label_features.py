@@ -224,7 +224,7 @@ def _check_same_points(X: CSR, Y: CSR) -> None:
 
 
 def _rows(labels: CSR, rows: CSR, scale: F64, keep: int, own: bool, n_jobs: int | None) -> CSR:
-    by_label = CSR.from_scipy(labels.to_scipy().transpose())
+    by_label = labels.transposed()
 
     def make(span: tuple[int, int]) -> tuple[I64, I32, F32]:
         start, stop = span

@@ -10,7 +10,7 @@ import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, Flags, kernel
 from broadmatch.kernels.coverings import Closed, Sets, closed_error, sets_error
-from broadmatch.kernels.top_k import before, sift_down
+from broadmatch.kernels.top_k import keep_best, order_best
 
 
 class Points(NamedTuple):
@@ -77,25 +77,11 @@ def score_rows(
 @kernel
 def best_of_scores(scores: F64, seen: Flags, labels: I32, best: F32) -> int:
     """The labels that were seen and score best, best first, equal scores by the lower label; and how many there are."""
-    k, n = len(labels), 0
+    n = 0
     for label in range(len(scores)):
-        if not seen[label]:
-            continue
-        score = float(np.float32(scores[label]))  # what is told decides, not digits behind it
-        if n < k:
-            i = n
-            n += 1
-            while i > 0 and before(best[(i - 1) >> 1], labels[(i - 1) >> 1], score, label):
-                labels[i], best[i] = labels[(i - 1) >> 1], best[(i - 1) >> 1]
-                i = (i - 1) >> 1
-            labels[i], best[i] = label, score
-        elif k > 0 and before(score, label, best[0], labels[0]):
-            labels[0], best[0] = label, score
-            sift_down(labels, best, n)
-    for last in range(n - 1, 0, -1):
-        labels[0], labels[last] = labels[last], labels[0]
-        best[0], best[last] = best[last], best[0]
-        sift_down(labels, best, last)
+        if seen[label]:  # the score that is given decides, not digits behind it
+            n = keep_best(label, float(np.float32(scores[label])), labels, best, n)
+    order_best(labels, best, n)
     return n
 
 

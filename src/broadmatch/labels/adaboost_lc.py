@@ -2,21 +2,19 @@
 
 import logging
 import os
-from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, Unpack
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names, as_features, as_labels
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate.coverings import Covering, CoveringRule, cover
 from broadmatch.labels._adaboost_lc import best_of_rows, best_of_scores, hypothesis, score_row, score_rows
-from broadmatch.labels.base import LabelModel, Row
+from broadmatch.labels.base import Best, FitOptions, LabelModel, Row
 from broadmatch.labels.boosting import BoostingHistory, How, Labelled, boost
 from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
-from broadmatch.parallel import blocks, map_threads
+from broadmatch.parallel import each_block
 from broadmatch.params import Jobs, Number, OneOf, Whole, learned
 
 log = logging.getLogger("broadmatch")
@@ -66,17 +64,7 @@ class AdaBoostLC(LabelModel):
     n_rounds_: int = learned()
     history_: BoostingHistory = learned()
 
-    def fit(
-        self,
-        X: Any,
-        Y: Any,
-        *,
-        evaluation: tuple[Any, Any] | None = None,
-        label_names: Iterable[str] | None = None,
-        feature_names: Iterable[str] | None = None,
-        point_names: Iterable[str] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Self:
+    def fit(self, X: Any, Y: Any, *, evaluation: tuple[Any, Any] | None = None, **options: Unpack[FitOptions]) -> Self:
         """Learn from features X (points × features) and labels Y (points × labels, or a list of lists of names).
 
         `evaluation` is a pair (X, Y) of points that are not learned from: `history_` tells how every round does on
@@ -86,9 +74,9 @@ class AdaBoostLC(LabelModel):
         self.check_params()
         if self.patience is not None and evaluation is None:
             raise BadParameter(f"patience must be None without evaluation points, but it is {self.patience}.")
-        named = as_labels(Y)[1] if label_names is None else Names.of(label_names)
-        names = {"labels": named, "features": feature_names, "points": point_names}
-        return self._learn(X, Y, names, checkpoint, evaluation=evaluation, label_names=named)
+        given = options.get("label_names")
+        named = as_labels(Y)[1] if given is None else Names.of(given)
+        return self._learn(X, Y, {**options, "label_names": named}, evaluation=evaluation, label_names=named)
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
         """The score f^l(x) of every label, points × labels; above 0 it says yes."""
@@ -96,11 +84,10 @@ class AdaBoostLC(LabelModel):
         features = self._features(X)
         scores = np.empty((features.n_rows, len(self.label_names_)), np.float32)
 
-        def score(block: tuple[int, int]) -> None:
-            score_rows(*features[:3], *block, self.limits_, self.alpha_, scores)
+        def score(start: int, stop: int) -> None:
+            score_rows(*features[:3], start, stop, self.limits_, self.alpha_, scores)
 
-        for _ in map_threads(score, blocks(features.n_rows, _BLOCK), self.n_jobs):
-            pass
+        each_block(score, features.n_rows, _BLOCK, self.n_jobs)
         return scores
 
     def explain(self, x: Any, label: int | str) -> Explanation:
@@ -136,7 +123,10 @@ class AdaBoostLC(LabelModel):
             raise BadInput("evaluation must be a pair (X, Y) of features and labels.")
         X, (Y, names) = as_features(given[0], n_features=training.X.n_cols), as_labels(given[1])
         if names is not None:
-            Y = _by_name(Y, names, label_names or Names.numbers(training.Y.n_cols))
+            place = (label_names or Names.numbers(training.Y.n_cols)).places(names)
+            if lost := int((place < 0).sum()):
+                log.warning("%d of %d labels of the evaluation points are unknown.", lost, len(names))
+            Y = Y.renumbered(place, training.Y.n_cols)
         if X.n_rows != Y.n_rows or not X.n_rows or Y.n_cols != training.Y.n_cols:
             raise BadInput(
                 f"evaluation: X has {X.n_rows:,} rows, Y has {Y.n_rows:,} rows and {Y.n_cols:,} labels; there must be "
@@ -148,18 +138,15 @@ class AdaBoostLC(LabelModel):
         """Which labels training has seen; others are never recommended."""
         return np.asarray(self.label_counts_ > 0)
 
-    def _best(
-        self, X: CSR, k: int, revealed: CSR | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    def _best(self, X: CSR, k: int, revealed: CSR | None) -> Best:
         labels, scores = np.zeros((X.n_rows, k), np.int32), np.zeros((X.n_rows, k), np.float32)
         found = np.zeros(X.n_rows, np.int64)
         seen = self._seen()
 
-        def predict(block: tuple[int, int]) -> None:
-            best_of_rows(*X[:3], *block, self.limits_, self.alpha_, seen, labels, scores, found)
+        def predict(start: int, stop: int) -> None:
+            best_of_rows(*X[:3], start, stop, self.limits_, self.alpha_, seen, labels, scores, found)
 
-        for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), self.n_jobs):
-            pass
+        each_block(predict, X.n_rows, _BLOCK, self.n_jobs)
         return labels, scores, found
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
@@ -168,14 +155,3 @@ class AdaBoostLC(LabelModel):
         score_row(*x, self.limits_, self.alpha_, scores)
         n = best_of_scores(scores, self._seen(), labels, best)
         return labels[:n], best[:n]
-
-
-def _by_name(Y: CSR, names: Names, known: Names) -> CSR:
-    """Labels by the numbers of training; those that training does not know are left out, and counted."""
-    place = np.array([known.index(name) if name in known else -1 for name in names], np.int64)
-    if (place < 0).any():
-        log.warning("%d of %d labels of the evaluation points are unknown.", int((place < 0).sum()), len(names))
-    column = place[Y.indices]
-    kept = column >= 0
-    row = np.repeat(np.arange(Y.n_rows), np.diff(Y.indptr))[kept]
-    return CSR.from_scipy(sp.csr_matrix((Y.data[kept], (row, column[kept])), shape=(Y.n_rows, len(known))))

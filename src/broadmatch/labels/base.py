@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,11 +20,23 @@ from broadmatch.labels.predictor import NOTHING, LabelPredictor, Row, is_table, 
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole, learned
 
-__all__ = ["NOTHING", "LabelModel", "Row"]
+__all__ = ["NOTHING", "Best", "FitOptions", "LabelModel", "Row"]
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 4096  # points that are ranked at a time for their sets
 _FIRST = 16  # labels of a point that are looked at first
+
+Best = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]
+"""Labels and scores, best first, as points × k, and how many of the k there are."""
+
+
+class FitOptions(TypedDict, total=False):
+    """What `fit` of every label model takes besides X and Y."""
+
+    label_names: Iterable[str] | None
+    feature_names: Iterable[str] | None
+    point_names: Iterable[str] | None
+    checkpoint: str | os.PathLike[str] | None
 
 
 class LabelModel(LabelPredictor):
@@ -70,30 +82,26 @@ class LabelModel(LabelPredictor):
         The names are kept for explanations. `checkpoint` is a folder where finished work is kept while training
         goes on; a fit with the same data and parameters takes up what it finds there.
         """
-        names = {"labels": label_names, "features": feature_names, "points": point_names}
-        return self._learn(X, Y, names, checkpoint)
+        return self._learn(X, Y, {"label_names": label_names, "feature_names": feature_names,
+                                  "point_names": point_names, "checkpoint": checkpoint})  # fmt: skip
 
-    def _learn(
-        self,
-        X: Any,
-        Y: Any,
-        names: dict[str, Iterable[str] | None],
-        checkpoint: str | os.PathLike[str] | None,
-        **more: Any,
-    ) -> Self:
-        """Check everything, then `_fit`; `more` is what a model's own `fit` takes beyond X and Y."""
+    def _learn(self, X: Any, Y: Any, options: FitOptions, **more: Any) -> Self:
+        """Check everything, then `_fit`; `more` is what a model's own `fit` takes besides."""
+        if unknown := options.keys() - FitOptions.__annotations__.keys():
+            raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {min(unknown)!r}")
         self.check_params()
-        columns = column_names(X) if names["features"] is None else names["features"]
+        columns, names = options.get("feature_names"), options.get("label_names")
         features, labels, found_names = training_data(X, Y)
-        given = found_names if names["labels"] is None else checked_names(names["labels"], labels.n_cols, "labels")
-        named_features = checked_names(columns, features.n_cols, "features")
-        named_points = checked_names(names["points"], features.n_rows, "points")
-        self._fit(features, labels, checkpoint, **more)
+        given = found_names if names is None else checked_names(names, labels.n_cols, "labels")
+        named_features = checked_names(column_names(X) if columns is None else columns, features.n_cols, "features")
+        named_points = checked_names(options.get("point_names"), features.n_rows, "points")
+        self._fit(features, labels, options.get("checkpoint"), **more)
         # Last, so that a fit that was interrupted does not pass for one that ended.
         self.n_points_, self.calibration_ = features.n_rows, None
         self.label_counts_ = np.bincount(labels.indices, labels.data, labels.n_cols).astype(np.float64)
         self.n_features_in_, self.dense_labels_ = features.n_cols, is_table(Y, found_names)
         self.feature_names_, self.point_names_ = named_features, named_points
+        self._derive()
         self.label_names_ = Names.numbers(labels.n_cols) if given is None else given
         return self
 
@@ -154,7 +162,7 @@ class LabelModel(LabelPredictor):
             what = "the points have no label that the model knows" if found.any() else "the model ranks no label"
             raise BadInput(f"There is nothing to calibrate on: {what}.")
         ranked = np.arange(labels.shape[1]) < found[:, None]
-        places = np.repeat(np.arange(len(found)), np.diff(truth.indptr)) * n_labels + truth.indices
+        places = truth.rows * n_labels + truth.indices
         right = np.isin((np.arange(len(found))[:, None] * n_labels + labels)[ranked], places)
         self.calibration_ = fit_calibration(scores[ranked], right)
         return self
@@ -167,10 +175,7 @@ class LabelModel(LabelPredictor):
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         raise NotImplementedError
 
-    def _best(
-        self, X: CSR, k: int, revealed: CSR | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
-        """Labels and scores, best first, as points × k, and how many of the k there are."""
+    def _best(self, X: CSR, k: int, revealed: CSR | None) -> Best:
         raise NotImplementedError
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
@@ -190,9 +195,7 @@ class LabelModel(LabelPredictor):
                 k *= 8
             yield ranking.where(above)
 
-    def _ranking(
-        self, X: Any, k: int, revealed: Any
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    def _ranking(self, X: Any, k: int, revealed: Any) -> Best:
         """As `_best`, of anything that is a matrix, and without the revealed labels."""
         self._check_fitted()
         Whole(1).check("k", k)

@@ -17,7 +17,7 @@ from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels import F32, F64, I64
 from broadmatch.kernels.coverings import Closed, Sets
 from broadmatch.labels._adaboost_lc import Found, Hypotheses, Points, best_single, step_together, weigh_rows
-from broadmatch.parallel import blocks, map_threads
+from broadmatch.parallel import blocks, each_block, map_threads
 
 _ROWS, _HYPOTHESES = 256, 64
 
@@ -148,17 +148,15 @@ class _Booster:
         """One round of figure 2: weigh the points, then add a step to the weights of the hypotheses."""
         row, evaluated, signed = self.look(alpha)
         after = alpha.copy()
-        spans = list(blocks(len(self.share), _HYPOTHESES))
         if self.how.sequential:
-            row[MEASURES.index("promised")] = self._step_single(signed, spans, after)
+            row[MEASURES.index("promised")] = self._step_single(signed, after)
         else:
             promised = np.zeros(len(self.share))
 
-            def together(span: tuple[int, int]) -> None:
-                step_together(self.hypotheses, *span, signed, self.how.smoothing, self.share, after, promised)
+            def together(start: int, stop: int) -> None:
+                step_together(self.hypotheses, start, stop, signed, self.how.smoothing, self.share, after, promised)
 
-            for _ in map_threads(together, spans, self.how.n_jobs):
-                pass
+            each_block(together, len(self.share), _HYPOTHESES, self.how.n_jobs)
             row[MEASURES.index("promised")] = promised.sum()
         row[MEASURES.index("promised")] /= self.training.X.n_rows
         return Round(after, row, evaluated)
@@ -173,7 +171,7 @@ class _Booster:
             return row, np.zeros(0), signed
         return row, _weigh(self.evaluation, self.limits, alpha, signed[:0], imagined, self.how.n_jobs), signed
 
-    def _step_single(self, signed: F32, spans: list[tuple[int, int]], alpha: F32) -> float:
+    def _step_single(self, signed: F32, alpha: F32) -> float:
         before = alpha.copy()
 
         def best_of(span: tuple[int, int]) -> tuple[F64, I64, F64]:
@@ -181,7 +179,7 @@ class _Booster:
 
         n_labels = alpha.shape[1]
         gain, best, step = np.zeros(n_labels), np.full(n_labels, -1, np.int64), np.zeros(n_labels)
-        for found in map_threads(best_of, spans, self.how.n_jobs):
+        for found in map_threads(best_of, blocks(len(self.share), _HYPOTHESES), self.how.n_jobs):
             better = found[0] > gain
             for mine, new in zip((gain, best, step), found, strict=True):
                 mine[better] = new[better]
@@ -207,11 +205,10 @@ def _weigh(labelled: Labelled, limits: F32, alpha: F32, signed: F32, imagined: f
     found = Found(np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64))
     points = labelled.points()
 
-    def weigh(span: tuple[int, int]) -> None:
-        weigh_rows(points, *span, limits, alpha, labelled.closed, labelled.sets, signed, found)
+    def weigh(start: int, stop: int) -> None:
+        weigh_rows(points, start, stop, limits, alpha, labelled.closed, labelled.sets, signed, found)
 
-    for _ in map_threads(weigh, blocks(n, _ROWS), n_jobs):
-        pass
+    each_block(weigh, n, _ROWS, n_jobs)
     loss = float(found.loss.mean())
     measured = {"loss": loss, "objective": loss + imagined, "promised": 0.0, "error": float(found.error.mean())}
     measured |= {name: _error(found, closed) for name, closed in COVERINGS.items()}
@@ -243,10 +240,9 @@ def make_hypotheses(X: CSR, limits: F32) -> tuple[Hypotheses, F64]:
     """
     n = X.n_rows
     values = np.clip(X.data.astype(np.float64) / limits[X.indices].astype(np.float64), -1, 1).astype(np.float32)
-    point = np.repeat(np.arange(n), np.diff(X.indptr))
-    length = 1 + np.bincount(point, np.abs(values.astype(np.float64)), n)
+    length = 1 + np.bincount(X.rows, np.abs(values.astype(np.float64)), n)
     longest = np.zeros(X.n_cols + 1)
-    np.maximum.at(longest, X.indices, length[point])
+    np.maximum.at(longest, X.indices, length[X.rows])
     longest[-1] = length.max(initial=1)
     share = np.divide(1.0, longest, out=np.zeros_like(longest), where=longest > 0)
     columns = sp.csr_matrix((values, X.indices, X.indptr), shape=X.shape).tocsc()

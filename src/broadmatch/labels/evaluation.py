@@ -73,11 +73,8 @@ def align_labels(known: Names, given: Names, labels: CSR) -> tuple[Names, CSR]:
     """
     if known == given:
         return known, labels
-    names = [*known, *(name for name in given if name not in known)]
-    position = {name: i for i, name in enumerate(names)}
-    columns = np.array([position[name] for name in given], np.int32)
-    moved = CSR.from_scipy(labels._replace(indices=columns[labels.indices], n_cols=len(names)).to_scipy())
-    return Names.of(names), moved
+    names = Names.of([*known, *(name for name in given if name not in known)])
+    return names, labels.renumbered(names.places(given), len(names))
 
 
 def ranking_reports(

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR
-from broadmatch.data.csr import joined_ptr, offsets
+from broadmatch.data.csr import concatenated, joined_ptr, offsets
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels._forest import predict_rows
 from broadmatch.labels._mlrf import bootstrap, grow_tree
-from broadmatch.labels.base import LabelModel, Row
+from broadmatch.labels.base import Best, LabelModel, Row
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.mlrf_explain import explain
-from broadmatch.parallel import Stop, blocks, map_threads
+from broadmatch.parallel import Stop, each_block, map_threads
 from broadmatch.params import Flag, Jobs, Number, Seed, Whole, learned
 
 log = logging.getLogger("broadmatch")
@@ -51,16 +51,11 @@ class ThresholdForest(NamedTuple):
             np.where(t.feature >= 0, t.child + nodes[i], t.child + leaves[i]).astype(np.int32)
             for i, t in enumerate(trees)
         ]
-        return cls(
-            nodes[:-1],
-            np.concatenate([t.feature for t in trees]),
-            np.concatenate([t.threshold for t in trees]),
-            np.concatenate(child),
-            joined_ptr([t.leaf_ptr for t in trees]),
-            np.concatenate([t.leaf_label for t in trees]),
-            np.concatenate([t.leaf_share for t in trees]),
-            joined_ptr([t.point_ptr for t in trees]),
-            np.concatenate([t.point for t in trees]),
+        return concatenated(trees)._replace(
+            roots=nodes[:-1],
+            child=np.concatenate(child),
+            leaf_ptr=joined_ptr([t.leaf_ptr for t in trees]),
+            point_ptr=joined_ptr([t.point_ptr for t in trees]),
         )
 
 
@@ -140,18 +135,15 @@ class MLRF(LabelModel):
         self.forest_ = ThresholdForest.joined(trees)
         self.train_labels_ = Y
 
-    def _best(
-        self, X: CSR, k: int, revealed: CSR | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    def _best(self, X: CSR, k: int, revealed: CSR | None) -> Best:
         labels = np.zeros((X.n_rows, k), np.int32)
         scores = np.zeros((X.n_rows, k), np.float32)
         found = np.zeros(X.n_rows, np.int64)
 
-        def predict(block: tuple[int, int]) -> None:
-            predict_rows(*X[:3], *block, self.forest_[:7], labels, scores, found)
+        def predict(start: int, stop: int) -> None:
+            predict_rows(*X[:3], start, stop, self.forest_[:7], labels, scores, found)
 
-        for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), self.n_jobs):
-            pass
+        each_block(predict, X.n_rows, _BLOCK, self.n_jobs)
         return labels, scores, found
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:

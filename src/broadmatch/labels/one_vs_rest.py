@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR, propensity
+from broadmatch.data.csr import concatenated, offsets
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import average_precision
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels.intrinsics import LANES
 from broadmatch.labels._one_vs_rest import Examples, add_scores, best_of_rows, descend, pruned, solve_block
 from broadmatch.labels._one_vs_rest_logistic import LogisticExamples, solve_logistic_block
-from broadmatch.labels.base import LabelModel, Row
+from broadmatch.labels.base import Best, LabelModel, Row
 from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
-from broadmatch.parallel import Stop, blocks, map_threads
+from broadmatch.parallel import Stop, blocks, each_block, map_threads
 from broadmatch.params import Either, Flag, Jobs, Number, OneOf, Whole, derived, learned
 
 log = logging.getLogger("broadmatch")
@@ -38,11 +39,6 @@ class Part(NamedTuple):
     features: NDArray[np.int32]
     values: NDArray[np.float32]
     bias: NDArray[np.float32]
-
-    @classmethod
-    def joined(cls, parts: list["Part"]) -> "Part":
-        """Several parts as one."""
-        return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 class OneVsRest(LabelModel):
@@ -116,13 +112,12 @@ class OneVsRest(LabelModel):
         value = self._scaled(features.indptr, features.data)
         scores = np.empty((features.n_rows, len(self.bias_)), np.float32)
 
-        def score(block: tuple[int, int]) -> None:
-            for i in range(*block):
+        def score(start: int, stop: int) -> None:
+            for i in range(start, stop):
                 here = slice(features.indptr[i], features.indptr[i + 1])
                 add_scores(features.indices[here], value[here], *self.weights_[:3], self.bias_, scores[i])
 
-        for _ in map_threads(score, blocks(features.n_rows, _ROWS), self.n_jobs):
-            pass
+        each_block(score, features.n_rows, _ROWS, self.n_jobs)
         return scores
 
     def explain(self, x: Any, label: int | str) -> Explanation:
@@ -146,17 +141,12 @@ class OneVsRest(LabelModel):
         shaping = {k: v for k, v in self.get_params().items() if k not in ("n_jobs", "tail")} | {"c": c}
         kept = Checkpoints.of_parts(checkpoint, shaping, (*X[:3], *Y[:3]))
         found = self._solved(data, Y.n_cols, kept)
-        ptr = np.concatenate([[0], np.cumsum(found.lengths)])
-        self.weights_ = CSR.from_scipy(CSR(ptr, found.features, found.values, X.n_cols).to_scipy().transpose())
+        self.weights_ = CSR(offsets(found.lengths), found.features, found.values, X.n_cols).transposed()
         counts = np.bincount(Y.indices, minlength=Y.n_cols)
         self.bias_, self.c_ = found.bias + self._lift(counts), c
-        self._hide_unseen(counts)
 
-    def _restored(self) -> None:
-        self._hide_unseen(self.label_counts_)
-
-    def _hide_unseen(self, counts: NDArray[Any]) -> None:
-        self._rank_bias = np.where(counts > 0, self.bias_, np.float32(-np.inf))
+    def _derive(self) -> None:
+        self._rank_bias = np.where(self.label_counts_ > 0, self.bias_, np.float32(-np.inf))
 
     def _solved(self, data: Examples | LogisticExamples, n_labels: int, kept: Checkpoints) -> Part:
         """The weights of all labels."""
@@ -176,7 +166,7 @@ class OneVsRest(LabelModel):
                 if open_:
                     log.info("%d of the labels %d to %d are not within the tolerance.", open_, first + a, first + b)
                 made.append(Part(*pruned(weights, float(self.prune))))
-            part = Part.joined(made)
+            part = concatenated(made)
             if not stop.flag[0]:
                 kept.keep(number, part)
             return part
@@ -186,7 +176,7 @@ class OneVsRest(LabelModel):
             for part in map_threads(solve, range(len(parts)), self.n_jobs, stop):
                 done.append(part)
                 bar.advance(len(part.bias))
-        return Part.joined(done)
+        return concatenated(done)
 
     def _block(
         self, first: int, last: int, data: Examples | LogisticExamples, stop: Stop
@@ -206,7 +196,7 @@ class OneVsRest(LabelModel):
 
     def _costs(self, Y: CSR, c: float) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
         """The points of each label, and what an error costs there."""
-        by_label = CSR.from_scipy(Y.to_scipy().transpose())
+        by_label = Y.transposed()
         counts = np.diff(by_label.indptr)
         factor = np.ones(Y.n_cols)
         if self.positives == "balanced":
@@ -218,8 +208,7 @@ class OneVsRest(LabelModel):
 
     def _examples(self, rows: CSR, Y: CSR, c: float) -> Examples:
         """What all labels learn from, and the start that they share: no for every point."""
-        point = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
-        lengths = np.bincount(point, np.square(rows.data, dtype=np.float64), rows.n_rows)
+        lengths = np.bincount(rows.rows, np.square(rows.data, dtype=np.float64), rows.n_rows)
         squares = np.asarray(1.0 + lengths, np.float64)
         rng = np.random.default_rng(self.seed)
         shared = np.sort(rng.permutation(rows.n_rows)[:_SHARED]).astype(np.int32)
@@ -231,7 +220,7 @@ class OneVsRest(LabelModel):
 
     def _logistic_examples(self, rows: CSR, Y: CSR, c: float) -> LogisticExamples:
         """The same for the logistic loss."""
-        by_feature = CSR.from_scipy(rows.to_scipy().transpose())
+        by_feature = rows.transposed()
         nobody = np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
         nothing = np.zeros(rows.n_cols + 1, np.float32)
         no_label = LogisticExamples(*rows[:3], *by_feature[:3], *nobody, c, nothing)
@@ -254,34 +243,22 @@ class OneVsRest(LabelModel):
         check, train = having[:n_check], np.concatenate([having[n_check:], others])
         scores = []
         for c in _SEARCHED:
-            model = OneVsRest(
-                loss=self.loss,
-                c=c,
-                positives=self.positives,
-                tail=self.tail,
-                damped=False,  # the rows are already
-                tolerance=0.1,
-                seed=self.seed,
-                n_jobs=self.n_jobs,
-            )
-            model.fit(rows.take(train), few.take(train))
+            # The rows are damped already.
+            how = self.get_params() | {"c": c, "damped": False, "tolerance": 0.1, "prune": OneVsRest.prune}
+            model = OneVsRest(**how).fit(rows.take(train), few.take(train))
             ranked = model.predict_topk(rows.take(check), k=len(chosen))
             scores.append(float(average_precision(few.take(check), ranked)))
             log.info("c = %g: average precision %.4f on %d points and %d labels.", c, scores[-1], n_check, len(chosen))
         return _SEARCHED[int(np.argmax(scores))]
 
-    def _best(
-        self, X: CSR, k: int, revealed: CSR | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    def _best(self, X: CSR, k: int, revealed: CSR | None) -> Best:
         labels, scores = np.empty((X.n_rows, k), np.int32), np.empty((X.n_rows, k), np.float32)
         value, w = self._scaled(X.indptr, X.data), self.weights_
 
-        def predict(block: tuple[int, int]) -> None:
-            a, b = block
-            best_of_rows(a, b, X.indptr, X.indices, value, *w[:3], self._rank_bias, labels, scores)
+        def predict(start: int, stop: int) -> None:
+            best_of_rows(start, stop, X.indptr, X.indices, value, *w[:3], self._rank_bias, labels, scores)
 
-        for _ in map_threads(predict, blocks(X.n_rows, _ROWS), self.n_jobs):
-            pass
+        each_block(predict, X.n_rows, _ROWS, self.n_jobs)
         return labels, scores, np.count_nonzero(scores > -np.inf, axis=1).astype(np.int64)
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:

@@ -129,15 +129,10 @@ class LabelPredictor(Saved):
                     "give their names instead, or the columns that the model was fitted with."
                 )
             return labels
-        position = np.array([self.label_names_.index(n) if n in self.label_names_ else -1 for n in names], np.int64)
-        lost = int((position < 0).sum())
-        if lost:
+        place = self.label_names_.places(names)
+        if lost := int((place < 0).sum()):
             log.warning("%d of %d labels are unknown to the model.", lost, len(names))
-        place = position[labels.indices]
-        kept = place >= 0
-        rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))[kept]
-        shape = (labels.n_rows, len(self.label_names_))
-        return CSR.from_scipy(sp.csr_matrix((labels.data[kept], (rows, place[kept])), shape=shape))
+        return labels.renumbered(place, len(self.label_names_))
 
     def _label(self, label: int | str) -> int:
         """The number of a label given by number or by name."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from broadmatch.data import CSR, Names, as_labels
 from broadmatch.errors import BadInput
@@ -100,10 +99,7 @@ def read_revealed_rows(
 
 def _renumbered(path: str | Path, labels: CSR, given: Names, known: Names) -> CSR:
     """Labels by the model's numbers; those that it does not know are left out, and counted."""
-    place: Any = np.array([known.index(name) if name in known else -1 for name in given], np.int64)[labels.indices]
-    kept = place >= 0
-    if not kept.all():
-        lost = len(np.unique(labels.indices[~kept]))
+    place = known.places(given)
+    if lost := len(np.unique(labels.indices[place[labels.indices] < 0])):
         log.warning("Labels of %s that the model does not know: %s; they are left out.", path, f"{lost:,}")
-    rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))[kept]
-    return CSR.from_scipy(sp.csr_matrix((labels.data[kept], (rows, place[kept])), (labels.n_rows, len(known))))
+    return labels.renumbered(place, len(known))

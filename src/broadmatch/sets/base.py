@@ -128,7 +128,7 @@ class SetModel(LabelPredictor):
         self.tuning_seconds_ = time.perf_counter() - start
         self.dense_labels_ = is_table(Y, names)
         self.model_ = model  # last, so that a fit that was interrupted does not pass for one that ended
-        self._restored()
+        self._derive()
         return self
 
     def predict_topk(self, X: Any, k: int = 10, *, revealed: Any = None) -> Ranking:
@@ -189,7 +189,7 @@ class SetModel(LabelPredictor):
         """How many labels of a point are looked at."""
         raise NotImplementedError
 
-    def _restored(self) -> None:
+    def _derive(self) -> None:
         model = self.model_
         self.label_names_, self.feature_names_ = model.label_names_, model.feature_names_
         self.n_features_in_, self.label_counts_ = model.n_features_in_, model.label_counts_

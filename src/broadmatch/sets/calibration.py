@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Ranking
+from broadmatch.data.csr import offsets
 from broadmatch.labels.calibration import fit_calibration
 from broadmatch.sets._cuts import calibrate_labels
 from broadmatch.sets.ranked import LabelLists
@@ -35,7 +36,7 @@ class LabelCalibrations(NamedTuple):
         for start, stop in zip(lists.ptr[:-1], lists.ptr[1:], strict=True):
             enough = lists.right[start:stop].sum() >= _ENOUGH
             maps.append(fit_calibration(lists.scores[start:stop], lists.right[start:stop]) if enough else shared)
-        ptr = np.concatenate([[0], np.cumsum([len(m.scores) for m in maps])])
+        ptr = offsets([len(m.scores) for m in maps])
         return cls(ptr, np.concatenate([m.scores for m in maps]), np.concatenate([m.probabilities for m in maps]))
 
     def apply(self, ranking: Ranking) -> Ranking:

@@ -6,7 +6,6 @@ from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch import progress
@@ -121,7 +120,7 @@ class HierarchicalLabels(LabelPredictor):
         self.n_features_in_, self.feature_names_ = features.n_cols, words
         self.dense_labels_ = is_table(Y, names)
         self.hierarchy_ = hierarchy  # last, so that a fit that was interrupted does not pass for one that ended
-        self._restored()
+        self._derive()
         return self
 
     def predict_topk(self, X: Any, k: int = 10, *, revealed: Any = None) -> Ranking:
@@ -167,7 +166,7 @@ class HierarchicalLabels(LabelPredictor):
         self._check_fitted()
         return micro_f1(by_category(Y, self.hierarchy_), self.predict(X))
 
-    def _restored(self) -> None:
+    def _derive(self) -> None:
         self.label_names_ = self.hierarchy_.names
 
     def _trained(self, X: CSR, plan: Plan) -> Nodes:
@@ -256,7 +255,4 @@ def by_category(Y: Any, hierarchy: Hierarchy, label_names: Any = None) -> CSR:
             f"Y has the label {lost!r}, which is not in the hierarchy of {hierarchy.n_categories:,} categories; add "
             "it there, or take the label out."
         )
-    place = np.array([hierarchy.names.index(name) for name in names], np.int64)
-    matrix = labels.to_scipy().tocoo()
-    shape = (labels.n_rows, hierarchy.n_categories)
-    return CSR.from_scipy(sp.csr_matrix((matrix.data, (matrix.row, place[matrix.col])), shape=shape))
+    return labels.renumbered(hierarchy.names.places(names), hierarchy.n_categories)

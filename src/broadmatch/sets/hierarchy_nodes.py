@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Hierarchy
+from broadmatch.data.csr import offsets
 from broadmatch.data.hierarchy import add_ancestors
 from broadmatch.labels import OneVsRest
 from broadmatch.sets._hierarchy import STOP, Nodes
@@ -33,7 +34,7 @@ class Plan(NamedTuple):
     @classmethod
     def of(cls, labels: CSR, hierarchy: Hierarchy) -> "Plan":
         """Nodes for the categories that have children with points."""
-        below = _transposed(add_ancestors(labels, hierarchy))
+        below = add_ancestors(labels, hierarchy).transposed()
         seen = np.diff(below.indptr) > 0
         parents = hierarchy.parents[1]
         of_child = np.repeat(np.arange(hierarchy.n_categories), np.diff(hierarchy.parents[0]))
@@ -42,7 +43,7 @@ class Plan(NamedTuple):
         node_of = np.full(hierarchy.n_categories, STOP, np.int32)
         node_of[inner] = np.arange(1, len(inner) + 1)
         category = np.concatenate([[_NOBODY], inner]).astype(np.int32)
-        return cls(category, node_of, seen, hierarchy, below, _transposed(labels), labels.n_rows)
+        return cls(category, node_of, seen, hierarchy, below, labels.transposed(), labels.n_rows)
 
     def points(self, node: int) -> NDArray[np.int64]:
         """The points that a node learns from; above the roots all of them, those without categories too."""
@@ -65,10 +66,9 @@ class Plan(NamedTuple):
         lists = [self.below.row(child) for child in children.tolist()]
         if stops:
             lists.append(self.own.row(int(self.category[node])))
-        indptr = np.concatenate([[0], np.cumsum([len(found) for found, _ in lists])])
+        indptr = offsets([len(found) for found, _ in lists])
         place = np.concatenate([np.searchsorted(points, found) for found, _ in lists]).astype(np.int32)
-        by_way = CSR(indptr, place, np.concatenate([value for _, value in lists]), len(points))
-        return _transposed(by_way)
+        return CSR(indptr, place, np.concatenate([value for _, value in lists]), len(points)).transposed()
 
 
 class Node(NamedTuple):
@@ -115,7 +115,7 @@ def joined(done: list[Node], plan: Plan, n_features: int, score_weight: float) -
     """All nodes in a row, with one matrix of weights."""
     ways = [plan.ways(node) for node in range(len(done))]
     n_ways = np.array([len(children) + stops for children, stops in ways], np.int64)
-    first = np.concatenate([[0], np.cumsum([len(node.bias) for node in done])]).astype(np.int64)
+    first = offsets([len(node.bias) for node in done])
     meaning, leads = [], []
     for node, ((children, stops), found) in enumerate(zip(ways, done, strict=True)):
         ends = plan.category[node : node + 1] if stops else np.empty(0, np.int32)
@@ -126,13 +126,9 @@ def joined(done: list[Node], plan: Plan, n_features: int, score_weight: float) -
     column = np.concatenate([node.column + np.int32(start) for node, start in zip(done, first, strict=False)])
     # Columns rise from node to node and within one, so a stable sort by feature leaves them ascending.
     order = np.argsort(feature, kind="stable")
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(feature, minlength=n_features))]).astype(np.int64)
+    ptr = offsets(np.bincount(feature, minlength=n_features))
     weight = np.concatenate([node.weight for node in done])[order]
     return Nodes(
         first, n_ways, plan.category, np.concatenate(meaning), np.concatenate(leads),
         np.concatenate([node.bias for node in done]), ptr, column[order].astype(np.int32), weight, score_weight,
     )  # fmt: skip
-
-
-def _transposed(matrix: CSR) -> CSR:
-    return CSR.from_scipy(matrix.to_scipy().transpose())

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names, Ranking
+from broadmatch.data.csr import offsets
 from broadmatch.errors import BadParameter
 from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import LabelModel
@@ -230,7 +231,7 @@ class MetaLabeler(SetModel):
 
 def _all_up_to(number: NDArray[np.int64], n_cols: int) -> CSR:
     """Rows with the columns 0 to number[i]."""
-    indptr = np.concatenate([[0], np.cumsum(number + 1)])
+    indptr = offsets(number + 1)
     indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1], number + 1)
     return CSR(indptr, indices.astype(np.int32), np.ones(len(indices), np.float32), n_cols)
 

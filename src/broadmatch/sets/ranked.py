@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Ranking
+from broadmatch.data.csr import offsets
 
 
 def places(group: NDArray[Any], scores: NDArray[np.float32], tie: NDArray[Any]) -> NDArray[np.int64]:
@@ -15,7 +16,7 @@ def places(group: NDArray[Any], scores: NDArray[np.float32], tie: NDArray[Any]) 
     array([1, 0, 0])
     """
     order = np.lexsort((tie, -scores, group))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(group))])
+    starts = offsets(np.bincount(group))
     place = np.empty(len(group), np.int64)
     place[order] = np.arange(len(group)) - starts[group[order]]
     return place
@@ -23,7 +24,7 @@ def places(group: NDArray[Any], scores: NDArray[np.float32], tie: NDArray[Any]) 
 
 def right_labels(ranking: Ranking, truth: CSR) -> NDArray[np.bool_]:
     """Which of the labels `ranking.labels[ranking.found]` their point has."""
-    own = np.repeat(np.arange(truth.n_rows), np.diff(truth.indptr)) * truth.n_cols + truth.indices
+    own = truth.rows * truth.n_cols + truth.indices
     return np.isin(ranking.rows * truth.n_cols + ranking.labels[ranking.found], own, assume_unique=True)
 
 
@@ -40,8 +41,7 @@ class LabelLists(NamedTuple):
         """The scores of points, label by label, beside the truth."""
         labels, scores = ranking.labels[ranking.found], ranking.scores[ranking.found]
         order = np.lexsort((ranking.rows, -scores, labels))
-        ptr = np.zeros(truth.n_cols + 1, np.int64)
-        np.cumsum(np.bincount(labels, minlength=truth.n_cols), out=ptr[1:])
+        ptr = offsets(np.bincount(labels, minlength=truth.n_cols))
         n_true = np.bincount(truth.indices, minlength=truth.n_cols)
         return cls(ptr, scores[order], right_labels(ranking, truth)[order], n_true)
 

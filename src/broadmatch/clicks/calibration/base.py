@@ -107,7 +107,7 @@ class WholeCalibration(Online):
         """Give τ(p) of one probability."""
         return float(self.apply([probability])[0])
 
-    def _restored(self) -> None:
+    def _derive(self) -> None:
         self.sums_ = Sums(np.array(self.sums_.values), np.array(self.sums_.clock))
 
     def save(self, path: str | os.PathLike[str]) -> None:

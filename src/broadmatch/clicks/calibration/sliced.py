@@ -168,7 +168,7 @@ class SlicedCalibration(Online):
         self.sums_ = self.sums_.first(self.slices_.n_slices)
         return super().to_state()
 
-    def _restored(self) -> None:
+    def _derive(self) -> None:
         self.sums_ = Sums(np.array(self.sums_.values), np.array(self.sums_.clock))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, PROPENSITY_PRESETS
-from broadmatch.labels.base import NOTHING, LabelModel, Row
+from broadmatch.labels.base import NOTHING, Best, LabelModel, Row
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.ranking_trees._points import inverse_discounts, inverse_ideal_dcg, scaled_rows
 from broadmatch.labels.ranking_trees._predict import RankingForest, Routing
@@ -142,11 +142,10 @@ class RankingTrees(LabelModel):
         vars(self).update(changed)
         self.label_names_, self.label_counts_ = new.names, counts
         self.n_points_ += new.X.n_rows
+        self._derive()
         return self
 
-    def _best(
-        self, X: CSR, k: int, revealed: CSR | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    def _best(self, X: CSR, k: int, revealed: CSR | None) -> Best:
         return self._ranker().best(X, k, revealed, self.n_jobs)
 
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR
-from broadmatch.data.csr import joined_ptr, offsets
+from broadmatch.data.csr import concatenated, joined_ptr, offsets
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.labels.ranking_trees._predict import RankingForest, reach_shares
 from broadmatch.labels.ranking_trees._split import Costs, TreePoints
@@ -112,7 +112,7 @@ def with_slots(forest: RankingForest, frequency: NDArray[np.float64]) -> Ranking
     shape = (len(frequency), len(nodes))
     entries = (forest.weight_value[ahead], (forest.weight_feature[ahead], slot[node[ahead]]))
     by_feature = CSR.from_scipy(sp.csr_matrix(entries, shape=shape))
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(node[~ahead], minlength=len(slot)))])
+    ptr = offsets(np.bincount(node[~ahead], minlength=len(slot)))
     return forest._replace(
         weight_ptr=ptr,
         weight_feature=forest.weight_feature[~ahead],
@@ -134,7 +134,7 @@ def without_slots(forest: RankingForest) -> RankingForest:
     early = np.repeat(np.arange(len(forest.ahead_ptr) - 1, dtype=np.int32), np.diff(forest.ahead_ptr))
     order = np.argsort(node, kind="stable")
     return forest._replace(
-        weight_ptr=np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n_nodes))]),
+        weight_ptr=offsets(np.bincount(node, minlength=n_nodes)),
         weight_feature=np.concatenate([forest.weight_feature, early])[order],
         weight_value=np.concatenate([forest.weight_value, forest.ahead_value])[order],
         **_no_slots(n_nodes),
@@ -156,17 +156,11 @@ def join_trees(trees: list[RankingForest]) -> RankingForest:
     """All trees in one."""
     nodes, leaves = offsets([len(t.child) for t in trees]), offsets([len(t.leaf_size) for t in trees])
     child = [np.where(t.child >= 0, t.child + nodes[i], t.child - leaves[i]) for i, t in enumerate(trees)]
-    return RankingForest(
-        nodes[:-1],
-        np.concatenate(child).astype(np.int32),
-        np.concatenate([t.bias for t in trees]),
-        joined_ptr([t.weight_ptr for t in trees]),
-        np.concatenate([t.weight_feature for t in trees]),
-        np.concatenate([t.weight_value for t in trees]),
-        joined_ptr([t.leaf_ptr for t in trees]),
-        np.concatenate([t.leaf_label for t in trees]),
-        np.concatenate([t.leaf_value for t in trees]),
-        np.concatenate([t.leaf_size for t in trees]),
+    return concatenated(trees)._replace(
+        roots=nodes[:-1],
+        child=np.concatenate(child).astype(np.int32),
+        weight_ptr=joined_ptr([t.weight_ptr for t in trees]),
+        leaf_ptr=joined_ptr([t.leaf_ptr for t in trees]),
         **_no_slots(int(nodes[-1])),
     )
 
@@ -205,21 +199,17 @@ def _assemble(done: Mapping[str, _Split | RankingForest], path: str) -> RankingF
     left_child = np.where(left.child >= 0, left.child + 2, left.child)
     right_child = np.where(right.child >= 0, right.child + n + 1, right.child - m)
     order = [0, n, *range(1, n), *range(n + 1, n + len(right.child))]
-    below = CSR(
-        joined_ptr([left.weight_ptr, right.weight_ptr]),
-        np.concatenate([left.weight_feature, right.weight_feature]),
-        np.concatenate([left.weight_value, right.weight_value]),
-        0,
-    ).take(np.array(order, np.int64))
-    child, bias = np.concatenate([left_child, right_child]), np.concatenate([left.bias, right.bias])
+    both = concatenated([left, right])
+    weights = CSR(joined_ptr([left.weight_ptr, right.weight_ptr]), both.weight_feature, both.weight_value, 0)
+    below = weights.take(np.array(order, np.int64))
     return one_tree(
-        np.concatenate([[1], child[order]]).astype(np.int32),
-        np.concatenate([[here.bias], bias[order]]).astype(np.float32),
+        np.concatenate([[1], np.concatenate([left_child, right_child])[order]]).astype(np.int32),
+        np.concatenate([[here.bias], both.bias[order]]).astype(np.float32),
         np.concatenate([[0], below.indptr + len(here.feature)]),
         np.concatenate([here.feature, below.indices]),
         np.concatenate([here.value, below.data]),
         joined_ptr([left.leaf_ptr, right.leaf_ptr]),
-        np.concatenate([left.leaf_label, right.leaf_label]),
-        np.concatenate([left.leaf_value, right.leaf_value]),
-        np.concatenate([left.leaf_size, right.leaf_size]),
+        both.leaf_label,
+        both.leaf_value,
+        both.leaf_size,
     )

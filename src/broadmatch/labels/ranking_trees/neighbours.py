@@ -66,9 +66,8 @@ def _with_labels(X: CSR, Y: CSR, propensities: NDArray[np.float64], first: int) 
 
 def _listed(x: CSR, gained: CSR, row: NDArray[np.int32], propensities: NDArray[np.float64]) -> NearestPoints:
     rarity = 1.0 / np.maximum(propensities, _LEAST)
-    point = np.repeat(np.arange(gained.n_rows), np.diff(gained.indptr))
-    squares = np.bincount(point, rarity[gained.indices] ** 2, gained.n_rows)
-    listed = _thinned(CSR.from_scipy(gained.to_scipy().transpose()))
+    squares = np.bincount(gained.rows, rarity[gained.indices] ** 2, gained.n_rows)
+    listed = _thinned(gained.transposed())
     return NO_POINTS._replace(
         label_ptr=gained.indptr, label=gained.indices, gain=gained.data, rarity=rarity.astype(np.float32), row=row,
         inverse_length=(1.0 / np.sqrt(squares)).astype(np.float32), point_ptr=listed.indptr, point=listed.indices,
@@ -130,5 +129,4 @@ def _thinned(by_label: CSR) -> CSR:
     number = np.arange(by_label.nnz) - np.repeat(by_label.indptr[:-1], count)
     of = np.repeat(count, count)
     kept = (of <= _LISTED) | ((number + 1) * _LISTED // of > number * _LISTED // of)
-    ptr = np.concatenate([[0], np.cumsum(np.minimum(count, _LISTED))])
-    return CSR(ptr, by_label.indices[kept], by_label.data[kept], by_label.n_cols)
+    return by_label.where(kept)

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, PROPENSITY_PRESETS, propensity
 from broadmatch.errors import BadInput
+from broadmatch.labels.base import FitOptions
 from broadmatch.labels.ranking_trees._predict import Tail
 from broadmatch.labels.ranking_trees.base import PropensityPreset, RankingTrees, TailFall, TreeShare
 from broadmatch.labels.ranking_trees.ranker import Ranker
@@ -17,7 +18,26 @@ from broadmatch.labels.ranking_trees.update import NewPoints
 from broadmatch.params import derived, learned
 
 
-class PfastreXML(RankingTrees):
+class RerankedTrees(RankingTrees):
+    """Trees of propensity-weighted labels, and a re-ranker; a model says in `_tail` how far a point is from a label."""
+
+    propensity: PropensityPreset = "default"
+    alpha: TreeShare = 0.8
+    gamma: TailFall = 12.0
+    published: ClassVar[dict[str, Any]] = RankingTrees.published | {"gamma": 30.0}
+
+    propensities_: NDArray[np.float64] = learned()
+    means_: LabelMeans = learned()
+    tail_: Tail = derived()
+
+    def _tail(self) -> TailClassifier:
+        raise NotImplementedError
+
+    def _derive(self) -> None:
+        self.tail_ = self._tail().tail(self.means_)
+
+
+class PfastreXML(RerankedTrees):
     """FastXML on propensity-weighted labels, and a re-ranker that compares a point with each label's mean point.
 
     A rare label was missed more often than a common one, so finding it counts 1/p_l, with p_l the propensity of the
@@ -32,59 +52,35 @@ class PfastreXML(RankingTrees):
     ['taxi', 'airport taxi']
     """
 
-    propensity: PropensityPreset = "default"
-    alpha: TreeShare = 0.8
-    gamma: TailFall = 12.0
     kind: ClassVar[str] = "pfastrexml"
-    published: ClassVar[dict[str, Any]] = RankingTrees.published | {"gamma": 30.0}
 
-    propensities_: NDArray[np.float64] = learned()
-    means_: LabelMeans = learned()
-    tail_: Tail = derived()
-
-    def fit(
-        self,
-        X: Any,
-        Y: Any,
-        *,
-        propensities: Any = None,
-        label_names: Iterable[str] | None = None,
-        feature_names: Iterable[str] | None = None,
-        point_names: Iterable[str] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Self:
+    def fit(self, X: Any, Y: Any, *, propensities: Any = None, **options: Unpack[FitOptions]) -> Self:
         """Learn from features X (points × features) and labels Y (points × labels, or a list of lists of names).
 
         `propensities` (one number above 0 and at most 1 for each label) takes the place of the propensity model. For
-        the rest see `FastXML.fit`.
+        the `options` see `FastXML.fit`.
         """
-        names = {"labels": label_names, "features": feature_names, "points": point_names}
-        return self._learn(X, Y, names, checkpoint, propensities=propensities)
+        return self._learn(X, Y, options, propensities=propensities)
 
     def add_points(self, X: Any, Y: Any, *, label_names: Iterable[str] | None = None) -> Self:
         """Add points, and labels that come with them, without a refit; see `FastXML.add_points`."""
         new = self._new_points(X, Y, label_names)
         p = more_propensities(self.propensities_, self.propensity, self.n_points_, new)
-        points, tail = self._points(new.X, new.Y, gains(new.Y, p)), self._tail()
-        means = tail.updated(self.means_, self.label_counts_, new)
-        forest = self._updated_forest(new, lambda _: points)
-        return self._updated(new, forest_=forest, propensities_=p, means_=means, tail_=tail.tail(means))
+        points = self._points(new.X, new.Y, gains(new.Y, p))
+        means = self._tail().updated(self.means_, self.label_counts_, new)
+        return self._updated(new, forest_=self._updated_forest(new, lambda _: points), propensities_=p, means_=means)
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None, *, propensities: Any = None) -> None:
         p = label_propensities(Y, self.propensity, propensities)
-        points, tail = self._points(X, Y, gains(Y, p)), self._tail()
+        points = self._points(X, Y, gains(Y, p))
         self.forest_ = self._grown(lambda _: points, Y, checkpoint, (*X[:3], *Y[:3], p))
-        self.propensities_, self.means_ = p, tail.learned(X, Y)
-        self.tail_ = tail.tail(self.means_)
+        self.propensities_, self.means_ = p, self._tail().learned(X, Y)
 
     def _tail(self) -> TailClassifier:
         return TailClassifier(float(self.alpha), float(self.gamma), self.n_jobs)
 
     def _ranker(self) -> Ranker:
         return Ranker(self.forest_, self._routing(), *self._sizes(), tail=self.tail_)
-
-    def _restored(self) -> None:
-        self.tail_ = self._tail().tail(self.means_)
 
 
 def gains(Y: CSR, propensities: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -4,10 +4,9 @@ import threading
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broadmatch.data import CSR
-from broadmatch.labels.base import NOTHING, Row
+from broadmatch.labels.base import NOTHING, Best, Row
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints
 from broadmatch.labels.ranking_trees._predict import (
     RankingForest,
@@ -20,7 +19,7 @@ from broadmatch.labels.ranking_trees._predict import (
 from broadmatch.labels.ranking_trees.item_sets import ItemSets
 from broadmatch.labels.ranking_trees.neighbours import NO_POINTS
 from broadmatch.labels.ranking_trees.tail import NO_TAIL
-from broadmatch.parallel import blocks, map_threads
+from broadmatch.parallel import each_block
 
 _BLOCK = 256
 _of_thread = threading.local()
@@ -38,9 +37,7 @@ class Ranker:
     tail: Tail = NO_TAIL
     item_sets: ItemSets | None = None
 
-    def best(
-        self, X: CSR, k: int, revealed: CSR | None, n_jobs: int | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    def best(self, X: CSR, k: int, revealed: CSR | None, n_jobs: int | None) -> Best:
         """Labels and scores, best first, as points × k, and how many of the k there are."""
         nothing = CSR(np.zeros(X.n_rows + 1, np.int64), *NOTHING, 0)
         known = nothing if revealed is None else revealed
@@ -48,12 +45,11 @@ class Ranker:
         labels, scores = np.zeros((X.n_rows, k), np.int32), np.zeros((X.n_rows, k), np.float32)
         found = np.zeros(X.n_rows, np.int64)
 
-        def predict(block: tuple[int, int]) -> None:
-            predict_rows(*X[:3], *Z[:3], *known[:2], *block, self._scratch(), self.routing, self.forest, self.near,
+        def predict(start: int, stop: int) -> None:
+            predict_rows(*X[:3], *Z[:3], *known[:2], start, stop, self._scratch(), self.routing, self.forest, self.near,
                          self.tail, labels, scores, found)  # fmt: skip
 
-        for _ in map_threads(predict, blocks(X.n_rows, _BLOCK), n_jobs):
-            pass
+        each_block(predict, X.n_rows, _BLOCK, n_jobs)
         return labels, scores, found
 
     def best_of_row(self, x: Row, k: int, revealed: Row) -> Row:

@@ -2,24 +2,20 @@
 
 import os
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Annotated, Any, ClassVar, Self, Unpack
 
 from broadmatch.data import CSR
+from broadmatch.labels.base import FitOptions
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints
-from broadmatch.labels.ranking_trees._predict import Tail
-from broadmatch.labels.ranking_trees.base import PropensityPreset, RankingTrees, TailFall, TreeShare
 from broadmatch.labels.ranking_trees.item_sets import ItemSets
 from broadmatch.labels.ranking_trees.neighbours import keep_points, more_points
-from broadmatch.labels.ranking_trees.pfastrexml import gains, label_propensities, more_propensities
+from broadmatch.labels.ranking_trees.pfastrexml import RerankedTrees, gains, label_propensities, more_propensities
 from broadmatch.labels.ranking_trees.ranker import Ranker
-from broadmatch.labels.ranking_trees.tail import LabelMeans, TailClassifier
-from broadmatch.params import Number, OneOf, Whole, derived, learned
+from broadmatch.labels.ranking_trees.tail import TailClassifier
+from broadmatch.params import Number, OneOf, Whole, learned
 
 
-class SwiftXML(RankingTrees):
+class SwiftXML(RerankedTrees):
     """PfastreXML that also looks at the labels a point is known to have: one `predict` for cold and warm starts.
 
     Labels have features of their own (words of a phrase, the description of an item); the features of a point's
@@ -35,9 +31,6 @@ class SwiftXML(RankingTrees):
     ['airport taxi']
     """
 
-    propensity: PropensityPreset = "default"
-    alpha: TreeShare = 0.8
-    gamma: TailFall = 12.0
     c_item_sets: Annotated[
         float,
         Number(0, above=True),
@@ -72,8 +65,7 @@ class SwiftXML(RankingTrees):
         "them, and later none does",
     ] = 0.5
     kind: ClassVar[str] = "swiftxml"
-    published: ClassVar[dict[str, Any]] = RankingTrees.published | {
-        "gamma": 30.0,
+    published: ClassVar[dict[str, Any]] = RerankedTrees.published | {
         "c_item_sets": 1.0,
         "item_set_weight": 1.0,
         "item_sets": "plain",
@@ -81,23 +73,11 @@ class SwiftXML(RankingTrees):
         "reveal": 1.0,
     }
 
-    propensities_: NDArray[np.float64] = learned()
-    means_: LabelMeans = learned()
     label_features_: CSR = learned()
     neighbours_: NearestPoints = learned()
-    tail_: Tail = derived()
 
     def fit(
-        self,
-        X: Any,
-        Y: Any,
-        *,
-        label_features: Any = None,
-        propensities: Any = None,
-        label_names: Iterable[str] | None = None,
-        feature_names: Iterable[str] | None = None,
-        point_names: Iterable[str] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        self, X: Any, Y: Any, *, label_features: Any = None, propensities: Any = None, **options: Unpack[FitOptions]
     ) -> Self:
         """Learn from features X (points × features) and labels Y (points × labels, or a list of lists of names).
 
@@ -105,8 +85,7 @@ class SwiftXML(RankingTrees):
         `broadmatch.features`. Each label is a feature of its own besides, and without `label_features` only that. For
         the rest see `PfastreXML.fit`.
         """
-        names = {"labels": label_names, "features": feature_names, "points": point_names}
-        return self._learn(X, Y, names, checkpoint, propensities=propensities, label_features=label_features)
+        return self._learn(X, Y, options, propensities=propensities, label_features=label_features)
 
     def add_points(
         self, X: Any, Y: Any, *, label_features: Any = None, label_names: Iterable[str] | None = None
@@ -119,7 +98,7 @@ class SwiftXML(RankingTrees):
         """
         new = self._new_points(X, Y, label_names)
         p = more_propensities(self.propensities_, self.propensity, self.n_points_, new)
-        sets = self._item_sets(self.label_features_).with_labels(label_features, p)
+        sets = self._item_sets().with_labels(label_features, p)
         common, tail = self._points(new.X, new.Y, gains(new.Y, p)), self._tail(sets)
         points_of = sets.shown(common, new.Y, float(self.reveal), self.seed + self.n_points_, bool(self.damped))
         means = tail.updated(self.means_, self.label_counts_, new)
@@ -129,7 +108,6 @@ class SwiftXML(RankingTrees):
             propensities_=p,
             label_features_=sets.label_features,
             means_=means,
-            tail_=tail.tail(means),
             neighbours_=more_points(self.neighbours_, new.X, new.Y, p, self.n_points_),
         )
 
@@ -150,19 +128,15 @@ class SwiftXML(RankingTrees):
         data = (*X[:3], *Y[:3], p, *features[:3])
         self.forest_ = self._grown(points_of, Y, checkpoint, data, self.c_item_sets)
         self.propensities_, self.label_features_, self.means_ = p, features, tail.learned(X, Y)
-        self.tail_ = tail.tail(self.means_)
         self.neighbours_ = keep_points(X, Y, p, self.neighbours, float(self.neighbour_share), self.seed)
 
-    def _item_sets(self, label_features: CSR) -> ItemSets:
-        return ItemSets(label_features, self.item_sets == "weighed")
+    def _item_sets(self) -> ItemSets:
+        return ItemSets(self.label_features_, self.item_sets == "weighed")
 
-    def _tail(self, sets: ItemSets) -> TailClassifier:
-        return TailClassifier(float(self.alpha), float(self.gamma), self.n_jobs, sets, float(self.item_set_weight))
+    def _tail(self, sets: ItemSets | None = None) -> TailClassifier:
+        found = self._item_sets() if sets is None else sets
+        return TailClassifier(float(self.alpha), float(self.gamma), self.n_jobs, found, float(self.item_set_weight))
 
     def _ranker(self) -> Ranker:
-        sets = self._item_sets(self.label_features_)
         return Ranker(self.forest_, self._routing(), *self._sizes(), near=self.neighbours_, tail=self.tail_,
-                      item_sets=sets)  # fmt: skip
-
-    def _restored(self) -> None:
-        self.tail_ = self._tail(self._item_sets(self.label_features_)).tail(self.means_)
+                      item_sets=self._item_sets())  # fmt: skip

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR
+from broadmatch.data.csr import offsets
 from broadmatch.kernels.row_sums import largest_of_sums
 from broadmatch.labels.base import NOTHING
 from broadmatch.labels.ranking_trees._item_sets import item_set_rows
@@ -95,8 +96,7 @@ class TailClassifier:
         if others is None:
             return LabelMeans(*a[:3], np.column_stack([means.squares, np.zeros(a.n_rows)]))
         b, weight = others.rows, self.item_set_weight
-        label = [np.repeat(np.arange(m.n_rows), np.diff(m.indptr)) for m in (a, b)]
-        order = np.argsort(np.concatenate(label), kind="stable")
+        order = np.argsort(np.concatenate([a.rows, b.rows]), kind="stable")
         feature = np.concatenate([a.indices, b.indices + np.int32(a.n_cols)])[order]
         value = np.concatenate([a.data, (weight * b.data).astype(np.float32)])[order]
         norms = np.column_stack([means.squares, weight * others.squares])
@@ -110,7 +110,7 @@ def mean_points(X: CSR, Y: CSR, n_jobs: int | None) -> Means:
 
 def mean_rows(X: CSR, Y: CSR, n_jobs: int | None) -> Means:
     """Σ_i y_il x_i / Σ_i y_il, with x_i as it is."""
-    by_label = CSR.from_scipy(Y.to_scipy().transpose())
+    by_label = Y.transposed()
     ones = np.ones(X.n_cols)
 
     def make(start: int, stop: int) -> Made:
@@ -125,9 +125,7 @@ def largest_entries(X: CSR) -> CSR:
     ones = np.ones(X.n_rows, np.float32)
     lengths, columns, values, _ = largest_of_sums(0, X.n_rows, own, own[:-1].astype(np.int32), ones, *X[:3],
                                              np.ones(X.n_cols), _KEEP, False, False)  # fmt: skip
-    ptr = np.zeros(X.n_rows + 1, np.int64)
-    np.cumsum(lengths, out=ptr[1:])
-    return CSR(ptr, columns, values, X.n_cols)
+    return CSR(offsets(lengths), columns, values, X.n_cols)
 
 
 def mean_other_labels(Y: CSR, label_features: CSR, n_jobs: int | None) -> Means:
@@ -135,7 +133,7 @@ def mean_other_labels(Y: CSR, label_features: CSR, n_jobs: int | None) -> Means:
 
     When the label is asked for it is not among the revealed ones, so it is not here either.
     """
-    by_label = CSR.from_scipy(Y.to_scipy().transpose())
+    by_label = Y.transposed()
     ones = np.ones(label_features.n_cols)
 
     def make(start: int, stop: int) -> Made:
@@ -143,17 +141,11 @@ def mean_other_labels(Y: CSR, label_features: CSR, n_jobs: int | None) -> Means:
         points = by_label.indices[a:b].astype(np.int64)
         label = np.repeat(np.arange(start, stop), np.diff(by_label.indptr[start : stop + 1]))
         known = Y.take(points)
-        pair = np.repeat(np.arange(len(points)), np.diff(known.indptr))
-        others = known.indices != label[pair]
-        ptr = np.zeros(len(points) + 1, np.int64)
-        np.cumsum(np.bincount(pair[others], minlength=len(points)), out=ptr[1:])
-        lengths, columns, values = item_set_rows(0, len(points), ptr, known.indices[others], known.data[others],
-                                                 *label_features[:3])  # fmt: skip
-        sets = np.zeros(len(points) + 1, np.int64)
-        np.cumsum(lengths, out=sets[1:])
+        others = known.where(known.indices != label[known.rows])
+        lengths, columns, values = item_set_rows(0, len(points), *others[:3], *label_features[:3])
         own = by_label.indptr[start : stop + 1] - a
-        return largest_of_sums(0, stop - start, own, np.arange(len(points), dtype=np.int32), by_label.data[a:b], sets,
-                          columns, values, ones, _KEEP, False, False)  # fmt: skip
+        return largest_of_sums(0, stop - start, own, np.arange(len(points), dtype=np.int32), by_label.data[a:b],
+                               offsets(lengths), columns, values, ones, _KEEP, False, False)  # fmt: skip
 
     return _means(make, by_label, label_features.n_cols, n_jobs)
 
@@ -162,12 +154,9 @@ def _means(make: Callable[[int, int], Made], by_label: CSR, width: int, n_jobs: 
     """Sums of blocks of labels, divided by how much the label weighs in all."""
     made = list(map_threads(lambda block: make(*block), blocks(by_label.n_rows, _BLOCK), n_jobs))
     lengths, columns, values, squares = (np.concatenate([piece[part] for piece in made]) for part in range(4))
-    rows = np.repeat(np.arange(by_label.n_rows), np.diff(by_label.indptr))
-    weight = np.maximum(np.bincount(rows, by_label.data, by_label.n_rows), np.finfo(np.float64).tiny)
-    ptr = np.zeros(by_label.n_rows + 1, np.int64)
-    np.cumsum(lengths, out=ptr[1:])
+    weight = np.maximum(np.bincount(by_label.rows, by_label.data, by_label.n_rows), np.finfo(np.float64).tiny)
     scaled = (values / np.repeat(weight, lengths)).astype(np.float32)
-    return Means(CSR(ptr, columns.astype(np.int32), scaled, width), squares / weight / weight)
+    return Means(CSR(offsets(lengths), columns.astype(np.int32), scaled, width), squares / weight / weight)
 
 
 def described_by(label_features: CSR) -> CSR:
@@ -180,13 +169,10 @@ def described_by(label_features: CSR) -> CSR:
 
 def _part(means: LabelMeans, width: int, scale: float, item_sets: bool) -> Means:
     """The mean points, or the mean item sets, which are kept multiplied by `scale` behind `width` features."""
-    chosen = (means.feature >= width) == item_sets
-    label = np.repeat(np.arange(len(means.ptr) - 1), np.diff(means.ptr))[chosen]
-    ptr = np.zeros(len(means.ptr), np.int64)
-    np.cumsum(np.bincount(label, minlength=len(means.ptr) - 1), out=ptr[1:])
+    rows = CSR(means.ptr, means.feature, means.value, width).where((means.feature >= width) == item_sets)
     by = scale if scale > 0 else 1.0
     shift = np.int32(width if item_sets else 0)
-    rows = CSR(ptr, means.feature[chosen] - shift, (means.value[chosen] / by).astype(np.float32), width)
+    rows = rows._replace(indices=rows.indices - shift, data=(rows.data / by).astype(np.float32))
     return Means(rows, means.norms[:, int(item_sets)] / by)
 
 
@@ -211,6 +197,5 @@ def _merged(old: Means, old_weight: NDArray[np.float64], new: Means, points: New
 
 def _beyond(rows: CSR, squares: NDArray[np.float64]) -> NDArray[np.float64]:
     """‖·‖² of the entries that were not kept."""
-    label = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
-    kept = np.bincount(label, np.square(rows.data, dtype=np.float64), rows.n_rows)
+    kept = np.bincount(rows.rows, np.square(rows.data, dtype=np.float64), rows.n_rows)
     return np.asarray(np.maximum(squares - kept, 0.0))

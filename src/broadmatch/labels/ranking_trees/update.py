@@ -75,10 +75,8 @@ def _by_name(known: Names, labels: CSR, given: Names) -> tuple[CSR, Names]:
         place[name] = known.index(name) if name in known else len(known) + len(new)
         if place[name] == len(known) + len(new):
             new.append(name)
-    columns = np.fromiter(place.values(), np.int64, len(place))[labels.indices]
-    rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))
-    shape = (labels.n_rows, len(known) + len(new))
-    return CSR.from_scipy(sp.csr_matrix((labels.data, (rows, columns)), shape=shape)), _joined(known, Names.of(new))
+    columns = np.fromiter(place.values(), np.int64, len(place))
+    return labels.renumbered(columns, len(known) + len(new)), _joined(known, Names.of(new))
 
 
 def _joined(a: Names, b: Names) -> Names:
@@ -108,9 +106,7 @@ def updated_forest(
 
     made = list(map_threads(update, range(len(forest.roots)), n_jobs))
     lengths, labels, values, sizes = (np.concatenate(part) for part in zip(*made, strict=True))
-    ptr = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=ptr[1:])
-    return forest._replace(leaf_ptr=ptr, leaf_label=labels, leaf_value=values, leaf_size=sizes)
+    return forest._replace(leaf_ptr=offsets(lengths), leaf_label=labels, leaf_value=values, leaf_size=sizes)
 
 
 def stacked(above: CSR, below: CSR) -> CSR:
