@@ -13,15 +13,10 @@ Seed = Annotated[int, typer.Option("--seed", help="Another number gives another 
 Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores if not given.")]
 PageColumns = Annotated[
     str | None,
-    typer.Option(
-        "--page-columns",
-        metavar="OURS=YOURS",
-        help="Columns of a pages file, such as name=url,html=body.",
-    ),
+    typer.Option("--page-columns", metavar="OURS=YOURS", help="Columns of a pages file, such as name=url,html=body."),
 ]
 MaxBadRows = Annotated[
-    int | None,
-    typer.Option("--max-bad-rows", help="Stop after so many; if not given, when most are bad."),
+    int | None, typer.Option("--max-bad-rows", help="Stop after so many; if not given, when most are bad.")
 ]
 Revealed = Annotated[
     Path | None,
@@ -34,14 +29,11 @@ Revealed = Annotated[
 RevealedColumns = Annotated[
     str | None,
     typer.Option(
-        "--revealed-columns",
-        metavar="OURS=YOURS",
-        help="Columns of that table, such as page=url,phrase=bid.",
+        "--revealed-columns", metavar="OURS=YOURS", help="Columns of that table, such as page=url,phrase=bid."
     ),
 ]
 LabelsFile = Annotated[
-    Path | None,
-    typer.Option("--labels-file", metavar="FILE", help="The labels, if DATA has features only."),
+    Path | None, typer.Option("--labels-file", metavar="FILE", help="The labels, if DATA has features only.")
 ]
 RejectsFile = Annotated[
     Path | None, typer.Option("--rejects", metavar="FILE", help="Write bad rows here, with the reason.")

@@ -4,16 +4,13 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.settings import check_name, class_of, make, split_settings
 from broadmatch.errors import CannotWrite
-
-if TYPE_CHECKING:
-    from broadmatch.data import Dataset
 
 
 def command(
@@ -103,8 +100,8 @@ def command(
         raise
     shutil.rmtree(partial, ignore_errors=True)
     kind = "hierarchy" if hierarchy is not None else sets or model
-    facts = {"model": str(out), "kind": kind, "label_model": model, **_learned(learner, sets), **_sizes(points)}
-    facts["seconds"] = round(time.monotonic() - started, 2)
+    facts = {"model": str(out), "kind": kind, "label_model": model, **_learned(learner, sets), "points": len(points)}
+    facts |= {"features": points.X.n_cols, "labels": points.Y.n_cols, "seconds": round(time.monotonic() - started, 2)}
     output.print_json(facts) if json else output.print_text(_sentence(facts))
 
 
@@ -194,10 +191,6 @@ def _learned(learner: Any, sets: str | None) -> dict[str, Any]:
     parts = [learner] if sets is None else [learner.model_, learner]
     found = {called: getattr(part, name) for part in parts for name, called in _LEARNED.items() if hasattr(part, name)}
     return how | {name: round(value, 2) if name == "tuning_seconds" else value for name, value in found.items()}
-
-
-def _sizes(points: "Dataset") -> dict[str, int]:
-    return {"points": len(points), "features": points.X.n_cols, "labels": points.Y.n_cols}
 
 
 def _sentence(facts: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ on all of them: one. A covering is the name of one of the five of the paper, gro
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -232,11 +233,7 @@ def _listed(of_point: NDArray[np.int64], covers: list[list[NDArray[np.int32]]]) 
     cover_ptr, weights, lengths = [0], [], []
     labels: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
     for sets in covers:
-        times: dict[bytes, int] = {}
-        for numbers in sets:
-            if len(numbers):
-                times[numbers.tobytes()] = times.get(numbers.tobytes(), 0) + 1
-        for key, weight in times.items():
+        for key, weight in Counter(numbers.tobytes() for numbers in sets if len(numbers)).items():
             numbers = np.frombuffer(key, np.int32)
             labels.append(numbers)
             lengths.append(len(numbers))
