@@ -133,3 +133,12 @@ def test_the_interval_of_macro_f1_holds_its_value_although_samples_miss_rare_lab
     report = evaluate.set_report(CSR.from_rows(truth, 150), CSR.from_rows([[0]] * 200, 150))
     assert report["macro-F1"].value < 0.05  # one label is found of those that occur
     assert report["macro-F1"].low < report["macro-F1"].value < report["macro-F1"].high
+
+
+def test_sizes_of_sets_as_table_5_has_them():
+    true = CSR.from_rows([[0], [1], [0, 1, 2], []], n_cols=4)
+    chosen = CSR.from_rows([[0], [], [0], [3]], n_cols=4)
+    assert evaluate.set_sizes(true, chosen) == [(0, 1, 1), (1, 2, 3), (2, 0, 0), (3, 1, 0)]
+    assert evaluate.set_sizes(true, true)[3] == (3, 1, 1)
+    nothing = CSR.from_rows([[]], n_cols=1)
+    assert evaluate.set_sizes(nothing, nothing) == [(0, 1, 1)]

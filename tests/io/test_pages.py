@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingFile, TooManyBadRows
-from broadmatch.io import Page, Rejects, pages, read_pages, write_pages
+from broadmatch.io import Page, PageSource, Rejects, pages, read_pages, write_pages
 from broadmatch.io.files import Source
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -46,8 +46,9 @@ def test_examples() -> None:
 
 
 def test_folder(tmp_path: Path) -> None:
-    for name in ("b.html", "a/z.HTM", "a/deep/x.html", "notes.txt", ".hidden.html", "pages.jsonl"):
+    for name in ("b.html", "a/z.HTM", "a/deep/x.html", ".hidden.html", "pages.jsonl"):
         put(tmp_path / name)
+    put(tmp_path / "notes.txt", b"about <html>")
     put(tmp_path / "packed.html.gz", gzip.compress(HTML))
     assert list(read_pages(tmp_path)) == [
         Page("a/deep/x.html", HTML), Page("a/z.HTM", HTML), Page("b.html", HTML), Page("packed.html.gz", HTML)
@@ -64,6 +65,47 @@ def test_files_patterns_and_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [p.name for p in read_pages(["b/index.html", Path("more.jsonl"), "a"])] == [
         "b/index.html", "http://x", "index.html"
     ]  # fmt: skip
+
+
+def test_html_without_the_suffix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a mirror of a site has it: index, page.php?id=3; pictures and style sheets are not pages, and counted."""
+    site = tmp_path / "site"
+    mirrored = {
+        "index": b"<!DOCTYPE html><p>Pizza",
+        "page.php?id=3": b"\xef\xbb\xbf\n<!-- saved -->\n<HTML lang=de>",
+        "about.aspx": b'<?xml version="1.0"?><html xmlns="x">',
+        "wide": "<html><p>Pizza".encode("utf-16"),
+        "packed.gz": gzip.compress(b"<html>"),
+    }
+    for name, content in mirrored.items():
+        put(site / name, content)
+    put(site / "plain.html", b"Pizza")
+    put(site / "logo.svg", b'<?xml version="1.0"?><svg></svg>')
+    put(site / "style.css", b"p { color: red }")
+    put(site / "broken.gz", b"not gzip")
+    with caplog.at_level("INFO", "broadmatch"):
+        assert {page.name for page in read_pages(site)} == {*mirrored, "plain.html"}
+    assert f"3 files of {site} are not pages, such as broken.gz." in caplog.text
+    monkeypatch.chdir(site)
+    assert [page.name for page in read_pages("index")] == ["index"]
+    with pytest.raises(BadInput, match=r"logo\.svg does not begin as HTML does"):
+        read_pages(["index", "logo.svg"])
+    (tmp_path / "other").mkdir()
+    put(tmp_path / "other" / "readme", b"hello")
+    with pytest.raises(MissingFile, match=r"holds no pages: no file is HTML, or ends in \.parquet"):
+        read_pages(tmp_path / "other")
+
+
+@pytest.mark.parametrize("html", [b"<p>Pizza\0</p>", b"\0<html>", b"Pizza\0 oven"])
+def test_one_nul_byte_does_not_lose_a_page(tmp_path: Path, html: bytes) -> None:
+    put(tmp_path / "a.html", html)
+    put_lines(tmp_path / "a.jsonl", {"name": "a.html", "html": html.decode()})
+    write_pages([Page("a.html", html)], tmp_path / "a.parquet")
+    for file in ("a.html", "a.jsonl", "a.parquet"):
+        ((_, found),) = PageSource(tmp_path / file)
+        assert found == html
 
 
 def test_folder_of_pieces(tmp_path: Path) -> None:
@@ -211,8 +253,10 @@ def test_missing_and_unknown_files(tmp_path: Path) -> None:
     for source in (tmp_path / "none.html", tmp_path / "*.html", tmp_path, []):
         with pytest.raises(MissingFile):
             read_pages(source)
-    put(tmp_path / "page.pdf")
-    with pytest.raises(BadInput, match=r"page\.pdf: pages come in .*\.html, \.htm"):
+    put(tmp_path / "page.pdf", b"%PDF-1.7 <html>")
+    with pytest.raises(
+        BadInput, match=r"page\.pdf does not begin as HTML does, nor is it, by its name, .*\.html, \.htm"
+    ):
         read_pages(tmp_path / "page.pdf")
     with pytest.raises(BadParameter, match="max_page_bytes must be a whole number of at least 1, but it is 0"):
         read_pages(tmp_path / "page.pdf", max_page_bytes=0)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from broadmatch.cli.clicks import app as clicks_app
+from broadmatch.cli.data import app as data_app
 from broadmatch.cli.demo import command as demo_command
 from broadmatch.cli.evaluate import command as evaluate_command
 from broadmatch.cli.explain import command as explain_command
@@ -33,6 +34,7 @@ app.command("simulate")(simulate_command)
 app.command("simulate-matrix")(matrix_command)
 app.command("models")(models_command)
 app.command("harvest")(harvest_command)
+app.add_typer(data_app, name="data")
 app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
 app.command("recommend")(recommend_command)
@@ -56,7 +58,7 @@ def _top(
 ) -> None:
     """Bid phrases for landing pages, learned from click logs.
 
-    Start with `broadmatch demo`. With your own data: harvest, train, evaluate, recommend, explain.
+    Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
     Click prediction: clicks train, predict, validate, calibrate, show.
     """
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _COVERINGS = ("ZO", "HM", "TS", "WP", "WN")
 KS = (1, 3, 5, 10)
+_SIZES = 10
+"""Sets of more labels are counted together."""
 _BY_DEPTH = ("precision", "recall", "micro-F1", "macro-F1")
 
 
@@ -29,31 +31,18 @@ def command(
     ],
     labels_path: options.LabelsFile = None,
     truth: Annotated[
-        Path | None,
-        typer.Option(metavar="MARKET", help="Simulated marketplace, whose truth is known."),
+        Path | None, typer.Option(metavar="MARKET", help="Simulated marketplace, whose truth is known.")
     ] = None,
     ks: Annotated[list[int] | None, typer.Option("-k", help="Cut-offs; 1, 3, 5 and 10 if not given.")] = None,
     reveal: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE,...",
-            help="Warm start: reveal these shares of each point's labels.",
-        ),
+        str | None, typer.Option(metavar="SHARE,...", help="Warm start: reveal these shares of each point's labels.")
     ] = None,
     n_seeds: Annotated[int | None, typer.Option("--seeds", help="Draws of what is revealed; 3 if not given.")] = None,
     covering: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Of sets: the errors of coverings: ZO, HM, TS, WP, WN.",
-        ),
+        str | None, typer.Option(metavar="NAME,...", help="Of sets: the errors of coverings: ZO, HM, TS, WP, WN.")
     ] = None,
     hierarchy: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Of sets: the metrics by depth, if not trained with one.",
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Of sets: the metrics by depth, if not trained with one.")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -84,10 +73,9 @@ def command(
         raise typer.BadParameter("--truth cannot be had with --reveal: what is shown is drawn from the log.")
     if shares is None and n_seeds is not None:
         raise typer.BadParameter("--seeds are for what --reveal shows; give --reveal too.")
-    if shares is not None and covering is not None:
-        raise typer.BadParameter("--covering is about sets, which are not made with --reveal; ask for one of them.")
-    if shares is not None and hierarchy is not None:
-        raise typer.BadParameter("--hierarchy is about sets, which are not made with --reveal; ask for one of them.")
+    for option, given in (("--covering", covering), ("--hierarchy", hierarchy)):
+        if shares is not None and given is not None:
+            raise typer.BadParameter(f"{option} is about sets, which are not made with --reveal; ask for one of them.")
     coverings = [] if covering is None else _coverings(covering)
     from broadmatch.io import read_hierarchy
     from broadmatch.labels.evaluation import ranking_reports, revealed_report, set_reports
@@ -123,14 +111,9 @@ def command(
 
 
 def _coverings(given: str) -> list[str]:
-    """Names with commas between; whether they are coverings is seen before anything is computed.
-
-    >>> _coverings("ZO, HM")
-    ['ZO', 'HM']
-    """
+    """Names with commas between; whether they are coverings is seen before anything is computed."""
     names = options.parse_names([given]) or []
-    wrong = [name for name in names if name not in _COVERINGS]
-    if wrong or not names:
+    if not names or not set(names) <= set(_COVERINGS):
         raise typer.BadParameter(f"--covering is a list of some of {', '.join(_COVERINGS)}, but it is {given!r}.")
     return list(dict.fromkeys(names))
 
@@ -171,6 +154,13 @@ def _print_sets(sets: "SetReports") -> None:
         f"{first.n_without_predictions:,} of {first.n_points:,} sets are empty. Shares in %.",
         dim=True,
     )
+    typer.echo()
+    counts = [(str(size), true, predicted) for size, true, predicted in one.sizes[: _SIZES + 1]]
+    if more := one.sizes[_SIZES + 1 :]:
+        name = "–".join(str(size) for size in sorted({_SIZES + 1, more[-1].size}))
+        counts.append((name, sum(n.n_true for n in more), sum(n.n_predicted for n in more)))
+    heads = ("labels in a set", "sets in truth", "predicted")
+    output.print_table([Column(head, right=True) for head in heads], [(n, f"{a:,}", f"{b:,}") for n, a, b in counts])
     if sets.depths:
         typer.echo()
         columns = [Column(head, right=True) for head in ("depth", "true", *_BY_DEPTH)]

@@ -1,35 +1,22 @@
 """`broadmatch recommend`: bid phrases for pages, labels for the rows of a matrix."""
 
 import contextlib
-import csv
-import io
-import json as json_lines
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.common import check_features, check_ranks, load_model
-from broadmatch.cli.output import Column
+from broadmatch.cli.phrases import Format, Words, chosen_format, print_answers, write_answers
 
 if TYPE_CHECKING:
     from broadmatch.io import PageSource
     from broadmatch.labels import Recommendation, Recommender
     from broadmatch.labels.predictor import LabelPredictor
 
-Format = Literal["table", "csv", "jsonl"]
 _BATCH = 1024
-
-
-class _Words(NamedTuple):
-    """What is recommended for what, and whether it is a set, whose size is shown."""
-
-    point: str
-    one: str
-    many: str
-    sets: bool
 
 
 def command(
@@ -44,7 +31,9 @@ def command(
     format: Annotated[
         Format | None, typer.Option("--format", help="If not given: by the name of --out, or a table.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write there: .html, .xlsx, .csv, .jsonl or .txt.")
+    ] = None,
     page_columns: options.PageColumns = None,
     labels_path: options.LabelsFile = None,
     rejects: options.RejectsFile = None,
@@ -62,13 +51,13 @@ def command(
     Example:
       broadmatch recommend model/ landing.html
       curl -s https://example.com/ | broadmatch recommend model/ -k 20 --json
-      broadmatch recommend model/ pages.parquet --out phrases.csv
+      broadmatch recommend model/ pages/ --out phrases.html
       broadmatch recommend warm/ pages.parquet --revealed bids.csv --out phrases.csv
       broadmatch recommend eurlex/ Eurlex/test.txt.gz -k 5 --out labels.jsonl
     """
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)
-    chosen: Format = "jsonl" if json else format or _format_of(out)
+    chosen = chosen_format(out, "jsonl" if json else format)
     from broadmatch.io import PageSource, Rejects
     from broadmatch.io.files import replacing_file
     from broadmatch.labels import Recommender
@@ -84,17 +73,17 @@ def command(
             check_ranks(found, model, "leave out -k")
         best = None if as_sets else 10 if k is None else k
         if vectorizer is not None:
-            words = _Words("page", "phrase", "phrases", as_sets)
+            words = Words("page", "phrase", "phrases", as_sets)
             source = PageSource(pages or "-", columns=columns, rejects=own)
             answers = _for_pages(Recommender(vectorizer, found), source, best, known)
         else:
-            words = _Words("point", "label", "labels", as_sets)
+            words = Words("point", "label", "labels", as_sets)
             answers = _for_rows(found, pages or [], labels_path, best, known)
         if out is None:
-            _write(answers, chosen, words, lambda line: typer.echo(line, nl=False), output.terminal_width())
+            print_answers(answers, chosen, words)
             return
         with replacing_file(out) as file:
-            n = _write(answers, chosen, words, file.write)
+            n = write_answers(answers, chosen, words, file)
     output.log.info("%s for %s %ss are in %s.", words.many.capitalize(), f"{n:,}", words.point, out)
 
 
@@ -145,47 +134,3 @@ def _for_rows(
         X, shown = rows.X.take(block), None if revealed is None else revealed.take(block)
         best = model.predict_sets(X) if k is None else model.predict_topk(X, k, revealed=shown)
         yield from recommendations([str(i) if names is None else names[i] for i in range(start, stop)], best)
-
-
-def _format_of(out: Path | None) -> Format:
-    suffix = "" if out is None else out.name.lower().removesuffix(".gz").removesuffix(".zst")
-    return "csv" if suffix.endswith(".csv") else "jsonl" if suffix.endswith((".jsonl", ".ndjson", ".json")) else "table"
-
-
-def _write(
-    answers: "Iterator[Recommendation]",
-    format: Format,
-    words: _Words,
-    write: Callable[[bytes], Any],
-    width: int | None = None,
-) -> int:
-    """Write each answer as it comes; gives their number."""
-    n = 0
-    if format == "csv":
-        write(_csv_line(words.point, "rank", words.one, "score"))
-    for name, phrases in answers:
-        n += 1
-        if format == "csv":
-            for rank, (phrase, score) in enumerate(phrases, 1):
-                write(_csv_line(name, rank, phrase, f"{score:.6g}"))
-        elif format == "jsonl":
-            row = {words.point: name, words.many: [{words.one: p, "score": s} for p, s in phrases]}
-            write(json_lines.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
-        else:
-            write("".join(f"{line}\n" for line in _table(name, phrases, words, width)).encode("utf-8", "surrogatepass"))
-    return n
-
-
-def _csv_line(*cells: object) -> bytes:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue().encode("utf-8", "surrogatepass")
-
-
-def _table(name: str, phrases: list[Any], words: _Words, width: int | None) -> list[str]:
-    size = f": {len(phrases):,} {words.one if len(phrases) == 1 else words.many}" if words.sets else ""
-    if words.sets and not phrases:
-        return [name + size]
-    columns = [Column("", right=True), Column(words.one), Column("score", right=True, spare="drop")]
-    rows = [(str(rank), phrase, f"{score:.3g}") for rank, (phrase, score) in enumerate(phrases, 1)]
-    return [name + size, *output.table_lines(columns, rows, width)]

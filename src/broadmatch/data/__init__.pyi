@@ -11,3 +11,5 @@ from .propensity import PROPENSITY_PRESETS as PROPENSITY_PRESETS
 from .propensity import propensity as propensity
 from .ranking import Ranking as Ranking
 from .reveal import reveal as reveal
+from .summary import DatasetSummary as DatasetSummary
+from .summary import dataset_summary as dataset_summary

@@ -28,6 +28,7 @@ from .report import Estimate as Estimate
 from .report import Report as Report
 from .report import paired_difference as paired_difference
 from .report import ranking_report as ranking_report
+from .set_metrics import SizeCount as SizeCount
 from .set_metrics import depth_reports as depth_reports
 from .set_metrics import exact_match as exact_match
 from .set_metrics import hamming_loss as hamming_loss
@@ -36,5 +37,6 @@ from .set_metrics import micro_f1 as micro_f1
 from .set_metrics import set_precision as set_precision
 from .set_metrics import set_recall as set_recall
 from .set_metrics import set_report as set_report
+from .set_metrics import set_sizes as set_sizes
 from .warm_start import WarmStartReport as WarmStartReport
 from .warm_start import warm_start_report as warm_start_report

@@ -6,7 +6,7 @@ score; of a dense table, every entry that is not 0. L. Tang, S. Rajan and V. Nar
 classification via MetaLabeler", WWW 2009, equations 5 to 7, and §5 for hierarchies.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,13 +85,7 @@ def set_recall(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
 
 
 def set_report(
-    y_true: Any,
-    y_pred: Any,
-    *,
-    sample_weight: Any = None,
-    n_bootstrap: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
+    y_true: Any, y_pred: Any, *, sample_weight: Any = None, n_bootstrap: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Report:
     """All metrics of sets at once, with percentile bootstrap intervals over points; `paired_difference` compares two.
 
@@ -111,6 +105,29 @@ def set_report(
     found["macro-F1"] = Drawn(value, np.clip(sampled + (value - sampled.mean()), 0, 1))
     order = ("exact match", "micro-F1", "macro-F1", "precision", "recall", "Hamming loss")
     return Report.of(ranked.points, {name: found[name] for name in order}, bootstrap)
+
+
+class SizeCount(NamedTuple):
+    """How many points have a set of this size in truth, and how many are predicted to."""
+
+    size: int
+    n_true: int
+    n_predicted: int
+
+
+def set_sizes(y_true: Any, y_pred: Any) -> list[SizeCount]:
+    """How many points have how many labels, in truth and as predicted, from 0 to the largest set.
+
+    Table 5 of the MetaLabeler paper: a model that is careful predicts more small sets than there are.
+
+    >>> from broadmatch.data import CSR
+    >>> set_sizes(CSR.from_rows([[0], [1, 2]], n_cols=3), CSR.from_rows([[0], [1]], n_cols=3))[1:]
+    [SizeCount(size=1, n_true=1, n_predicted=2), SizeCount(size=2, n_true=1, n_predicted=0)]
+    """
+    ranked = RankedTruth.of_sets(y_true, y_pred)
+    most = int(max(ranked.n_true.max(), ranked.n_predicted.max()))
+    sides = (np.bincount(n, minlength=most + 1).tolist() for n in (ranked.n_true, ranked.n_predicted))
+    return [SizeCount(size, *counts) for size, counts in enumerate(zip(*sides, strict=True))]
 
 
 def depth_reports(y_true: Any, y_pred: Any, hierarchy: Hierarchy, **settings: Any) -> dict[int, Report]:

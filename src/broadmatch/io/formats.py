@@ -30,6 +30,7 @@ SUFFIXES = {
     ".json": "jsonl",
     ".html": "html",
     ".htm": "html",
+    ".xlsx": "xlsx",
     ".npz": "npz",
     ".svm": "svmlight",
     ".svmlight": "svmlight",

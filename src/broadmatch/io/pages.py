@@ -1,8 +1,9 @@
-"""Landing pages from folders of `.html`, tables and JSON lines, one at a time; what is not a page is rejected."""
+"""Landing pages from folders of HTML, tables and JSON lines, one at a time; what is not a page is rejected."""
 
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,12 @@ _ROWS_READ, _BYTES_WRITTEN, _KEPT_OF_ROW = 32, 1 << 24, 1000
 # Control bytes that no text holds; 27 stays, as it opens the shifts of ISO-2022 encodings.
 _CONTROL = bytes(b for b in range(32) if b not in (9, 10, 11, 12, 13, 27))
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+# How browsers know HTML (WHATWG, MIME Sniffing, §7.1); a comment or an XML declaration may stand before the first tag.
+_FIRST_TAG = re.compile(
+    rb"(?:\s|<\?[^>]*>|<!--.*?-->)*<(?:!doctype\s+html|html|head|body|title|meta|link|base|script|style|iframe|font|"
+    rb"table|div|h1|a|b|br|p)[\s/>]",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class Page(NamedTuple):
@@ -39,11 +46,12 @@ class Page(NamedTuple):
 class PageSource:
     """Pages from files, folders, patterns, or standard input ("-", one page), which can be gone through several times.
 
-    A page of a folder is named by its path in the folder, another `.html` file by its path as given. CSV, TSV, JSON
-    lines and Parquet have a column for the name and one for the HTML: `columns`, such as `{"name": "url", "html":
-    "body"}`, says which; otherwise the first that is there of name, url, id, path, page and of html, text, content,
-    body is taken. A folder without `.html` may hold files of these formats. Only the names are kept in memory, to find
-    those that come twice. Files are looked for now, not when the first page is taken.
+    A page of a folder is named by its path in the folder, another page by its path as given; a file whose suffix tells
+    nothing is a page if it begins as HTML does. CSV, TSV, JSON lines and Parquet have a column for the name and one for
+    the HTML: `columns`, such as `{"name": "url", "html": "body"}`, says which; otherwise the first that is there of
+    name, url, id, path, page and of html, text, content, body is taken. A folder without HTML may hold files of these
+    formats. Only the names are kept in memory, to find those that come twice. Files are looked for now, not when the
+    first page is taken.
 
     A page that is empty, larger than `max_page_bytes`, binary, unnamed or named as an earlier one goes to `rejects`,
     the first time that the pages are gone through; if none is given, they are counted. A source that is mostly rubbish
@@ -139,7 +147,7 @@ class _Reader:
     def read(self, files: list[tuple[Path, str]]) -> Iterator[Page]:
         for file, name in files:
             format = format_of(file, PAGES)
-            if format == "html":
+            if format in ("html", None):
                 yield from self._html(file, name)
             elif format == "jsonl":
                 yield from self._lines(file)
@@ -153,9 +161,6 @@ class _Reader:
         yield from self._accept("Standard input", None, STANDARD_INPUT, html)
 
     def _html(self, file: Path, name: str) -> Iterator[Page]:
-        if file.stat().st_size > self.limit:
-            self._reject(file, None, self._too_large(), name)
-            return
         try:
             with open_binary(file) as stream:
                 html = stream.read(self.limit + 1)
@@ -252,7 +257,7 @@ class _Reader:
 
 
 def is_binary(content: bytes) -> bool:
-    """Whether these bytes are no text: more than one in a hundred of the first are NUL or other control bytes.
+    """Whether these bytes are no text: several of the first, and more than one in a hundred, are control bytes.
 
     UTF-16 and UTF-32 are text if they open with their byte order mark.
 
@@ -262,40 +267,62 @@ def is_binary(content: bytes) -> bool:
     head = content[:8192]
     if head.startswith(_BYTE_ORDER_MARKS):
         return False
-    return 100 * (len(head) - len(head.translate(None, _CONTROL))) > len(head)
+    found = len(head) - len(head.translate(None, _CONTROL))
+    return found > 1 and 100 * found > len(head)
+
+
+def is_html(content: bytes) -> bool:
+    """Whether bytes begin as a page of HTML does, in any encoding.
+
+    >>> is_html(b" <!DOCTYPE html><p>Pizza"), is_html(b"<svg></svg>"), is_html(b"Pizza")
+    (True, False, False)
+    """
+    head = content[:4096].replace(b"\0", b"")  # UTF-16 has them beside each letter
+    return _FIRST_TAG.match(head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\xff\xfe")) is not None
 
 
 def _is_single(path: Path) -> bool:
     """Whether a name is that of one page of HTML."""
-    return format_of(path, PAGES) == "html" and not path.is_dir()
+    format = format_of(path, PAGES)
+    return path.is_file() if format is None else format == "html" and not path.is_dir()
 
 
 def _named_files(path: Path) -> list[tuple[Path, str]]:
     """The files that `path` stands for, each with the name its page would have."""
-    if path.is_dir():
-        try:
-            files = expand(path, suffixes(["html"], packed=True))
-        except MissingFile:
-            files = expand(path, suffixes(PAGES, packed=True))
-        return [(file, file.relative_to(path).as_posix()) for file in files]
-    files = expand(path)
-    for file in files:
-        if format_of(file, PAGES) is None:
-            raise BadInput(f"{file}: pages come in {', '.join(suffixes(PAGES))}, so its name should end in one.")
-    return [(file, file.as_posix()) for file in files]
+    files, known = expand(path), ", ".join(suffixes(PAGES))
+    if not path.is_dir():
+        for file in files:
+            if format_of(file, PAGES) is None and not _is_html_file(file):
+                raise BadInput(f"{file} does not begin as HTML does, nor is it, by its name, {known}; is it a page?")
+        return [(file, file.as_posix()) for file in files]
+    pages = [file for file in files if _is_html_file(file)] or [f for f in files if format_of(f, PAGES) is not None]
+    if not pages:
+        raise MissingFile(f"The folder {path} holds no pages: no file is HTML, or ends in {known}.")
+    if len(pages) < len(files):
+        first = min(set(files).difference(pages))
+        log.info("%s files of %s are not pages, such as %s.", f"{len(files) - len(pages):,}", path, first.name)
+    return [(file, file.relative_to(path).as_posix()) for file in pages]
+
+
+def _is_html_file(file: Path) -> bool:
+    """Whether a file is a page of HTML, by its suffix, or by how it begins if that tells nothing."""
+    if (format := format_of(file)) is not None:
+        return format == "html"
+    try:
+        with open_binary(file) as stream:
+            return is_html(stream.read(4096))
+    except BadInput:
+        return False
 
 
 def _as_binary(column: Any, file: Path, name: str) -> Any:
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.dictionary_decode(), kind.value_type
-    if pa.types.is_null(kind):
-        return column.cast(pa.binary())
-    if kind not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
-        raise BadInput(f"{file}: the column {name} must hold text or bytes, but it holds {kind}.")
-    return column.cast(pa.large_binary() if "large" in str(kind) else pa.binary())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.type not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.null()):
+        raise BadInput(f"{file}: the column {name} must hold text or bytes, but it holds {column.type}.")
+    return column.cast(pa.large_binary())
 
 
 def _write_lines(pages: Iterable[Page], file: Path) -> int:

@@ -16,6 +16,17 @@ REVEALED = {"page": ("page", "point", "url", "name", "id"), "phrase": ("phrase",
 LABEL_TEXTS = {"label": ("label", "name", "id"), "text": ("text", "description", "title")}
 """The columns of a table of labels and what they are about, with their usual names."""
 
+_FORMULA = tuple("=+-@\t\r")
+
+
+def guarded(text: str) -> str:
+    """A text for a cell that a spreadsheet program must not take for a formula: with ' before what begins as one.
+
+    >>> guarded("=1+1"), guarded("pizza")
+    ("'=1+1", 'pizza')
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
 
 def is_table(path: PathLike) -> bool:
     """Whether the name is that of a table: CSV, TSV, JSON lines or Parquet, packed or not.
@@ -36,8 +47,9 @@ def read_pairs(
 ) -> list[tuple[str, str]]:
     """The different pairs of a table, sorted; rows with an empty field are bad rows.
 
-    `usual` are our two columns with the names that are looked for, `columns` maps them to others. A click log is such a
-    table too: of one with `clicks` or `clicked`, rows without a click are left out.
+    `usual` are our two columns with the names that are looked for, `columns` maps them to others. Texts that are
+    `guarded` are as they were before. A click log is such a table too: of one with `clicks` or `clicked`, rows without
+    a click are left out.
 
     >>> _ = Path("bids.csv").write_text("url,phrase\\na.html,pizza\\na.html,pizza\\na.html,pasta\\n")
     >>> read_pairs("bids.csv", REVEALED)
@@ -60,6 +72,11 @@ def read_pairs(
             good += len(records) - int(faults.bad.sum())
             kept = clicked & ~faults.bad
             rows = zip(first.to_pylist(), second.to_pylist(), kept.tolist(), strict=True)
-            pairs.update((one, other) for one, other, take in rows if take)
+            pairs.update((_plain(one), _plain(other)) for one, other, take in rows if take)
         bad.finish(good)
     return sorted(pairs)
+
+
+def _plain(text: str) -> str:
+    """The text that was guarded."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text

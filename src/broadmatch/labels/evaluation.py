@@ -12,11 +12,13 @@ from broadmatch.data.hierarchy import add_ancestors
 from broadmatch.errors import BadInput
 from broadmatch.evaluate import (
     Report,
+    SizeCount,
     WarmStartReport,
     covering_report,
     depth_reports,
     ranking_report,
     set_report,
+    set_sizes,
     warm_start_report,
 )
 from broadmatch.labels.predictor import LabelPredictor
@@ -27,16 +29,17 @@ _DEPTH = 100
 
 @dataclasses.dataclass(frozen=True)
 class SetReport:
-    """The metrics of sets, and how large they are on average beside the true ones."""
+    """The metrics of sets, and how large they are beside the true ones: on average, and how many of each size."""
 
     report: Report
     labels_per_point: float
     true_labels_per_point: float
+    sizes: list[SizeCount]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        sizes = {"labels_per_point": self.labels_per_point, "true_labels_per_point": self.true_labels_per_point}
-        return self.report.to_dict() | sizes
+        means = {"labels_per_point": self.labels_per_point, "true_labels_per_point": self.true_labels_per_point}
+        return self.report.to_dict() | means | {"sizes": [one._asdict() for one in self.sizes]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +150,7 @@ def _set_report(chosen: CSR, labels: CSR, coverings: Sequence[str]) -> SetReport
         metrics: Mapping[str, Any] = {**report.metrics, **more.metrics}
         report = dataclasses.replace(report, metrics=metrics, draws={**report.draws, **more.draws})
     n = max(1, labels.n_rows)
-    return SetReport(report, chosen.nnz / n, labels.nnz / n)
+    return SetReport(report, chosen.nnz / n, labels.nnz / n, set_sizes(labels, chosen))
 
 
 def _propensity(model: Any, n_labels: int) -> NDArray[np.float64]:

@@ -1,0 +1,141 @@
+"""`broadmatch data show`: what a data set is like."""
+
+import csv
+import io
+import json as json_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from broadmatch.cli import options, output
+from broadmatch.cli.output import Column
+
+if TYPE_CHECKING:
+    from broadmatch.data.summary import DatasetSummary
+
+_COUNTS = {
+    "n_points": "points",
+    "n_features": "features",
+    "features_used": "  that a point has",
+    "features_once": "  that one point has",
+    "n_labels": "labels",
+    "labels_used": "  that a point has",
+    "tail": "  with at most {} point{s}",
+    "n_label_entries": "labels of all points",
+    "n_feature_entries": "features of all points",
+    "points_without_labels": "points without labels",
+    "points_without_features": "points without features",
+}
+_SPREADS = ("labels_per_point", "points_per_label", "features_per_point", "points_per_feature")
+_QUANTILES = {"least": "least", "q25": "25 %", "median": "50 %", "q75": "75 %", "q90": "90 %", "q99": "99 %",
+              "most": "most"}  # fmt: skip
+
+
+def command(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Harvested folder, data set folder, or matrix file.")],
+    labels_path: options.LabelsFile = None,
+    hierarchy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labels are categories of this tree or DAG: show the depths.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there: .json or .csv.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Show what a data set is like.
+
+    Points, features and labels; labels a point and points a label, their mean and quantiles; how many labels are rare,
+    and how many features only one point has. Of a harvested folder, the pages to train on and to test on. Points of a
+    label or a feature are counted over those that some point has.
+
+    \b
+    Example:
+      broadmatch data show data/
+      broadmatch data show Eurlex/train.txt.gz --out eurlex.csv
+      broadmatch data show tools/ --hierarchy edam.json
+    """
+    if out is not None and out.suffix.lower() not in (".json", ".csv"):
+        raise typer.BadParameter(f"--out {out}: the name tells no format; end it in .json or .csv.")
+    from broadmatch.data.summary import dataset_summary
+    from broadmatch.harvest.harvested import is_harvested, open_harvested
+    from broadmatch.io import read_dataset, read_hierarchy
+    from broadmatch.io.files import replacing_file
+
+    if is_harvested(data):
+        harvested = open_harvested(data)
+        parts = {"train": harvested.train, "test": harvested.test}
+    else:
+        parts = {"data": read_dataset(data, labels_path=labels_path)}
+    tree = None if hierarchy is None else read_hierarchy(hierarchy)
+    found = {name: dataset_summary(part, tree) for name, part in parts.items()}
+    plain: dict[str, Any] = {name: one.to_dict() for name, one in found.items()}
+    if out is not None:
+        text = json_text.dumps(plain, indent=1) if out.suffix.lower() == ".json" else _csv(plain)
+        with replacing_file(out) as file:
+            file.write(text.encode())
+        output.log.info("What %s is like is in %s.", data, out)
+    elif json:
+        output.print_json(plain)
+    else:
+        _print(found)
+
+
+def _csv(plain: dict[str, Any]) -> str:
+    """One line a number: of which part, what, and how many."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["part", "what", "value"])
+    for part, one in plain.items():
+        lines.writerows((part, what, value) for what, value in _flat(one))
+    return text.getvalue()
+
+
+def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
+    """Every number within plain data, with the names that lead to it."""
+    if isinstance(value, dict):
+        pairs = [(str(key), inner) for key, inner in value.items()]
+    elif isinstance(value, list | tuple):
+        pairs = [(str(inner["depth"]), inner) for inner in value]
+    else:
+        return [(name, value)]
+    return [found for key, inner in pairs for found in _flat(inner, f"{name}.{key}".lstrip("."))]
+
+
+def _print(found: "dict[str, DatasetSummary]") -> None:
+    several = len(found) > 1
+    heads = [Column(name if several else "", right=True) for name in found]
+    output.print_table([Column(""), *heads], _counts(list(found.values())))
+    for name, one in found.items():
+        typer.echo()
+        columns = [Column(f"{name}: how many" if several else "how many"), Column("mean", right=True)]
+        columns += [
+            Column(head, right=True, spare="drop" if head.endswith("%") else "") for head in _QUANTILES.values()
+        ]
+        spreads = {what.replace("_per_", " a ").replace("_", " "): getattr(one, what) for what in _SPREADS}
+        rows = [
+            (what, f"{spread.mean:,.2f}", *(f"{getattr(spread, key):,}" for key in _QUANTILES))
+            for what, spread in spreads.items()
+        ]
+        output.print_table(columns, rows)
+        if one.depths:
+            typer.echo()
+            names = ("depth", "categories", "with points", "points", "labels a point")
+            depths = [
+                (f"{d.depth}", f"{d.n_categories:,}", f"{d.n_used:,}", f"{d.n_points:,}", f"{d.labels_per_point:.2f}")
+                for d in one.depths
+            ]
+            output.print_table([Column(name, right=True) for name in names], depths)
+    if any(one.weighted for one in found.values()):
+        output.print_text("Labels have weights, such as beliefs; here each counts once.", dim=True)
+
+
+def _counts(parts: "list[DatasetSummary]") -> list[list[str]]:
+    rows: list[list[str]] = []
+    for name, what in _COUNTS.items():
+        values = [getattr(part, name) for part in parts]
+        if isinstance(values[0], dict):
+            rows += [
+                [what.format(n, s="" if n == 1 else "s"), *(f"{value[n]:,}" for value in values)] for n in values[0]
+            ]
+        else:
+            rows.append([what, *(f"{value:,}" for value in values)])
+    return rows
