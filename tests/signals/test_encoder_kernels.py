@@ -16,13 +16,10 @@ from broadmatch.signals._encoder import (
     keys_of_texts,
     lay_out,
     log_buckets,
-    put_codes,
     put_columns,
     put_cross,
     put_crosses,
     put_fields,
-    put_integers,
-    put_missing,
     put_numbers,
     put_words,
 )
@@ -151,12 +148,6 @@ def test_columns(rows):
         of_b = twin.MISSING if no_b else b % twin.BITS
         expected += [0, twin.key("a", a % twin.BITS), twin.key("b", of_b), 11 + code]
     assert out.tolist() == [*expected, 0]
-    alone = np.zeros_like(out)
-    put_integers(narrow, seeds[0], 0, n, starts, 1, alone)
-    put_integers(wide, seeds[1], 0, n, starts, 2, alone)
-    put_missing(missing, seeds[1], 0, n, starts, 2, alone)
-    put_codes(codes, table, 0, n, starts, 3, alone)
-    assert alone.tolist() == out.tolist()
 
 
 @given(st.lists(st.lists(st.integers(1, 2**64 - 1), min_size=3, max_size=3), max_size=5))

@@ -9,7 +9,7 @@ Numbers are packed, and formulas written, in `_record`.
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -197,22 +197,6 @@ def learn_many_block(
 
 
 @kernel
-def learn_many(
-    table: Table, rows: Impressions, row: int, out: F64, variants: Variants, admission: Admission, rounding: U64
-) -> np.int64:
-    """Learn every variant from `row` on; ends early, with the row where to go on, when the table has to grow."""
-    slots = np.empty(0, np.int64)
-    while row < len(rows.indptr) - 1:
-        stop, slots = next_block(table, rows.indptr, row, slots)
-        if stop == row:
-            break
-        find_block(table, rows, row, stop, slots, variants, admission)
-        learn_many_block(table, slots, rows, row, stop, out, variants, rounding)
-        row = stop
-    return np.int64(row)
-
-
-@kernel
 def learn_single_block(
     table: Table, slots: I64, rows: Impressions, start: int, stop: int, out: F64, variants: Variants, stream: U64
 ) -> None:
@@ -307,17 +291,30 @@ def learn_single_block(
 
 
 @kernel
-def learn_single(
-    table: Table, rows: Impressions, row: int, out: F64, variants: Variants, admission: Admission, rounding: U64
+def learn_variants(
+    table: Table,
+    rows: Impressions,
+    row: int,
+    out: F64,
+    variants: Variants,
+    single: Literal[True] | None,
+    admission: Admission,
+    rounding: U64,
 ) -> np.int64:
-    """Learn from `row` on with a single value a feature; ends early, with the row where to go on, as `learn_many`."""
+    """Learn every variant from `row` on; ends early, with the row where to go on, when the table has to grow.
+
+    `single` is True or None, of which numba compiles only the branch that is taken.
+    """
     slots = np.empty(0, np.int64)
     while row < len(rows.indptr) - 1:
         stop, slots = next_block(table, rows.indptr, row, slots)
         if stop == row:
             break
         find_block(table, rows, row, stop, slots, variants, admission)
-        learn_single_block(table, slots, rows, row, stop, out, variants, rounding)
+        if single is None:
+            learn_many_block(table, slots, rows, row, stop, out, variants, rounding)
+        else:
+            learn_single_block(table, slots, rows, row, stop, out, variants, rounding)
         row = stop
     return np.int64(row)
 

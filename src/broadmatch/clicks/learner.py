@@ -1,6 +1,5 @@
 """What every click learner does: learn from a stream, predict, say how sure it is, keep and restore what it knows."""
 
-import os
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
@@ -17,14 +16,14 @@ from broadmatch.clicks.serving import ServingModel, sigmoids
 from broadmatch.clicks.table import ENCODINGS, FeatureTable
 from broadmatch.data import Impressions
 from broadmatch.errors import BadArtifact, BadParameter
-from broadmatch.io.artifacts import save
+from broadmatch.io.artifacts import Artifact
 from broadmatch.params import Number, OneOf, Whole, learned
 from broadmatch.state import Online, State
 
 RATES = {"gradients": GRADIENTS, "counts": COUNTS, "global": GLOBAL}
 
 
-class TableLearner(Online):
+class TableLearner(Artifact, Online):
     """Base of what learns numbers of features, in a table that grows with the stream."""
 
     encoding: Annotated[
@@ -124,10 +123,6 @@ class TableLearner(Online):
     @classmethod
     def _beside_the_table(cls) -> list[str]:
         return [name for name in cls.learned_fields if name != "table_"]
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a folder, from which `broadmatch.load` restores it to go on learning."""
-        save(self, path)
 
 
 class ClickLearner(TableLearner):

@@ -1,12 +1,9 @@
 """Many models in one pass: parameters and feature sets compared at the price of little more than one model."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.clicks._variants import learn_many
 from broadmatch.clicks.serving import ServingModel
 from broadmatch.clicks.variants import VariantModels
-from broadmatch.data import Impressions
 
 
 class ManyModels(VariantModels):
@@ -37,7 +34,3 @@ class ManyModels(VariantModels):
         chosen = self.named[name]
         unseen = chosen.alpha / chosen.beta if chosen.beta else np.inf
         return ServingModel.of(keys[kept], weights[kept], rates[kept], unseen)
-
-    def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
-        variants, admission = self._variants, self._admission()
-        return int(learn_many(self._table(), impressions, row, out, variants, admission, self.streams_[:1]))

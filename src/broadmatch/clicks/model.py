@@ -1,6 +1,5 @@
 """A click model as it is used: the description of its columns, what serves, a calibration, and names to read it by."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +13,7 @@ from broadmatch.clicks.calibration.sliced import SlicedCalibration
 from broadmatch.clicks.serving import ServingModel
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.io.artifacts import save
+from broadmatch.io.artifacts import Artifact
 from broadmatch.signals import Description, Encoder, FeatureNames
 from broadmatch.signals.description import derives
 from broadmatch.state import State, restore
@@ -37,7 +36,7 @@ class Feature:
     rate: float
 
 
-class ClickModel:
+class ClickModel(Artifact):
     """What `ClickTraining.model` gives and `broadmatch clicks train` saves: from the columns of a log to probabilities.
 
     `models` are serving models by name; the first is the one that is calibrated, and used unless another is named.
@@ -138,10 +137,6 @@ class ClickModel:
         models = {name: restore(state.parts[f"model_{i}"]) for i, name in enumerate(names)}
         others = {name: restore(state.parts[name]) for name in ("calibration", "names") if name in state.parts}
         return cls(description, models, training=state.facts["training"], **others)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a folder."""
-        save(self, path)
 
     def _encode(self, rows: "pa.RecordBatch", slices: Sequence[str] = ()) -> Batch:
         encoder = self._known_encoder()

@@ -1,6 +1,5 @@
 """The model as it serves: coefficients and rates in 16 bytes a feature, opened from disk without reading it all."""
 
-import os
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -13,13 +12,13 @@ from broadmatch.clicks._table import serve_one, serve_rows, used_slots
 from broadmatch.clicks.table import FeatureTable
 from broadmatch.data import Impressions
 from broadmatch.errors import BadArtifact, BadInput
-from broadmatch.io.artifacts import save
+from broadmatch.io.artifacts import Artifact
 from broadmatch.state import State
 
 _PLAIN: NDArray[np.float32] = np.empty(0, np.float32)
 
 
-class ServingModel:
+class ServingModel(Artifact):
     """A click model that only predicts: made by `ClickLearner.to_serving`, or opened with `broadmatch.load`.
 
     >>> from broadmatch.clicks import FTRL
@@ -48,6 +47,11 @@ class ServingModel:
     def nbytes(self) -> int:
         """Bytes of the table."""
         return self.cells.nbytes
+
+    @property
+    def n_nonzero(self) -> int:
+        """How many features have a coefficient that is not 0."""
+        return int(np.count_nonzero(self.cells[:, 2]))
 
     def predict_many(self, impressions: Impressions, *, encoded: bool = False) -> NDArray[np.float64]:
         """The click probability of each impression; those that come `encoded` from an encoder are not checked."""
@@ -87,10 +91,6 @@ class ServingModel:
         if state.facts["n_features"] >= n or not _has_room(cells):
             raise BadArtifact("The saved serving model is damaged: its table is full; train it again.")
         return cls(cells, float(state.facts["unseen"]), int(state.facts["n_features"]))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a folder."""
-        save(self, path)
 
     def _one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any) -> tuple[float, float]:
         keys = np.asarray(keys, np.uint64)

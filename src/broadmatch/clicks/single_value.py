@@ -2,12 +2,7 @@
 
 from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
-
-from broadmatch.clicks._variants import learn_single
 from broadmatch.clicks.variants import VariantModels
-from broadmatch.data import Impressions
 from broadmatch.errors import BadParameter
 from broadmatch.params import Flag
 
@@ -46,6 +41,6 @@ class SingleValue(VariantModels):
         if next(iter(several.values())).learner not in ("ftrl", "ogd"):
             raise BadParameter("A single value can be learned by 'ftrl' or 'ogd' only; use ManyModels for the others.")
 
-    def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
-        variants = self._variants._replace(intercepts=bool(self.intercepts))
-        return int(learn_single(self._table(), impressions, row, out, variants, self._admission(), self.streams_[:1]))
+    def _start(self) -> None:
+        super()._start()
+        self._variants = self._variants._replace(intercepts=bool(self.intercepts))

@@ -11,7 +11,7 @@ from broadmatch.clicks import _record
 from broadmatch.clicks._learners import weights_and_rates
 from broadmatch.clicks._record import COUNTS, Settings
 from broadmatch.clicks._table import Table
-from broadmatch.clicks._variants import Variants, score_variants
+from broadmatch.clicks._variants import Variants, learn_variants, score_variants
 from broadmatch.clicks.learner import TableLearner
 from broadmatch.clicks.serving import sigmoids
 from broadmatch.clicks.table import ENCODINGS, FeatureTable
@@ -186,6 +186,10 @@ class VariantModels(TableLearner):
         settings = self._settings(column)
         weights_and_rates(table._replace(cells=numbers, first=0), np.arange(len(keys)), settings, weights, rates)
         return keys, weights, rates
+
+    def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
+        given = self._table(), impressions, row, out, self._variants
+        return int(learn_variants(*given, True if self.single else None, self._admission(), self.streams_[:1]))
 
     def _numbers(self, slots: NDArray[np.int64]) -> NDArray[Any]:
         return self.table_.words[slots, 2:]  # as whole numbers: bit fields are not floats

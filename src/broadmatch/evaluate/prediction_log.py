@@ -64,12 +64,8 @@ class PredictionLog:
         self.n_rows = 0
         """Rows appended by this object, those still in memory too."""
         self._open_folder(resume_after)
-        self._held = 0
-        self._time = np.empty(_ROWS_OF_A_PART, np.int64)
-        self._clicked = np.empty(_ROWS_OF_A_PART, np.float32)
-        self._weight = np.empty(_ROWS_OF_A_PART, np.float32)
-        self._probabilities = np.empty((len(self.models), _ROWS_OF_A_PART), np.float32)
-        self._slices: dict[str, list[pa.Array]] = {name: [] for name in self.slices}
+        self._held: list[pa.Table] = []
+        self._written = 0
 
     def append(
         self, clicked: Any, weight: Any, time: Any, slices: "Mapping[str, pa.Array]", probabilities: Any
@@ -92,20 +88,19 @@ class PredictionLog:
         refuse(~((w >= 0) & (w < np.inf)), w, "weight", "a number of at least 0", self.n_rows)
         for model, column in zip(self.models, p.T, strict=True):
             refuse((column < 0) | (column > 1), column, f"probability of {model}", "from 0 to 1", self.n_rows)
-        columns = {name: _strings(slices, name, n) for name in self.slices}
-        done = 0
-        while done < n:
-            take = min(n - done, _ROWS_OF_A_PART - self._held)
-            here, there = slice(self._held, self._held + take), slice(done, done + take)
-            self._time[here], self._clicked[here], self._weight[here] = t[there], y[there], w[there]
-            self._probabilities[:, here] = p[there].T
-            for name, column in columns.items():
-                self._slices[name].append(column.slice(done, take))
-            self._held += take
-            done += take
-            if self._held == _ROWS_OF_A_PART:
+        import pyarrow as pa
+
+        when = pa.array(t, mask=t == _NO_TIME).cast(pa.timestamp("us", tz="UTC"))
+        numbers = [pa.array(np.array(column, np.float32)) for column in (y, w, *p.T)]
+        columns = [when, *numbers[:2], *(_strings(slices, name, n) for name in self.slices), *numbers[2:]]
+        table = pa.table(columns, self._columns())
+        while len(table):
+            room = _ROWS_OF_A_PART - (self.n_rows - self._written)
+            self._held.append(table.slice(0, room))
+            self.n_rows += len(self._held[-1])
+            table = table.slice(room)
+            if len(self._held[-1]) == room:
                 self._write_part()
-        self.n_rows += n
 
     def flush(self) -> int:
         """Write what is held in memory; the number that comes back is for `resume_after`."""
@@ -169,13 +164,7 @@ class PredictionLog:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        n = self._held
-        time = pa.array(self._time[:n], mask=self._time[:n] == _NO_TIME).cast(pa.timestamp("us", tz="UTC"))
-        columns = [time, pa.array(self._clicked[:n]), pa.array(self._weight[:n])]
-        kind = pa.dictionary(pa.int32(), pa.string())
-        columns += [pa.chunked_array(self._slices[s], kind).unify_dictionaries().combine_chunks() for s in self.slices]
-        columns += [pa.array(p[:n]) for p in self._probabilities]
-        table = pa.table(columns, self._columns())
+        table = pa.concat_tables(self._held).unify_dictionaries().combine_chunks()
         part = self.folder / f"part-{self.n_parts:06d}.parquet"
         # Probabilities hardly repeat: a dictionary of them costs time and saves nothing.
         repeated = ["clicked", "weight", *self.slices]
@@ -183,8 +172,7 @@ class PredictionLog:
             pq.write_table(table, out, compression="lz4", use_dictionary=repeated, write_page_checksum=True)
         sync_folder(self.folder)
         self.n_parts += 1
-        self._held = 0
-        self._slices = {name: [] for name in self.slices}
+        self._held, self._written = [], self.n_rows
 
 
 def _names(names: Sequence[str], what: str) -> tuple[str, ...]:

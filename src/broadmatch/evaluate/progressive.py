@@ -72,15 +72,16 @@ class ProgressiveReport:
         with replacing_file(path) as out:
             pq.write_table(self.table, out, compression="zstd")
 
-    def summary(self, slicing: str = "all") -> list[dict[str, Any]]:
-        """The rows of one slicing over the whole period as plain dicts, for a small table or JSON."""
+    def summary(self, slicing: str = "all", *, by_time: bool = False) -> list[dict[str, Any]]:
+        """The rows of one slicing, over the whole period or `by_time` bucket, as plain dicts for a table or JSON."""
         import pyarrow.compute as pc
 
         known = pc.unique(self.table["slicing"]).to_pylist()
         if slicing not in known:
             raise BadParameter(f"slicing must be one of {', '.join(known)}, but it is {slicing!r}.")
-        of_it = pc.and_(pc.equal(self.table["slicing"].cast("string"), slicing), pc.is_null(self.table["bucket_start"]))
-        left_out = ["slicing", "bucket_start", "bucket_end"]
+        in_time = (pc.is_valid if by_time else pc.is_null)(self.table["bucket_start"])
+        of_it = pc.and_(pc.equal(self.table["slicing"].cast("string"), slicing), in_time)
+        left_out = ["slicing", *(() if by_time else ("bucket_start", "bucket_end"))]
         rows: list[dict[str, Any]] = self.table.filter(of_it).drop_columns(left_out).to_pylist()
         return rows
 

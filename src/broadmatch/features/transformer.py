@@ -1,18 +1,13 @@
 """What the estimators have in common that turn data into features."""
 
-import os
 from typing import Any
 
-from broadmatch.io import artifacts
+from broadmatch.io.artifacts import Artifact
 from broadmatch.state import Saved
 
 
-class Transformer(Saved):
+class Transformer(Artifact, Saved):
     """An estimator with `fit` and `transform` that is a step of scikit-learn's pipelines, and can be saved."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as the folder `path`; `broadmatch.load` opens it."""
-        artifacts.save(self, path)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect of a transformer of sparse data."""

@@ -50,6 +50,14 @@ def save(thing: Saveable | State, path: str | os.PathLike[str]) -> None:
         _write_synced(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
 
 
+class Artifact:
+    """What can be written as a folder: base of models and of what they are made with."""
+
+    def save(self: Saveable, path: str | os.PathLike[str]) -> None:
+        """Write it as the folder `path`; `broadmatch.load` opens it again."""
+        save(self, path)
+
+
 def load(path: str | os.PathLike[str], kind: type = object, *, verify: bool = True) -> Any:
     """Open the artifact `path`, which has to hold a `kind`; see `broadmatch.load`."""
     state = load_state(path, verify=verify)

@@ -1,7 +1,6 @@
 """What label models and models of sets share: sets as 0/1 matrices, rows and labels as the model knows them."""
 
 import logging
-import os
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Names, Ranking, as_features, as_labels
 from broadmatch.data.convert import column_names, matched_columns
 from broadmatch.errors import BadInput
-from broadmatch.io import artifacts
+from broadmatch.io.artifacts import Artifact
 from broadmatch.labels.explanation import Explanation
 from broadmatch.params import derived
 from broadmatch.state import Saved
@@ -24,7 +23,7 @@ NOTHING: Row = (np.empty(0, np.int32), np.empty(0, np.float32))
 """A row without anything: no revealed labels."""
 
 
-class LabelPredictor(Saved):
+class LabelPredictor(Artifact, Saved):
     """Base of all that predict labels: rows of features in, sets of labels out.
 
     A class fills in `_sets(X, revealed)` and `predict_topk`.
@@ -68,11 +67,6 @@ class LabelPredictor(Saved):
     def set_sizes(self, X: Any, *, revealed: Any = None) -> NDArray[np.int64]:
         """How many labels `predict` gives each row."""
         return np.concatenate([np.empty(0, np.int64), *(block.lengths for block in self._set_blocks(X, revealed))])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as a folder; `broadmatch.load` opens it again, memory-mapped."""
-        self._check_fitted()
-        artifacts.save(self, path)
 
     def _sets(self, X: CSR, revealed: CSR | None) -> Iterator[Ranking]:
         """The sets of rows, block by block."""

@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 
 from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadArtifact, BadInput
-from broadmatch.io import artifacts
+from broadmatch.io.artifacts import Artifact
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import LabelPredictor
 from broadmatch.state import State, pack, restore
@@ -43,7 +42,7 @@ def recommendations(names: Iterable[str], ranking: Ranking) -> Iterator[Recommen
 
 
 @dataclass
-class Recommender:
+class Recommender(Artifact):
     """Bid phrases for landing pages.
 
     `vectorizer` turns pages (HTML as bytes or str) into rows, `model` is any label model of this package, or one of
@@ -109,10 +108,6 @@ class Recommender:
         model: Any = self.model
         why: Explanation = model.explain(self.vectorizer.transform([html]), phrase, **how)
         return why
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write both parts as one folder; `broadmatch.load` opens it again."""
-        artifacts.save(self, path)
 
     def to_state(self) -> State:
         """Give both parts to `broadmatch.io.artifacts.save`."""

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.kernels import F32, F64, I32, I64, U64, Bytes, Flags, kernel
+from broadmatch.kernels import F32, F64, I32, I64, U64, Bytes, kernel
 from broadmatch.kernels.hashing import AS_IS, MISSING, bits_of_text, cross_key, feature_key
 from broadmatch.kernels.intrinsics import carray, to_flags, to_int32, to_int64, to_uint64
 from broadmatch.signals._words import is_plain
@@ -68,29 +68,6 @@ def keys_of_joined(text: Bytes, seeds: U64, out: U64) -> int:
 
 
 @kernel
-def put_integers(values: I64, seed: np.uint64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
-    """The key of each whole number, at `place` of its row."""
-    for r in range(a, b):
-        out[starts[r] + place] = feature_key(seed, np.uint64(np.int64(values[r])))
-
-
-@kernel
-def put_codes(codes: I32, table: U64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
-    """The key table[code] of each row, at `place` of it."""
-    for r in range(a, b):
-        out[starts[r] + place] = table[codes[r]]
-
-
-@kernel
-def put_missing(missing: Flags, seed: np.uint64, a: int, b: int, starts: I64, place: int, out: U64) -> None:
-    """The key of a missing value over what stands at `place`, in the rows that miss it."""
-    key = feature_key(seed, MISSING)
-    for r in range(a, b):
-        if missing[r]:
-            out[starts[r] + place] = key
-
-
-@kernel
 def put_columns(
     kinds: I64, values: I64, missing: I64, tables: I64, seeds: U64, starts: I64, place: int, out: U64
 ) -> None:
@@ -103,15 +80,24 @@ def put_columns(
     for a in range(0, n, _BLOCK):
         b = min(a + _BLOCK, n)
         for c in range(len(kinds)):
+            seed, at = seeds[c], place + c
             if kinds[c] == CODES:
                 codes, table = carray(to_int32(values[c]), n), carray(to_uint64(tables[c]), 1)
-                put_codes(codes, table, a, b, starts, place + c, out)
+                for r in range(a, b):
+                    out[starts[r] + at] = table[codes[r]]
             elif kinds[c] == INT32:
-                put_integers(carray(to_int32(values[c]), n), seeds[c], a, b, starts, place + c, out)
+                narrow = carray(to_int32(values[c]), n)
+                for r in range(a, b):
+                    out[starts[r] + at] = feature_key(seed, np.uint64(np.int64(narrow[r])))
             else:
-                put_integers(carray(to_int64(values[c]), n), seeds[c], a, b, starts, place + c, out)
+                wide = carray(to_int64(values[c]), n)
+                for r in range(a, b):
+                    out[starts[r] + at] = feature_key(seed, np.uint64(wide[r]))
             if missing[c] != 0:
-                put_missing(carray(to_flags(missing[c]), n), seeds[c], a, b, starts, place + c, out)
+                absent = carray(to_flags(missing[c]), n)
+                for r in range(a, b):
+                    if absent[r]:
+                        out[starts[r] + at] = feature_key(seed, MISSING)
 
 
 @kernel

@@ -240,13 +240,13 @@ def test_predictions_of_exactly_0_and_1(cls):
 @pytest.mark.parametrize(
     ("p", "clicked", "weight", "told"),
     [
-        ([0.1, np.nan], [0, 1], None, "probability of row 1 is nan; it must be a probability from 0 to 1"),
-        ([1.5], [0], None, "probability of row 0 is 1.5"),
-        ([0.1, 0.2, 0.3], [0, 1, np.nan], None, "clicked of row 2 is nan; it must be 0 or 1"),
-        ([0.1], [2], None, "clicked of row 0 is 2"),
-        ([0.1], [1], [-1], "weight of row 0 is -1; it must be a finite number of at least 0"),
-        ([0.1], [1], [np.inf], "weight of row 0 is inf"),
-        ([0.1, 0.2], [1], None, "clicked must have one value for each of the 2 probabilities"),
+        ([0.1, np.nan], [0, 1], None, "probability: row 1 is nan; it must be a probability from 0 to 1"),
+        ([1.5], [0], None, "probability: row 0 is 1.5"),
+        ([0.1, 0.2, 0.3], [0, 1, np.nan], None, "clicked: row 2 is nan; it must be 0 or 1"),
+        ([0.1], [2], None, "clicked: row 0 is 2"),
+        ([0.1], [1], [-1], "weight: row 0 is -1.0; it must be a finite number of at least 0"),
+        ([0.1], [1], [np.inf], "weight: row 0 is inf"),
+        ([0.1, 0.2], [1], None, "There are 2 probabilities, 1 clicked and 2 weight; give one each"),
         ([[0.1]], [1], None, "probability must be one column"),
     ],
 )

@@ -269,7 +269,7 @@ def test_wrong_slices_are_refused_and_change_nothing(slices, told):
     calibration = SlicedCalibration(by=("country",))
     with pytest.raises(BadInput, match=told.replace("<", "[<]")):
         calibration.learn_many([0.1], [1], slices)
-    with pytest.raises(BadInput, match="probability of row 0 is nan"):
+    with pytest.raises(BadInput, match="probability: row 0 is nan"):
         calibration.learn_many([np.nan], [1], {"country": ["x"]})
     assert calibration.n_slices == calibration.sums_.clock[0] == calibration.whole_.sums_.clock[0] == 0
 

@@ -148,16 +148,13 @@ def _writer(format: str, schema: Any, file: Any, stack: contextlib.ExitStack) ->
             file.write(text.encode())
 
         return lines
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    writer: Any
     if format == "parquet":
-        import pyarrow.parquet as pq
-
-        writer: Any = stack.enter_context(pq.ParquetWriter(file, schema))
+        writer = pq.ParquetWriter(file, schema)
     else:
-        import pyarrow.csv as pc
-
-        writer = stack.enter_context(pc.CSVWriter(file, schema, write_options=pc.WriteOptions(quoting_style="needed")))
-
-    def write(table: Any) -> None:
-        writer.write_table(table.cast(schema))
-
-    return write
+        writer = pc.CSVWriter(file, schema, write_options=pc.WriteOptions(quoting_style="needed"))
+    stack.enter_context(writer)
+    return lambda table: writer.write_table(table.cast(schema))

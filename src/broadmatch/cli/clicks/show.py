@@ -59,16 +59,10 @@ def command(
 
 
 def _facts(model: "ClickModel", path: Path) -> dict[str, Any]:
-    import numpy as np
-
-    models: dict[str, Any] = {}
-    for name, served in model.models.items():
-        weights = served.items()[1]
-        models[name] = {
-            "features": len(weights),
-            "non_zero": int(np.count_nonzero(weights)),
-            "bytes": served.nbytes,
-        }
+    models = {
+        name: {"features": served.n_features, "non_zero": served.n_nonzero, "bytes": served.nbytes}
+        for name, served in model.models.items()
+    }
     calibration = None
     if model.calibration is not None:
         calibration = {"kind": type(model.calibration).__name__, "by": list(getattr(model.calibration, "by", ()))}

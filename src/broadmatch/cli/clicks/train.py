@@ -192,12 +192,9 @@ def _with_calibration(model: "ClickModel", out: Path, resume: bool) -> "ClickMod
 
 def _measured(model: "ClickModel", predictions: Path | None) -> dict[str, dict[str, float | None]]:
     """Of each model how large it is and, where predictions were kept, how well it did."""
-    import numpy as np
-
     found: dict[str, dict[str, float | None]] = {}
     for name, served in model.models.items():
-        weights = served.items()[1]
-        found[name] = {"features": len(weights), "non_zero": int(np.count_nonzero(weights))}
+        found[name] = {"features": served.n_features, "non_zero": served.n_nonzero}
     if predictions is not None:
         from broadmatch.evaluate import progressive_report
 

@@ -51,8 +51,14 @@ def command(
     report = progressive_report(predictions, slices=slices, every=every, baseline=baseline)
     if out is not None:
         report.to_parquet(out)
-    worst = {name: worst_slices(report, name)[:top] for name in slices}
-    buckets = [] if every is None else by_time(report)
+
+    def missed(group: Row) -> float:
+        """How many clicks the baseline's predictions are off by."""
+        bias = group["metrics"][report.baseline]["Bias"]["value"]
+        return abs(bias) * group["clicks"] if bias is not None else 0.0
+
+    worst = {n: sorted(_groups(report.summary(n), "slice"), key=missed, reverse=True)[:top] for n in slices}
+    buckets = [] if every is None else _groups(report.summary(by_time=True), "bucket_start")
     if json:
         output.print_json(_plain(report, worst, buckets))
         return
@@ -61,41 +67,20 @@ def command(
         _print_groups(report, rows, name)
     if buckets:
         for row in buckets:
-            row["name"] = f"{row['start']:%Y-%m-%d %H:%M}" if every == "hour" else f"{row['start']:%Y-%m-%d}"
+            row["name"] = f"{row['name']:%Y-%m-%d %H:%M}" if every == "hour" else f"{row['name']:%Y-%m-%d}"
         _print_groups(report, buckets[-top:], str(every))
     if out is not None:
         output.log.info("All figures are in %s.", out)
 
 
-def worst_slices(report: "ProgressiveReport", slicing: str) -> list[Row]:
-    """The slices, first those where the baseline's predictions differ from the clicks by most clicks."""
-    groups: dict[str | None, Row] = {}
-    for row in report.summary(slicing):
-        group = groups.setdefault(row["slice"], _group(row) | {"name": row["slice"] or "(none)"})
-        group["metrics"].setdefault(row["model"], {})[row["metric"]] = row
-
-    def missed(group: Row) -> float:
-        bias = group["metrics"][report.baseline]["Bias"]["value"]
-        return abs(bias) * group["clicks"] if bias is not None else 0.0
-
-    return sorted(groups.values(), key=missed, reverse=True)
-
-
-def by_time(report: "ProgressiveReport") -> list[Row]:
-    """The time buckets of all traffic, in order."""
-    import pyarrow.compute as pc
-
-    table = report.to_table()
-    wanted = pc.and_(pc.equal(table["slicing"].cast("string"), "all"), pc.is_valid(table["bucket_start"]))
+def _groups(rows: list[Row], by: str) -> list[Row]:
+    """The slices or time buckets in order, each with the metrics of every model."""
     groups: dict[Any, Row] = {}
-    for row in table.filter(wanted).to_pylist():
-        group = groups.setdefault(row["bucket_start"], _group(row) | {"start": row["bucket_start"]})
+    for row in rows:
+        facts = {"name": row[by] or "(none)", "impressions": row["impressions"], "clicks": row["clicks"], "metrics": {}}
+        group = groups.setdefault(row[by], facts)
         group["metrics"].setdefault(row["model"], {})[row["metric"]] = row
-    return [groups[start] for start in sorted(groups)]
-
-
-def _group(row: Row) -> Row:
-    return {"impressions": row["impressions"], "clicks": row["clicks"], "metrics": {}}
+    return list(groups.values())
 
 
 def _plain(report: "ProgressiveReport", worst: dict[str, list[Row]], buckets: list[Row]) -> dict[str, Any]:
@@ -114,7 +99,7 @@ def _plain(report: "ProgressiveReport", worst: dict[str, list[Row]], buckets: li
         "exact": report.exact,
         "all": [{k: v for k, v in row.items() if k != "slice"} for row in report.summary()],
         "worst": {name: [{"slice": g["name"], **slim(g)} for g in groups] for name, groups in worst.items()},
-        "time": [{"start": g["start"].isoformat(), **slim(g)} for g in buckets],
+        "time": [{"start": g["name"].isoformat(), **slim(g)} for g in buckets],
     }
 
 

@@ -5,7 +5,6 @@ al., KDD 2013, §7). A calibration learns a correction τ(p) from predictions th
 """
 
 import logging
-import os
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -13,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from broadmatch.clicks.calibration._maps import add_to_bins
 from broadmatch.errors import BadInput
-from broadmatch.io import artifacts
+from broadmatch.evaluate.checks import column, refuse
+from broadmatch.io.artifacts import Artifact
 from broadmatch.params import Whole, learned
 from broadmatch.state import Online
 
@@ -69,7 +69,7 @@ class Sums(NamedTuple):
         return Sums(np.concatenate([self.values[:n], more]), self.clock)
 
 
-class WholeCalibration(Online):
+class WholeCalibration(Artifact, Online):
     """Base of the calibrations of all traffic: one map, fitted to the sums of what was learned."""
 
     half_life: HalfLife = None
@@ -107,13 +107,6 @@ class WholeCalibration(Online):
         """Give τ(p) of one probability."""
         return float(self.apply([probability])[0])
 
-    def _derive(self) -> None:
-        self.sums_ = Sums(np.array(self.sums_.values), np.array(self.sums_.clock))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the calibration as a folder; `broadmatch.load` opens it, and it goes on learning."""
-        artifacts.save(self, path)
-
 
 class Judged(NamedTuple):
     """Predictions and what came of them, checked: arrays of one length."""
@@ -126,30 +119,16 @@ class Judged(NamedTuple):
 def judged(probability: ArrayLike, clicked: ArrayLike, weight: ArrayLike | None) -> Judged:
     """Check predictions, clicks and weights, and give them as float64."""
     p = checked_probability(probability)
-    y = _column("clicked", clicked, len(p))
-    w = np.ones(len(p)) if weight is None else _column("weight", weight, len(p))
-    _refuse("clicked", y, (y == 0) | (y == 1), "0 or 1; leave out impressions whose click is not known yet")
-    _refuse("weight", w, np.isfinite(w) & (w >= 0), "a finite number of at least 0")
+    y, w = column(clicked, "clicked"), np.ones(len(p)) if weight is None else column(weight, "weight")
+    if not len(p) == len(y) == len(w):
+        raise BadInput(f"There are {len(p):,} probabilities, {len(y):,} clicked and {len(w):,} weight; give one each.")
+    refuse((y != 0) & (y != 1), y, "clicked", "0 or 1; leave out impressions whose click is not known yet")
+    refuse(~(np.isfinite(w) & (w >= 0)), w, "weight", "a finite number of at least 0")
     return Judged(p, y, w)
 
 
 def checked_probability(probability: ArrayLike) -> F64:
     """Probabilities as a float64 array; refuses what is none."""
-    p = np.ascontiguousarray(probability, np.float64)
-    if p.ndim != 1:
-        raise BadInput(f"probability must be one column, but it has {p.ndim} dimensions.")
-    _refuse("probability", p, (p >= 0) & (p <= 1), "a probability from 0 to 1")
+    p = np.ascontiguousarray(column(probability, "probability"))
+    refuse(~((p >= 0) & (p <= 1)), p, "probability", "a probability from 0 to 1")
     return p
-
-
-def _column(name: str, values: ArrayLike, n: int) -> F64:
-    column = np.ascontiguousarray(values, np.float64)
-    if column.shape != (n,):
-        raise BadInput(f"{name} must have one value for each of the {n:,} probabilities; its shape is {column.shape}.")
-    return column
-
-
-def _refuse(name: str, values: F64, good: NDArray[np.bool_], rule: str) -> None:
-    if not good.all():
-        row = int(np.argmin(good))
-        raise BadInput(f"{name} of row {row} is {values[row]:g}; it must be {rule}.")

@@ -17,6 +17,8 @@ from broadmatch.evaluate.predictions import Predictions, numbers
 from broadmatch.params import Number, OneOf
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from broadmatch.clicks.model import AnyCalibration
     from broadmatch.evaluate import Reliability
 
@@ -70,62 +72,31 @@ def recalibrate(
     Number(0, 1, above=True).check("share", share)
     source = _checked(Predictions(predictions), model, by)
     calibration = _empty(by, method)
-    later: list[_Rows] = []
+    later: list[Any] = []
     fitted = seen = 0
-    for rows in _rows(source, model, by):
+    for rows in _tables(source, model, by):
         cut = max(0, int(source.n_rows * share) - seen)
-        early = rows.some(slice(0, cut)).known()
+        seen += len(rows)
+        early = _known(rows.slice(0, cut))
         _learn(calibration, early)
-        fitted += len(early.clicked)
-        later.append(rows.some(slice(cut, None)).known())
-        seen += len(rows.clicked)
+        fitted += len(early)
+        later.append(_known(rows.slice(cut)))
     calibration.refresh()
-    judged = _Rows.joined(later)
-    if not len(judged.clicked) or not fitted:
+    import pyarrow as pa
+
+    judged = pa.concat_tables(later).unify_dictionaries()
+    if not len(judged) or not fitted:
         raise BadInput(f"{source.name} has too few predictions to fit a calibration and judge it: {source.n_rows:,}.")
-    calibrated = _apply(calibration, judged)
+    predicted = _figures(judged)[0]
+    if isinstance(calibration, SlicedCalibration):
+        calibrated = calibration.apply(predicted, _slices(judged, by))
+    else:
+        calibrated = calibration.apply(predicted)
     worst = _worst_slices(judged, by)
-    before, after = (_judge(judged, p, worst) for p in (judged.probability, calibrated))
+    before, after = (_judge(judged, p, worst) for p in (predicted, calibrated))
     _learn(calibration, judged)
     calibration.refresh()
-    return Recalibration(calibration, fitted, len(judged.clicked), before, after)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    probability: F64
-    clicked: F64
-    weight: F64
-    slices: dict[str, Any]
-
-    def some(self, part: Any) -> "_Rows":
-        import pyarrow as pa
-
-        slices = {
-            name: column.filter(pa.array(part)) if isinstance(part, np.ndarray) else column[part]
-            for name, column in self.slices.items()
-        }
-        return _Rows(self.probability[part], self.clicked[part], self.weight[part], slices)
-
-    def known(self) -> "_Rows":
-        """Only the rows that have a label, a weight and a prediction."""
-        known = ~(np.isnan(self.probability) | np.isnan(self.clicked) | np.isnan(self.weight))
-        return self if known.all() else self.some(known)
-
-    @classmethod
-    def joined(cls, parts: "list[_Rows]") -> "_Rows":
-        import pyarrow as pa
-
-        columns = {
-            name: pa.chunked_array([p.slices[name] for p in parts]).unify_dictionaries().combine_chunks()
-            for name in parts[0].slices
-        }
-        return cls(
-            np.concatenate([p.probability for p in parts]),
-            np.concatenate([p.clicked for p in parts]),
-            np.concatenate([p.weight for p in parts]),
-            columns,
-        )
+    return Recalibration(calibration, fitted, len(judged), before, after)
 
 
 def _checked(source: Predictions, model: str, by: Sequence[str]) -> Predictions:
@@ -139,17 +110,32 @@ def _checked(source: Predictions, model: str, by: Sequence[str]) -> Predictions:
     return source
 
 
-def _rows(source: Predictions, model: str, by: Sequence[str]) -> Iterator[_Rows]:
-    """The predictions in order."""
+def _tables(source: Predictions, model: str, by: Sequence[str]) -> "Iterator[pa.Table]":
+    """The predictions in order, with the columns of `_figures` and the slices."""
     import pyarrow as pa
 
     weighted = "weight" in source.columns
     for piece in source.pieces(["clicked", PREFIX + model, *(["weight"] if weighted else []), *by]):
-        kind = pa.dictionary(pa.int32(), pa.string())
-        slices = {name: piece[name].cast(kind).unify_dictionaries().combine_chunks() for name in by}
-        p, clicked = numbers(piece, PREFIX + model, np.float64), numbers(piece, "clicked", np.float64)
-        weight = numbers(piece, "weight", np.float64) if weighted else np.ones(len(p))
-        yield _Rows(p, clicked, weight, slices)
+        columns: dict[str, Any] = {"clicked": numbers(piece, "clicked", np.float64)}
+        columns[PREFIX] = numbers(piece, PREFIX + model, np.float64)
+        columns["weight"] = numbers(piece, "weight", np.float64) if weighted else np.ones(len(piece))
+        columns |= {name: piece[name].cast(pa.dictionary(pa.int32(), pa.string())) for name in by}
+        yield pa.table(columns).unify_dictionaries()
+
+
+def _figures(rows: "pa.Table") -> tuple[F64, F64, F64]:
+    """Probabilities, clicks and weights."""
+    p, clicked, weight = (numbers(rows, name, np.float64) for name in (PREFIX, "clicked", "weight"))
+    return p, clicked, weight
+
+
+def _slices(rows: "pa.Table", by: Sequence[str]) -> dict[str, Any]:
+    return {name: rows[name] for name in by}
+
+
+def _known(rows: "pa.Table") -> "pa.Table":
+    """Only the rows that have a label, a weight and a prediction."""
+    return rows.filter(~np.isnan(sum(_figures(rows))))
 
 
 def _empty(by: Sequence[str], method: str) -> "AnyCalibration":
@@ -158,43 +144,40 @@ def _empty(by: Sequence[str], method: str) -> "AnyCalibration":
     return PoissonCalibration() if method == "poisson" else IsotonicCalibration()
 
 
-def _learn(calibration: "AnyCalibration", rows: _Rows) -> None:
+def _learn(calibration: "AnyCalibration", rows: "pa.Table") -> None:
+    p, clicked, weight = _figures(rows)
     if isinstance(calibration, SlicedCalibration):
-        calibration.learn_many(rows.probability, rows.clicked, rows.slices, rows.weight)
+        calibration.learn_many(p, clicked, _slices(rows, calibration.by), weight)
     else:
-        calibration.learn_many(rows.probability, rows.clicked, rows.weight)
+        calibration.learn_many(p, clicked, weight)
 
 
-def _apply(calibration: "AnyCalibration", rows: _Rows) -> F64:
-    if isinstance(calibration, SlicedCalibration):
-        return calibration.apply(rows.probability, rows.slices)
-    return calibration.apply(rows.probability)
-
-
-def _slice_errors(rows: _Rows, probability: F64, groups: NDArray[np.int64]) -> F64:
+def _slice_errors(rows: "pa.Table", probability: F64, groups: NDArray[np.int64]) -> F64:
     """|mean prediction − click rate| of each group."""
-    mass = np.bincount(groups, weights=rows.weight)
-    missed = np.bincount(groups, weights=rows.weight * (probability - rows.clicked))
+    _, clicked, weight = _figures(rows)
+    mass = np.bincount(groups, weights=weight)
+    missed = np.bincount(groups, weights=weight * (probability - clicked))
     return np.abs(missed) / np.where(mass > 0, mass, 1)
 
 
-def _worst_slices(rows: _Rows, by: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+def _worst_slices(rows: "pa.Table", by: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """The narrowest slice of each row, and which slices of enough impressions are the worst tenth as it is."""
     if not by:
         return None
-    groups = np.zeros(len(rows.clicked), np.int64)
+    groups = np.zeros(len(rows), np.int64)
     for name in by:
-        codes = rows.slices[name].indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        codes = rows[name].combine_chunks().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         _, groups = np.unique(groups * (int(codes.max()) + 1) + codes, return_inverse=True)
     enough = np.flatnonzero(np.bincount(groups) >= _FEWEST)
-    errors = _slice_errors(rows, rows.probability, groups)[enough]
+    errors = _slice_errors(rows, _figures(rows)[0], groups)[enough]
     worst = enough[np.argsort(-errors, kind="stable")][: max(1, len(enough) // 10)]
     return groups, worst
 
 
-def _judge(rows: _Rows, probability: F64, worst: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> Judgement:
-    found = reliability(rows.clicked, probability, sample_weight=rows.weight)
+def _judge(rows: "pa.Table", probability: F64, worst: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> Judgement:
+    _, clicked, weight = _figures(rows)
+    found = reliability(clicked, probability, sample_weight=weight)
     slices = None
     if worst is not None and len(worst[1]):
         slices = float(_slice_errors(rows, probability, worst[0])[worst[1]].mean())
-    return Judgement(found, found.error, log_loss(rows.clicked, probability, sample_weight=rows.weight), slices)
+    return Judgement(found, found.error, log_loss(clicked, probability, sample_weight=weight), slices)

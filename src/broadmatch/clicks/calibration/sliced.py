@@ -1,6 +1,5 @@
 """A calibration for every slice of the traffic, with the parent slice to fall back on."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -21,7 +20,7 @@ from broadmatch.clicks.calibration.base import (
 from broadmatch.clicks.calibration.isotonic import MIN_CLICKS, IsotonicCalibration
 from broadmatch.clicks.calibration.poisson import PoissonCalibration
 from broadmatch.clicks.calibration.slice_table import SliceTable
-from broadmatch.io import artifacts
+from broadmatch.io.artifacts import Artifact
 from broadmatch.params import Number, OneOf, Rule, learned
 from broadmatch.state import Online, State
 
@@ -30,17 +29,14 @@ class ColumnNames(Rule):
     """One or more distinct names of columns."""
 
     def holds(self, value: object) -> bool:
-        """Say whether `value` keeps the rule."""
         if not isinstance(value, list | tuple):
             return False
         return 0 < len(value) == len(set(map(str, value))) and all(isinstance(v, str) and v for v in value)
 
     def text(self) -> str:
-        """Name the rule."""
         return 'a tuple of distinct column names, the widest slice first, such as ("country", "city")'
 
     def to_plain(self, value: Any) -> Any:
-        """The names as a list."""
         return list(value)
 
 
@@ -60,7 +56,7 @@ _NONE = np.empty(0)
 _NO_KNOTS = (_NONE, np.empty(0, np.int32), np.empty(0, np.int64), _NONE, _NONE)
 
 
-class SlicedCalibration(Online):
+class SlicedCalibration(Artifact, Online):
     """τ_d(p) for every slice d of a hierarchy of columns, each fitted on top of its parent's.
 
     With `by=("country", "city")`, the slice (US, NYC) has the parent (US), whose parent is all traffic. All traffic
@@ -167,10 +163,3 @@ class SlicedCalibration(Online):
         self._ready()
         self.sums_ = self.sums_.first(self.slices_.n_slices)
         return super().to_state()
-
-    def _derive(self) -> None:
-        self.sums_ = Sums(np.array(self.sums_.values), np.array(self.sums_.clock))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the calibration as a folder; `broadmatch.load` opens it, and it goes on learning."""
-        artifacts.save(self, path)

@@ -46,6 +46,14 @@ _CHUNKS_A_ROUND = 32
 """Chunks that threads take between two moments at which a checkpoint can be written."""
 _ONE_THREAD = "n_jobs must be 1 for many models, whose updates are not made for several threads."
 _NO_TIME = int(np.iinfo(np.int64).min)
+_HELD = {
+    "learner": "learner",
+    "join": "_join",
+    "sampler": "_sampler",
+    "calibration": "calibration",
+    "names": "_names",
+}
+"""The parts of a checkpoint, and where a run has them."""
 
 
 @dataclass
@@ -325,15 +333,12 @@ class ClickTraining:
     def _restore(self, last: State) -> int | None:
         facts = last.facts
         _compare(facts["run"], self._run_facts())
-        self.learner = restore(last.parts["learner"])
-        if self._join is not None:
-            self._join = ClickJoin.from_state(last.parts["join"])
-        if self._sampler is not None:
-            self._sampler = Subsampler.from_state(last.parts["sampler"])
-        if self.calibration is not None:
-            self.calibration = SlicedCalibration.from_state(last.parts["calibration"])
-        if self._names is not None:
-            self._names = FeatureNames.from_state(last.parts["names"])
+        for name, attribute in _HELD.items():
+            if (fresh := getattr(self, attribute)) is not None:
+                part = restore(last.parts[name])
+                if type(part) is not type(fresh):
+                    raise KeyError(name)
+                setattr(self, attribute, part)
         self._positions = dict(facts["positions"])
         self._n_read, self._refreshed = int(facts["read"]), int(facts["refreshed"])
         self._latest, self._backwards = int(facts["latest"]), int(facts["backwards"])
@@ -362,13 +367,7 @@ class ClickTraining:
             "latest": self._latest,
             "backwards": self._backwards,
         }
-        held = {
-            "learner": self.learner,
-            "join": self._join,
-            "sampler": self._sampler,
-            "calibration": self.calibration,
-            "names": self._names,
-        }
+        held = {name: getattr(self, attribute) for name, attribute in _HELD.items()}
         parts = {name: thing.to_state() for name, thing in held.items() if thing is not None}
         self._kept.write(State(KIND, {}, {}, facts, parts))
         self._written = time.monotonic()
