@@ -106,5 +106,5 @@ def load(name: str, small: bool) -> Stream:
             if small and n >= SMALL:
                 break
         truth = np.load(Path(folder) / "truth.npy") if name == "log" else None
-        stream = Stream(name, Batch.concatenate(parts), tuple(batches.signal_names or ()), len(usual.signals), truth)
+        stream = Stream(name, Batch.concatenate(parts), tuple(batches.encoder.signal_names), len(usual.signals), truth)
     return stream.head(SMALL) if small else stream

@@ -112,13 +112,19 @@ def test_a_calibration_of_all_traffic(model, rows, kind):
     assert calibrated.predict_one(rows.to_pylist()[0]) == p[0]
 
 
-def test_the_column_of_a_calibration_is_missing(model, rows):
-    described = Description(label="clicked", slices=["country"], signals=[Categorical("ad")])
-    other = ClickModel(described, model.models, calibration=model.calibration)
-    with pytest.raises(BadInput, match="The rows have no column 'country', by which the model is calibrated"):
-        other.predict_many(rows.drop_columns(["country"]))
-    with pytest.raises(BadInput, match="no column 'country'"):
-        model.predict_many(rows.drop_columns(["country"]))
+def test_a_column_that_is_absent_is_missing_in_every_row(model, rows, caplog):
+    """Also one that the model is calibrated by: a batch, a row and a row without it predict the same."""
+    for column in ("country", "ad", "title"):
+        caplog.clear()
+        some = rows.slice(0, 20).drop_columns([column])
+        p = model.predict_many(some)
+        assert model.predict_many(some).tolist() == p.tolist()
+        assert [record for record in caplog.messages if f"has no column '{column}'" in record] == caplog.messages
+        assert len(caplog.messages) == 1
+        assert [model.predict_one(row) for row in some.to_pylist()] == p.tolist()
+        assert p.tolist() != model.predict_many(rows.slice(0, 20)).tolist()
+    with pytest.raises(BadInput, match="no column 'ad'"):
+        model.predict_many(rows.select(["clicked"]))
 
 
 def test_the_features_can_be_read(model):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingFile
-from broadmatch.evaluate import PredictionLog, prediction_log
+from broadmatch.evaluate import PredictionLog, prediction_log, progressive_report
 
 
 @pytest.fixture
@@ -50,6 +50,25 @@ def test_what_is_appended_is_read_back(tmp_path, small_parts):
     np.testing.assert_array_equal(table["p_new"].to_numpy(), (1 - np.arange(28) / 1000).astype(np.float32))
     assert len(list((tmp_path / "log").iterdir())) == 3  # 10, 10 and 8 rows, and nothing else
     assert (log.n_parts, log.n_rows) == (3, 28)
+
+
+def test_until_it_is_finished_a_log_says_so(tmp_path, caplog):
+    log = make(tmp_path / "log", ids=True)
+    log.append([0, 1], None, None, {"country": pa.array(["nz", "au"])}, [[0.1, 0.2], [0.3, 0.4]], [7, 8])
+    log.flush()
+    assert not progressive_report(tmp_path / "log").finished
+    assert "log is of a run that has not finished" in caplog.text
+    log.mark_unfinished("the disk is full.")
+    with pytest.raises(BadInput, match=r"is of a run that failed, so .* it said: the disk is full\."):
+        progressive_report(tmp_path / "log")
+    log.finish()
+    assert progressive_report(tmp_path / "log").finished
+    assert read(tmp_path / "log")["id"].to_pylist() == [7, 8]
+    with pytest.raises(BadInput, match="clicked has 1 rows and id 0"):
+        log.append([0], None, None, {"country": pa.array(["nz"])}, [[0.1, 0.2]])
+    (tmp_path / "log" / "notes.txt").write_text("mine")
+    log.remove()
+    assert [entry.name for entry in (tmp_path / "log").iterdir()] == ["notes.txt"]
 
 
 def test_a_batch_longer_than_a_part(tmp_path, small_parts):
@@ -169,7 +188,7 @@ def test_a_failed_write_is_an_error_and_leaves_nothing(tmp_path, monkeypatch):
         m.setattr(pq, "write_table", full)
         with pytest.raises(CannotWrite, match="No space left"):
             log.flush()
-    assert not list(tmp_path.iterdir())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["unfinished.json"]
     assert log.flush() == 1  # nothing was lost from memory
 
 

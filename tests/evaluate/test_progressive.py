@@ -48,6 +48,47 @@ def traffic(n=600, seed=0, weighted=True):
     )
 
 
+def logged(folder, table, rows, **columns):
+    """The first model of some rows of `traffic` as a run of its own; `columns` are changed."""
+    some = table.take(rows).select(["time", "clicked", "weight", "country", "p_old"])
+    for name, values in {"id": np.asarray(rows, np.uint64) + np.uint64(2**63), **columns}.items():
+        some = some.append_column(name, pa.array(values)) if name not in some.column_names else some.set_column(
+            some.column_names.index(name), name, pa.array(values)
+        )  # fmt: skip
+    folder.mkdir()
+    pq.write_table(some, folder / "part-000000.parquet")
+    return folder
+
+
+def test_runs_are_compared_on_exactly_the_same_rows(tmp_path):
+    table = traffic(300)
+    rng = np.random.default_rng(1)
+    a = logged(tmp_path / "a", table, np.arange(300))
+    shuffled = rng.permutation(300)
+    b = logged(tmp_path / "b", table, shuffled, p_old=table["p_new"].to_numpy()[shuffled])
+    report = progressive_report([a, b], every="hour")
+    both = table.select(["time", "clicked", "weight", "country", "p_old", "p_new"])
+    wanted = progressive_report(both.rename_columns([*both.column_names[:4], "p_a", "p_b"]), every="hour")
+    assert report.to_table().equals(wanted.to_table())
+    three = progressive_report([a, logged(tmp_path / "c", both, np.arange(300)), b])
+    assert three.models == ("a", "c", "b")
+
+    def refused(rows, **columns):
+        folder = logged(tmp_path / f"{len(list(tmp_path.iterdir()))}", table, rows, **columns)
+        with pytest.raises(BadInput) as error:
+            progressive_report([a, folder])
+        return str(error.value)
+
+    assert "a has 10 rows that are not in" in refused(np.arange(290))
+    assert "and 5 of that are not in it" in refused(np.arange(5, 300), id=np.arange(295, dtype=np.uint64) + 2**63 + 10)
+    assert "has 1 rows whose id another row has too" in refused(np.r_[np.arange(299), 298])
+    clicked = table["clicked"].to_numpy()
+    assert "300 rows have another `clicked`" in refused(np.arange(300), clicked=1 - clicked)
+    with pytest.raises(BadInput, match="has no ids to join rows by: name `id` in the description"):
+        pq.write_table(table, tmp_path / "d.parquet")
+        progressive_report([a, tmp_path / "d.parquet"])
+
+
 def arrays(table, *names):
     return tuple(table[name].to_numpy() for name in names)
 
@@ -307,7 +348,8 @@ def replaced(column, values):
         (lambda: replaced("weight", pa.array(["a", "b", "c"])), "weight holds string"),
         (lambda: replaced("time", pa.array([None, 1, 2])), "have no time"),
         (lambda: replaced("time", pa.array(["x", "y", "z"])), "time holds string"),
-        (lambda: [1, 2], "but it is a list"),
+        (lambda: {1: 2}, "but it is a dict"),
+        (lambda: [1, 2], "but it is a int"),
     ],
 )
 def test_wrong_tables(make, says):

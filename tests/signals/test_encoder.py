@@ -266,7 +266,7 @@ def test_rules_of_labels(rule, clicked):
     assert rejects.reasons == {"the label is not a finite number": 1}
 
 
-def test_without_labels_what_no_feature_needs_may_be_absent():
+def test_without_labels_columns_may_be_absent_but_not_all():
     description = Description(
         label="y", weight="w", time="t", query="q", id="i", slices=["s"], signals=[Categorical("ad")]
     )

@@ -54,6 +54,8 @@ def with_option_names(text: str, option_of: dict[str, str]) -> str:
     '--trees must be a whole number.'
     >>> with_option_names("Say which, as in columns={'query': ...}.", {})
     'Say which, as in --columns query=YOURS.'
+    >>> with_option_names("Go on by resume=True.", {"resume": "--resume"})
+    'Go on by --resume.'
     """
 
     def mapped(found: re.Match[str]) -> str:
@@ -66,7 +68,7 @@ def with_option_names(text: str, option_of: dict[str, str]) -> str:
             continue
         # A name that is a plain word, such as seed, stands for the parameter only where a broken rule begins.
         place = rf"(?<![\w-]){name}\b" if "_" in name else rf"^{name}(?= must be )"
-        text = re.sub(place, option, text)
+        text = re.sub(place, option, re.sub(rf"\b{name}=True", option, text))
     return text
 
 

@@ -15,7 +15,6 @@ from broadmatch.data import Batch
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.io.artifacts import Artifact
 from broadmatch.signals import Description, Encoder, FeatureNames
-from broadmatch.signals.description import derives
 from broadmatch.state import State, restore
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class ClickModel(Artifact):
     ) -> None:
         self.description, self.models, self.calibration, self.names = description, dict(models), calibration, names
         self.training = dict(training or {})
-        self._encoder = None if isinstance(description, str) else Encoder(description)
+        self._encoder: Encoder | None = None
 
     def variant(self, name: str | None = None) -> ServingModel:
         """The model of that name, or the first."""
@@ -64,12 +63,14 @@ class ClickModel(Artifact):
         return self.models[chosen]
 
     def predict_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
-        """The click probability of each row of a record batch or an encoded batch, calibrated if that was learned."""
+        """The click probability of each row of a record batch or an encoded batch, calibrated if that was learned.
+
+        A column that is absent is missing in every row, as in `predict_one`.
+        """
         serving, calibration = self.variant(model), self.calibration
         if model not in (None, next(iter(self.models))):
             calibration = None
-        by = calibration.by if isinstance(calibration, SlicedCalibration) else ()
-        batch = rows if isinstance(rows, Batch) else self._encode(rows, by)
+        batch = rows if isinstance(rows, Batch) else self._known_encoder().encode(rows, labelled=False)
         p = serving.predict_many(batch.impressions, encoded=batch is not rows)
         if isinstance(calibration, SlicedCalibration):
             return calibration.apply(p, batch.slices)
@@ -77,7 +78,7 @@ class ClickModel(Artifact):
 
     def uncertainty_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
         """u(x) of each row, in log-odds: how far one more example could move the prediction (§6)."""
-        batch = rows if isinstance(rows, Batch) else self._encode(rows)
+        batch = rows if isinstance(rows, Batch) else self._known_encoder().encode(rows, labelled=False)
         return self.variant(model).uncertainty_many(batch.impressions)
 
     def predict_one(self, row: Mapping[str, Any]) -> float:
@@ -138,16 +139,20 @@ class ClickModel(Artifact):
         others = {name: restore(state.parts[name]) for name in ("calibration", "names") if name in state.parts}
         return cls(description, models, training=state.facts["training"], **others)
 
-    def _encode(self, rows: "pa.RecordBatch", slices: Sequence[str] = ()) -> Batch:
-        encoder = self._known_encoder()
-        batch = encoder.encode(rows, labelled=False)
-        named = {signal.name: signal for signal in encoder.description.signals}
-        for name in slices:
-            if name not in rows.schema.names and not derives(named.get(name)):
-                raise BadInput(f"The rows have no column {name!r}, by which the model is calibrated; add it.")
-        return batch
+    def description_to_predict(self) -> Description | str:
+        """What is read to predict: of the slices, only those by which the model is calibrated."""
+        if isinstance(self.description, str):
+            return self.description
+        return Description.from_dict(self.description.to_dict() | {"slices": list(self._by)})
+
+    @property
+    def _by(self) -> tuple[str, ...]:
+        return tuple(self.calibration.by) if isinstance(self.calibration, SlicedCalibration) else ()
 
     def _known_encoder(self) -> Encoder:
-        if self._encoder is None:
-            raise BadInput("This model was trained on vw text: it takes batches of keys, not columns.")
+        if self._encoder is None or self._encoder.description.slices != self._by:
+            description = self.description_to_predict()
+            if isinstance(description, str):
+                raise BadInput("This model was trained on vw text: it takes batches of keys, not columns.")
+            self._encoder = Encoder(description)
         return self._encoder

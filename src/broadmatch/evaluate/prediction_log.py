@@ -1,5 +1,7 @@
 """Where training streams its predictions to: a folder of Parquet parts, whole or absent, each row once."""
 
+import contextlib
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FIXED = ("time", "clicked", "weight")
-"""Columns that every prediction log has; a column `p_<model>` belongs to a model, any other is a slicing."""
+"""Columns that every prediction log has; a column `p_<model>` belongs to a model, any other but `id` is a slicing."""
+ID = "id"
 MODEL = "p_"
 PART = re.compile(r"part-(\d{6,})\.parquet")
+UNFINISHED = "unfinished.json"
+"""A file in the folder of a run that has not ended well: `error` says why, null if it runs or was interrupted."""
 _ROWS_OF_A_PART = 1 << 20
 _NO_TIME = np.iinfo(np.int64).min
 
@@ -31,10 +36,12 @@ class PredictionLog:
 
     A part is written under a temporary name, synced, then renamed. `flush` closes the part at hand and gives the
     number that a checkpoint keeps; a log made with `resume_after` that number removes all that came later, so that
-    a run that starts again from the checkpoint has each prediction exactly once.
+    a run that starts again from the checkpoint has each prediction exactly once. Until `finish`, a file in the folder
+    says that the run has not ended, and whoever reads the predictions says so too.
 
-    Columns: `time` (UTC, in microseconds), `clicked` (0, 1, NaN if unknown), `weight`, each slicing as dictionary
-    strings, and a float32 `p_<model>` for each model (NaN where the model made no prediction).
+    Columns: `time` (UTC, in microseconds), `clicked` (0, 1, NaN if unknown), `weight`, with `ids` the 64-bit hash `id`
+    of the impression, each slicing as dictionary strings, and a float32 `p_<model>` for each model (NaN where the model
+    made no prediction).
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq
     >>> folder = tempfile.mkdtemp()
@@ -50,25 +57,34 @@ class PredictionLog:
         *,
         models: Sequence[str],
         slices: Sequence[str] = (),
+        ids: bool = False,
         resume_after: int | None = None,
     ) -> None:
-        self.folder = Path(folder)
+        self.folder, self._ids = Path(folder), ids
         self.models, self.slices = _names(models, "models"), _names(slices, "slices")
         if not self.models:
             raise BadParameter("models must name at least one model, but it is empty.")
         for name in self.slices:
-            if name in FIXED or name.startswith(MODEL) or name == "all":
+            if name in (*FIXED, ID) or name.startswith(MODEL) or name == "all":
                 raise BadParameter(f"slices must not name a slicing {name!r}: the log or its report uses that name.")
         Whole(0, none=True).check("resume_after", resume_after)
         self.n_parts = resume_after or 0
         self.n_rows = 0
         """Rows appended by this object, those still in memory too."""
+        self._made = not self.folder.exists()
         self._open_folder(resume_after)
+        self.mark_unfinished()
         self._held: list[pa.Table] = []
         self._written = 0
 
     def append(
-        self, clicked: Any, weight: Any, time: Any, slices: "Mapping[str, pa.Array]", probabilities: Any
+        self,
+        clicked: Any,
+        weight: Any,
+        time: Any,
+        slices: "Mapping[str, pa.Array]",
+        probabilities: Any,
+        id: Any = (),
     ) -> None:
         """Add rows; `weight` None is 1, `time` (microseconds since 1970 UTC) None or empty is unknown.
 
@@ -82,6 +98,8 @@ class PredictionLog:
             raise BadInput(f"probabilities must be {n:,} rows × {len(self.models)} models, but they are {p.shape}.")
         w = np.ones(n, np.float32) if weight is None else np.asarray(weight)
         t = np.asarray(time if time is not None and len(time) else np.full(n, _NO_TIME), np.int64)
+        if self._ids and len(id) != n:
+            raise BadInput(f"clicked has {n:,} rows and id {len(id):,}; this log was made with an id for each.")
         if len(w) != n or len(t) != n:
             raise BadInput(f"clicked has {n:,} rows, weight {len(w):,} and time {len(t):,}; all must have the same.")
         refuse(~((y == 0) | (y == 1) | (y != y)), y, "clicked", "0, 1 or NaN", self.n_rows)
@@ -92,7 +110,8 @@ class PredictionLog:
 
         when = pa.array(t, mask=t == _NO_TIME).cast(pa.timestamp("us", tz="UTC"))
         numbers = [pa.array(np.array(column, np.float32)) for column in (y, w, *p.T)]
-        columns = [when, *numbers[:2], *(_strings(slices, name, n) for name in self.slices), *numbers[2:]]
+        ids = [pa.array(np.array(id, np.uint64))] if self._ids else []
+        columns = [when, *numbers[:2], *ids, *(_strings(slices, name, n) for name in self.slices), *numbers[2:]]
         table = pa.table(columns, self._columns())
         while len(table):
             room = _ROWS_OF_A_PART - (self.n_rows - self._written)
@@ -108,12 +127,34 @@ class PredictionLog:
             self._write_part()
         return self.n_parts
 
+    def finish(self) -> None:
+        """Write what is held in memory, and say that these are all predictions of the run."""
+        self.flush()
+        (self.folder / UNFINISHED).unlink(missing_ok=True)
+        sync_folder(self.folder)
+
+    def mark_unfinished(self, error: str | None = None) -> None:
+        """Leave word in the folder that the run has not ended, or with which error it did."""
+        with replacing_file(self.folder / UNFINISHED) as out:
+            out.write(json.dumps({"error": error}).encode())
+
+    def remove(self) -> None:
+        """Remove all predictions, and the folder if it was made for them."""
+        self._held = []
+        for name in (UNFINISHED, *(entry.name for entry in self.folder.iterdir() if PART.fullmatch(entry.name))):
+            (self.folder / name).unlink(missing_ok=True)
+        if self._made:
+            with contextlib.suppress(OSError):  # something else is in it
+                self.folder.rmdir()
+
     def __enter__(self) -> "PredictionLog":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is None:
-            self.flush()
+            self.finish()
+        elif not self.n_parts:
+            self.remove()
 
     def _open_folder(self, resume_after: int | None) -> None:
         try:
@@ -158,7 +199,7 @@ class PredictionLog:
             )
 
     def _columns(self) -> list[str]:
-        return [*FIXED, *self.slices, *(MODEL + m for m in self.models)]
+        return [*FIXED, *([ID] if self._ids else []), *self.slices, *(MODEL + m for m in self.models)]
 
     def _write_part(self) -> None:
         import pyarrow as pa

@@ -1,5 +1,7 @@
 """Predictions that were streamed out, read back piece by piece: a folder of a `PredictionLog`, a file, or a table."""
 
+import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, MissingFile
-from broadmatch.evaluate.prediction_log import FIXED, MODEL, PART
+from broadmatch.evaluate.prediction_log import FIXED, ID, MODEL, PART, UNFINISHED
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger("broadmatch")
 
 _ROWS_OF_A_PIECE = 1 << 20
 
@@ -20,7 +24,8 @@ _ROWS_OF_A_PIECE = 1 << 20
 class Predictions:
     """Columns `time`, `clicked`, `weight`, a `p_<model>` for each model, and a column for each slicing.
 
-    `time` and `weight` may be missing; the weight is 1 then.
+    `time` and `weight` may be missing; the weight is 1 then. Predictions of a run that failed are refused; of one that
+    has not finished, what there is so far is read, with a warning.
     """
 
     def __init__(self, source: Any) -> None:
@@ -29,6 +34,7 @@ class Predictions:
         self._table: pa.Table | None = source if isinstance(source, pa.Table) else None
         self._files = [] if self._table is not None else _files_of(source)
         self.name = "the table" if self._table is not None else str(source)
+        self.finished = self._table is not None or _is_finished(Path(source))
         schemas = [self._table.schema] if self._table is not None else [_open(f).schema_arrow for f in self._files]
         self.columns: list[str] = schemas[0].names
         for file, schema in zip(self._files, schemas, strict=False):
@@ -37,7 +43,7 @@ class Predictions:
         if len(set(self.columns)) < len(self.columns):
             raise BadInput(f"{self.name} names a column twice: {', '.join(self.columns)}.")
         self.models = [c.removeprefix(MODEL) for c in self.columns if c.startswith(MODEL)]
-        self.slicings = [c for c in self.columns if c not in FIXED and not c.startswith(MODEL)]
+        self.slicings = [c for c in self.columns if c not in (*FIXED, ID) and not c.startswith(MODEL)]
         if "clicked" not in self.columns or not self.models:
             lacking = "column clicked" if self.models else f"column {MODEL}<model>"
             raise BadInput(
@@ -64,6 +70,58 @@ class Predictions:
                     yield pa.Table.from_batches([batch]).select(list(columns))
             except (pa.ArrowException, OSError) as error:
                 raise BadInput(f"{file} is damaged: {error}; write or copy it again.") from error
+
+
+def joined_by_id(sources: Sequence[Any]) -> Predictions:
+    """The predictions of several runs over exactly the same rows, side by side; all of them are held in memory.
+
+    Models are called by the name of their run, and by their own where a run has several.
+    """
+    import pyarrow as pa
+
+    runs = [Predictions(source) for source in sources]
+    names = [run.name for run in runs]
+    if not 1 < len(set(names)) == len(names):
+        raise BadInput("Name two or more different folders of predictions to compare.")
+    short = [Path(name).name for name in names]
+    first, table = None, pa.table({})
+    for run, called in zip(runs, short if len(set(short)) == len(short) else names, strict=True):
+        if not run.n_rows or ID not in run.columns:
+            raise BadInput(f"{run.name} has no ids to join rows by: name `id` in the description, and train again.")
+        rows = pa.concat_tables(run.pieces(run.columns)).unify_dictionaries().combine_chunks()
+        several = {MODEL + m: MODEL + (called if len(run.models) == 1 else f"{called}/{m}") for m in run.models}
+        if first is None:
+            first, table = rows, rows.rename_columns([several.get(column, column) for column in rows.column_names])
+            continue
+        rows = rows.take(_matching(first, rows, names[0], run.name))
+        for column, own in several.items():
+            table = table.append_column(own, rows[column])
+    found = Predictions(table)
+    found.finished = all(run.finished for run in runs)
+    return found
+
+
+def _matching(first: "pa.Table", other: "pa.Table", *sources: str) -> NDArray[np.int64]:
+    """Of each row of `first` the place of the same in `other`; refuses rows that are in one only, or not the same."""
+    ids = [np.asarray(rows[ID].to_numpy()) for rows in (first, other)]
+    orders = [np.argsort(one, kind="stable") for one in ids]
+    ordered = [one[order] for one, order in zip(ids, orders, strict=True)]
+    for source, one in zip(sources, ordered, strict=True):
+        if twice := int(np.count_nonzero(one[1:] == one[:-1])):
+            raise BadInput(f"{source} has {twice:,} rows whose id another row has too: rows cannot be joined by it.")
+    if not np.array_equal(ordered[0], ordered[1]):
+        lost = [int((~np.isin(a, b)).sum()) for a, b in (ordered, ordered[::-1])]
+        raise BadInput(
+            f"{sources[0]} has {lost[0]:,} rows that are not in {sources[1]}, and {lost[1]:,} of that are not in it; "
+            "models are compared on exactly the same rows, so train both on the same log."
+        )
+    place = np.empty(len(ids[0]), np.int64)
+    place[orders[0]] = orders[1]
+    for column in ("clicked", "weight"):
+        a, b = numbers(first, column, np.float64), numbers(other, column, np.float64)[place]
+        if differ := int(((a != b) & ~(np.isnan(a) & np.isnan(b))).sum()):
+            raise BadInput(f"{differ:,} rows have another `{column}` in {sources[1]} than in {sources[0]}.")
+    return place
 
 
 def numbers(piece: "pa.Table", column: str, kind: type[np.floating[Any]]) -> NDArray[Any]:
@@ -93,6 +151,19 @@ def _files_of(source: Any) -> list[Path]:
     if parts[-1].stem != f"part-{len(parts) - 1:06d}":
         raise MissingFile(f"The folder {path} lacks a part: {parts[-1].name} is there, but only {len(parts)} parts.")
     return parts
+
+
+def _is_finished(folder: Path) -> bool:
+    try:
+        error = json.loads((folder / UNFINISHED).read_text(encoding="utf-8"))["error"]
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError, TypeError, KeyError):
+        error = None
+    if error is not None:
+        raise BadInput(f"{folder} is of a run that failed, so go on with that run or start it anew; it said: {error}")
+    log.warning("%s is of a run that has not finished: this is how it did so far.", folder)
+    return False
 
 
 def _open(file: Path) -> Any:

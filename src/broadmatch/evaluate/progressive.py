@@ -23,7 +23,7 @@ from broadmatch.evaluate.click_report import (
     measure_exactly,
     measure_streaming,
 )
-from broadmatch.evaluate.predictions import Predictions
+from broadmatch.evaluate.predictions import Predictions, joined_by_id
 from broadmatch.evaluate.report import aligned
 from broadmatch.evaluate.slices import Grouping, Traffic
 from broadmatch.params import Either, Number, OneOf, Whole
@@ -41,7 +41,8 @@ _NUMBERS = GroupEstimates._fields
 class ProgressiveReport:
     """Every metric of every model on every slice and time bucket; `to_table()` has it all, `print` the whole traffic.
 
-    `n_left_out` rows had no label, no weight or lacked the prediction of a model: they count for no model.
+    `n_left_out` rows had no label, no weight or lacked the prediction of a model: they count for no model. `finished`
+    says whether the run that made the predictions had ended.
     """
 
     table: "pa.Table"
@@ -51,6 +52,7 @@ class ProgressiveReport:
     n_impressions: int
     n_left_out: int
     exact: bool
+    finished: bool = True
 
     def to_table(self) -> "pa.Table":
         """One row for each slicing, slice, time bucket, model and metric.
@@ -112,7 +114,8 @@ def progressive_report(
 ) -> ProgressiveReport:
     """Compare the models whose predictions were streamed out, on all traffic, each slice, and each time bucket.
 
-    `predictions` is the folder of a `PredictionLog`, a Parquet file or an Arrow table with its columns. `slices` are
+    `predictions` is the folder of a `PredictionLog`, a Parquet file or an Arrow table with its columns; or a list of
+    folders of several runs, whose models are compared on exactly the same rows, joined by their ids. `slices` are
     the slicings to report (None: all there are), `every` is "hour", "day" or the seconds of a time bucket (None: only
     the whole period), `baseline` the model to compare with (None: the first). Only rows with a label and a prediction
     of every model count, so that all figures are about the same rows.
@@ -128,7 +131,7 @@ def progressive_report(
     Either((OneOf((*_MICROSECONDS, None)), Number(1))).check("every", every)
     Number(0, 1, above=True).check("level", level)
     Whole(1).check("max_rows", max_rows)
-    source = Predictions(predictions)
+    source = joined_by_id(predictions) if isinstance(predictions, list | tuple) else Predictions(predictions)
     base = source.models[0] if baseline is None else baseline
     OneOf(tuple(source.models)).check("baseline", base)
     traffic = Traffic(source, source.models, _groupings(source, slices, every))
@@ -147,7 +150,8 @@ def progressive_report(
 
     table = pa.concat_tables([_table(measured, source.models) for measured in found]).unify_dictionaries()
     table = table.combine_chunks().replace_schema_metadata({"baseline": base, "level": repr(level)})
-    return ProgressiveReport(table, tuple(source.models), base, level, traffic.n_counted, traffic.n_left_out, exact)
+    counts = traffic.n_counted, traffic.n_left_out
+    return ProgressiveReport(table, tuple(source.models), base, level, *counts, exact, source.finished)
 
 
 def _groupings(source: Predictions, slices: Sequence[str] | None, every: str | float | None) -> list[Grouping]:

@@ -4,6 +4,7 @@ Work in parts (the trees of a forest) keeps each part by its number, and the sam
 stream (a training run) keeps where it stands, and only the last counts.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -81,6 +82,13 @@ class Checkpoints:
         save(state, self._place((numbers[-1] if numbers else 0) + 1))
         for number in numbers:
             shutil.rmtree(self._place(number), ignore_errors=True)
+
+    def clear(self) -> None:
+        """Remove all checkpoints, and the folder if nothing else is in it."""
+        for number in self._numbers():
+            shutil.rmtree(self._place(number), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
 
     @classmethod
     def from_state(cls, state: State) -> NoReturn:

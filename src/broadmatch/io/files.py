@@ -34,18 +34,19 @@ _BUFFER = 1 << 20
 _WILD = frozenset("*?[")
 
 
-def expand(source: Source, suffixes: Iterable[str] | None = None) -> list[Path]:
+def expand(source: Source, suffixes: Iterable[str] | None = None, *, empty: bool = False) -> list[Path]:
     """List the files that `source` names: a file, a folder, a pattern such as `logs/**/*.csv.gz`, or a list of these.
 
     A folder stands for the files below it, sorted, hidden ones left out; with `suffixes`, only those whose names end
     in one of them, whatever the case. A file that is named by itself is taken whatever its suffix, and "-", standard
-    input, as it is. A file that is named twice is listed once. `MissingFile` if anything that was named is not there.
+    input, as it is. A file that is named twice is listed once. `MissingFile` if anything that was named is not there,
+    or, unless it may be `empty`, if a folder or a pattern stands for no file.
     """
     wanted = None if suffixes is None else tuple(s.lower() for s in suffixes)
     named = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not named:
         raise MissingFile("No file was named; name at least one file, folder or pattern.")
-    return list(dict.fromkeys(file for one in named for file in _expand_one(Path(one), wanted)))
+    return list(dict.fromkeys(file for one in named for file in _expand_one(Path(one), wanted, empty)))
 
 
 def open_binary(path: PathLike) -> io.BufferedReader:
@@ -173,10 +174,10 @@ def replacing_file(path: PathLike) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
-def _expand_one(path: Path, suffixes: tuple[str, ...] | None) -> list[Path]:
+def _expand_one(path: Path, suffixes: tuple[str, ...] | None, empty: bool = False) -> list[Path]:
     if path.is_dir():
         files = sorted(f for f in path.rglob("*") if _listed(f.relative_to(path), suffixes) and f.is_file())
-        if not files:
+        if not files and not empty:
             kind = "files" if suffixes is None else f"files whose names end in {', '.join(suffixes)}"
             raise MissingFile(f"The folder {path} holds no {kind}.")
         return files
@@ -192,7 +193,7 @@ def _expand_one(path: Path, suffixes: tuple[str, ...] | None) -> list[Path]:
             continue
         with contextlib.suppress(MissingFile):
             found += _expand_one(match, suffixes)
-    if not found:
+    if not found and not empty:
         raise MissingFile(f"No file matches the pattern {path}.")
     return found
 

@@ -67,7 +67,7 @@ class Position:
                 raise MissingFile(
                     f"{name} is gone, and only {mark.rows:,} of its rows were read; bring it back, or start anew."
                 )
-        if self.files and not any(name in self.files for name in found):
+        if self.files and found and not any(name in self.files for name in found):
             raise BadInput(
                 f"The position to start from is about other files, such as {next(iter(self.files))}; "
                 "name the files as they were named then, or start anew."
@@ -152,8 +152,8 @@ class RecordStream:
     TSV files without a header line. `columns` are the ones to read, all if not given; a function may choose among those
     that each file has, and of a `ColumnMap` those are read that every file has (`mapped`). Bad rows go to `rejects`.
     `start` is the position to go on from, as some `records.end` gave it; with `follow`, the stream does not end but
-    waits for more. Texts come as dictionaries, where that costs little or saves much later; without `dictionaries`, as
-    they are.
+    waits for more, also for the first file. A `partial` stream leaves out the columns that a file lacks. Texts come as
+    dictionaries, where that costs little or saves much later; without `dictionaries`, as they are.
 
     >>> from pathlib import Path
     >>> _ = Path("clicks.csv").write_text("user,ad,clicked\\nann,7,1\\nbob,7,0\\n")
@@ -173,20 +173,26 @@ class RecordStream:
         batch_rows: int = 65_536,
         start: Position | None = None,
         follow: bool = False,
+        partial: bool = False,
         dictionaries: bool = True,
     ) -> None:
         OneOf((None, *COLUMNS)).check("format", format)
         Whole(1).check("batch_rows", batch_rows)
         Flag().check("follow", follow)
         self.source, self.format, self.names = source, format, names
-        self.batch_rows, self.follow, self._dictionaries = batch_rows, follow, dictionaries
+        self.batch_rows, self.follow, self._partial, self._dictionaries = batch_rows, follow, partial, dictionaries
         self.rejects = Rejects() if rejects is None else rejects
         self._start = Position() if start is None else start
         self._stopped = threading.Event()
         self._logs: dict[str, Log] = {}
         self.mapped: dict[str, str] = {}
         """The names of the columns by ours, if a `ColumnMap` was given."""
-        self._look(columns)
+        self._columns = columns
+        self.columns: tuple[str, ...] = ()
+        self.wanted: tuple[str, ...] = ()
+        self._look()
+        if not self.wanted:
+            log.info("There are no rows in %s yet: waiting for the first.", source)
 
     def chunks(self) -> Iterator[Chunk]:
         """The chunks of all files in order, found while one asks; to be asked for by one thread at a time."""
@@ -197,7 +203,8 @@ class RecordStream:
                 if one.done(start):
                     continue
                 before = {other: mark for other, mark in marks.items() if other != name}
-                for chunk in one.chunks(start, before, self.wanted, self.batch_rows):
+                wanted = [c for c in self.wanted if not self._partial or one.open_columns or c in one.columns]
+                for chunk in one.chunks(start, before, wanted, self.batch_rows):
                     yield chunk
                     marks[name] = chunk.mark
                     if self._stopped.is_set():
@@ -220,12 +227,14 @@ class RecordStream:
         """End a stream that follows, from any thread: after the rows at hand there are no more."""
         self._stopped.set()
 
-    def _look(self, wanted: Sequence[str] | ColumnMap | Choose | None) -> None:
-        """Open all files, and check that they have the wanted columns."""
-        files = self._files()
+    def _look(self) -> None:
+        """Open all files, and check that they have the wanted columns; a stream that follows waits for the first."""
+        wanted, files = self._columns, self._files()
         logs = self._open_new(files)
-        self._check_empty(files, len(files) - len(logs))
         self._start.check({str(path) for path in files})
+        if self.follow and not logs and self.source != STANDARD_INPUT:
+            return
+        self._check_empty(files, len(files) - len(logs))
         # A key of JSON lines may be absent from any of them: each file has the keys of all.
         keys = tuple(dict.fromkeys(key for one in logs.values() if one.open_columns for key in one.columns))
         there = {name: keys if one.open_columns else one.columns for name, one in logs.items()}
@@ -240,13 +249,17 @@ class RecordStream:
         if isinstance(chosen, str) or not chosen or len(set(chosen)) < len(chosen):
             raise BadParameter(f"columns must be a list of distinct names, at least one, but it is {chosen!r}.")
         self.wanted = tuple(chosen)
-        _check_columns(name, self.columns, self.wanted)
+        if not self._partial:
+            _check_columns(name, self.columns, self.wanted)
         self._take(logs)
 
     def _look_again(self) -> None:
         """Open the files that are new; there may be none left, if what was read is cleared away."""
         try:
-            self._take(self._open_new(self._files()))
+            if self.wanted:
+                self._take(self._open_new(self._files()))
+            else:
+                self._look()
         except FileNotFoundError:
             self._logs = {}
 
@@ -256,12 +269,12 @@ class RecordStream:
 
     def _take(self, logs: dict[str, Log]) -> None:
         for name, one in logs.items():
-            if name not in self._logs and not one.open_columns:
+            if name not in self._logs and not one.open_columns and not self._partial:
                 _check_columns(name, one.columns, self.wanted)
         self._logs = logs
 
     def _files(self) -> list[Path]:
-        files = expand(self.source, None if self.format else suffixes(TABLES, packed=True))
+        files = expand(self.source, None if self.format else suffixes(TABLES, packed=True), empty=self.follow)
         if not self.follow:
             return files
         return [f for f in files if not f.name.lower().endswith(_UNFINISHED) and not f.name.startswith("_")]

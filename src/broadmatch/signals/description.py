@@ -150,8 +150,8 @@ class Description:
         columns += [signal.column for signal in self.signals if isinstance(signal, Signal)]
         return tuple(dict.fromkeys([*columns, *sliced]))
 
-    def resolve(self, columns: Sequence[str]) -> "Description":
-        """The description for a log with these columns: patterns written out, every column there.
+    def resolve(self, columns: Sequence[str], *, partial: bool = False) -> "Description":
+        """The description for a log with these columns: patterns written out, every column there unless `partial`.
 
         A pattern stands for the columns that match it, in their order, but not for those with another role (label,
         weight, time, query, id) nor for those that another signal before it stands for or names.
@@ -175,7 +175,8 @@ class Description:
             signals += [signal_from(column, settings) for column in found]
         others = {key: value for key, value in self.to_dict().items() if key != "signals"}
         resolved = Description(signals=signals, file=self._file, **others)
-        resolved._check_columns(columns)
+        if not partial:
+            resolved._check_columns(columns)
         return resolved
 
     def error(self, path: tuple[str, ...], what: str) -> BadInput:

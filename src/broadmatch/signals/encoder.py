@@ -1,6 +1,6 @@
 """From the columns of a log to rows of features, by a description."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,8 +90,8 @@ class Encoder:
         """The features, label, weight and all else of every good row of an Arrow record batch.
 
         Bad rows go to `rejects`, with `file` and what `line` gives for the place of the row in the table (counted from
-        1 without). Without `rejects`, a bad row is an error. With `labelled=False` nothing is known of clicks, and the
-        columns that no feature needs may be absent.
+        1 without). Without `rejects`, a bad row is an error. With `labelled=False` nothing is known of clicks, and
+        columns that are absent are missing in every row, as in `encode_one`; that all are is an error.
         """
         reading = self._reader.read(table, file, line or (lambda row: row + 1), rejects, labelled)
         description, have = self.description, set(reading.table.schema.names)
@@ -104,6 +104,10 @@ class Encoder:
         if description.id is not None and description.id in have:
             batch.id = self._hashes(reading.column(description.id), "id")
         return batch
+
+    def check_columns(self, have: Collection[str], place: str, *, labelled: bool = True) -> None:
+        """Refuse a table without the columns that are needed; without `labelled`, note once which are absent."""
+        self._reader.check_columns(have, place, labelled)
 
     def encode_one(self, row: Mapping[str, Any]) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
         """The keys of one row, given as a mapping of columns to values, and their values (empty: all are 1).

@@ -1,7 +1,8 @@
 """Labels, weights, times and numbers of a batch as a description says; rows where they cannot be read are put aside."""
 
+import logging
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ from broadmatch.io.values import NO_TIME, flags, numbers, times
 from broadmatch.signals.columns import no_value
 from broadmatch.signals.description import Description
 from broadmatch.signals.signal import Hour, Numeric, Signal, Weekday
+
+log = logging.getLogger("broadmatch")
 
 _COMPARE = {
     ">=": operator.ge,
@@ -53,16 +56,19 @@ class Reader:
         self.time_columns = tuple(dict.fromkeys([*filter(None, [description.time]), *sorted(timed)]))
         number = [signal for signal in description.signals if isinstance(signal, Numeric)]
         self.number_columns = tuple(dict.fromkeys(signal.column for signal in number))
+        self.features = {signal.column for signal in description.signals if isinstance(signal, Signal)}
+        self._noted: list[str] = []
         self.as_is = {signal.column for signal in number if signal.buckets is None}
 
     def read(
         self, table: Any, file: str, line: Callable[[int], int], rejects: Rejects | None, labelled: bool
     ) -> ParsedBatch:
         """Read a batch; bad rows go to `rejects`, and without one the first of them is an error."""
-        n = table.num_rows
+        n, as_read = table.num_rows, table
         faults = Faults(n)
+        for column in self.check_columns(table.schema.names, file, labelled):
+            table = table.append_column(column, pa.nulls(n, pa.string()))
         have = set(table.schema.names)
-        self._check_columns(have, file, labelled)
         clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
         if labelled:
             clicked = self._label(table, faults)
@@ -75,14 +81,14 @@ class Reader:
         found = ParsedBatch(table, clicked, weight)
         for column in self.time_columns:
             if column in have:
-                found.times[column] = self._time(table.column(column), column, faults)
+                found.times[column] = self._time(table.column(column), column, faults, labelled or self.joins)
         for column in self.number_columns:
             found.numbers[column], bad = numbers(table.column(column))
             if column in self.as_is:
                 bad = bad | (np.abs(found.numbers[column]) > _LARGEST)
             faults.add(bad, f"{column} is not a finite number")
         if faults.reasons:
-            faults.file(table, file, line, rejects)
+            faults.file(as_read, file, line, rejects)
             return _only(found, ~faults.bad)
         return found
 
@@ -101,25 +107,30 @@ class Reader:
         faults.add(bad | np.isnan(found), "the label is not a finite number")
         return np.asarray(_COMPARE[rule.comparison](found, rule.bound)).astype(np.float32)
 
-    def _time(self, column: Any, name: str, faults: Faults) -> NDArray[np.int64]:
+    def _time(self, column: Any, name: str, faults: Faults, needed: bool) -> NDArray[np.int64]:
         is_time = name == self.description.time
         found, bad = times(column, self.description.time_format if is_time else None)
-        faults.add(bad | (found == NO_TIME) if is_time else bad, f"the time in {name} cannot be read")
+        faults.add(bad | (found == NO_TIME) if is_time and needed else bad, f"the time in {name} cannot be read")
         return found
 
-    def _check_columns(self, have: set[str], file: str, labelled: bool) -> None:
-        """All columns are there; where nothing is learned, those that no feature needs may be absent."""
-        if all(column in have for column in self.description.columns_needed):
-            return
-        known = self.description
-        optional = set() if labelled else {known.weight, known.time, known.query, known.id, *known.slices}
-        if not labelled and self.rule is not None:
-            optional.add(self.rule.column)
-        features = {signal.column for signal in known.signals if isinstance(signal, Signal)}
-        for column in known.columns_needed:
-            if column not in have and (column not in optional or column in features):
-                advice = "correct the description or the file"
-                raise no_column(file or "The batch", [column], sorted(have), advice=advice)
+    def check_columns(self, have: Collection[str], place: str, labelled: bool) -> list[str]:
+        """The columns of signals and slices that are absent, which is an error where rows are learned from.
+
+        Where they are predicted, those are missing in every row; that no signal has its column is an error still.
+        """
+        absent = [column for column in self.description.columns_needed if column not in have]
+        needed = absent
+        if not labelled and not self.joins:
+            absent = [column for column in absent if column in self.features or column in self.description.slices]
+            needed = [] if any(column in have for column in self.features) else absent
+        if needed:
+            advice = "correct the description or the file"
+            raise no_column(place or "The batch", needed[:1], sorted(have), advice=advice)
+        if absent and absent != self._noted:
+            self._noted = absent
+            names = ", ".join(map(repr, absent))
+            log.warning("%s has no column %s: taken as missing in every row.", place or "The batch", names)
+        return absent
 
 
 def _only(found: ParsedBatch, good: NDArray[np.bool_]) -> ParsedBatch:

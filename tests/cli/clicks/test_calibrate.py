@@ -32,6 +32,24 @@ def test_validate(place, tmp_path):
     assert "2023-11-1" in shown
 
 
+def test_validate_compares_two_runs_on_the_same_rows(place, train, tmp_path):
+    other = tmp_path / "slow"
+    worked(*train, tmp_path / "m", "--predictions", other, "--set", "alpha=0.01")
+    asked = ("clicks", "validate", place / "predictions", other, "--by", "country", "--every", "day")
+    found = json.loads(worked(*asked, "--json"))
+    assert (found["models"], found["baseline"], found["impressions"]) == (["predictions", "slow"], "predictions", N)
+    loss = {row["model"]: row for row in found["all"] if row["metric"] == "LogLoss"}
+    assert loss["slow"]["relative_low"] > 0
+    alone = json.loads(worked("clicks", "validate", other, "--json"))["all"]
+    assert loss["slow"]["value"] == next(row["value"] for row in alone if row["metric"] == "LogLoss")
+    assert set(found["worst"]["country"][0]["models"]) == {"predictions", "slow"}
+    assert f"{N:,} impressions; change against slow." in worked(*asked, "--baseline", "slow")
+    pq.write_table(impressions(N - 1), tmp_path / "log.parquet")
+    worked(*train[:2], tmp_path / "log.parquet", *train[3:], tmp_path / "n", "--predictions", tmp_path / "fewer")
+    assert "predictions has 1 rows that are not in" in failed(*asked[:3], tmp_path / "fewer")
+    assert "Name two or more different folders" in failed(*asked[:3], asked[2])
+
+
 def test_calibrate_by_slice_and_for_all(place, tmp_path):
     model = tmp_path / "model"
     worked(*("clicks", "train", place / "log.parquet", "--describe", place / "clicks.toml", "--out", model))

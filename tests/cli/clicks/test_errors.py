@@ -1,9 +1,13 @@
 """What goes wrong with `broadmatch clicks`: one sentence, and nothing half-written."""
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cli.clicks.conftest import impressions
+from tests.cli.conftest import broadmatch as run
 from tests.cli.conftest import failed, worked
 
 
@@ -41,11 +45,41 @@ def test_labels_that_are_none(place, tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("clicked,time,id,country,ad,query\n" + "7,1700000000,a,fr,1,x\n" * 5 + "1,1700000000,a,fr,1,x\n")
     asked = ("clicks", "train", log, "--describe", place / "clicks.toml", "--out")
-    assert "5 of 6 rows are bad" in failed(*asked, tmp_path / "m")
+    assert "5 of 6 rows are bad" in failed(*asked, tmp_path / "m", "--predictions", tmp_path / "p")
     said = failed(*asked, tmp_path / "n", "--max-bad-rows", 2, "--rejects", tmp_path / "bad.jsonl")
     assert "More than 2 bad rows" in said
     assert "the label is neither 0 nor 1" in said
-    assert not (tmp_path / "m").exists()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bad.jsonl", "log.csv"]
+
+
+def test_a_run_that_fails_on_the_way(place, tmp_path):
+    """Its predictions are not a result; it can be gone on with, or started anew."""
+    rows = impressions(200)
+    logs, out, log = tmp_path / "logs", tmp_path / "m", tmp_path / "p"
+    logs.mkdir()
+    pq.write_table(rows.slice(0, 100), logs / "1.parquet")
+    (logs / "2.csv").write_text("clicked,time,id,country,ad,query\n" + "7,1700000000,a,fr,1,x\n" * 5)
+    asked = ("clicks", "train", logs, "--describe", place / "clicks.toml", "--out", out, "--predictions", log,
+             "--checkpoint-every", 1e-6)  # fmt: skip
+    assert "More than 2 bad rows" in failed(*asked, "--max-bad-rows", 2)
+    assert "p is of a run that failed, so go on with that run or start it anew; it said: More" in failed(
+        "clicks", "validate", log
+    )
+    assert "m.training is left from an earlier run: pass --resume" in failed(*asked)
+    said = failed(*asked, "--resume", "--set", "alpha=0.5", "--set", "l1=1")
+    assert "alpha was '0.1' and is '0.5'; parameters: l1 was '0.0' and is '1.0'" in said
+    assert said.endswith("go on with those of then, or start anew by --overwrite.")
+    assert "100 impressions learned, 0 of them now" in worked(*asked, "--resume", "--max-bad-rows", 5)
+    assert json.loads(worked("clicks", "validate", log, "--json"))["impressions"] == 100
+    (logs / "2.csv").unlink()
+    pq.write_table(rows.slice(100), logs / "2.parquet")
+    assert "200 impressions learned;" in worked(*asked, "--overwrite", "--set", "alpha=0.5")
+    report = json.loads(worked("clicks", "validate", log, "--json"))
+    assert (report["impressions"], report["finished"]) == (200, True)
+    (log / "unfinished.json").write_text('{"error": null}')
+    ran = run("clicks", "validate", log, "--json")
+    assert "p is of a run that has not finished: this is how it did so far" in ran.err
+    assert json.loads(ran.out)["finished"] is False
 
 
 def test_things_that_are_no_click_model(place, train, model, tmp_path):
@@ -104,8 +138,8 @@ def test_show_and_predict_ask_for_what_is_not_there(place, tmp_path):
     assert "--model must be one of model" in failed(*asked, "--model", "x", "--out", tmp_path / "o.csv")
     assert "--out must be a file that ends in" in failed(*asked, "--out", tmp_path / "o.txt")
     assert "cannot read vw" in failed(*asked, "--format", "vw")
-    pq.write_table(pa.table({"ad": ["a"]}), tmp_path / "few.parquet")
-    assert "the log has no column 'time'; its columns are 'ad'" in failed(
+    pq.write_table(pa.table({"add": ["a"]}), tmp_path / "few.parquet")
+    assert "few.parquet has no column 'time'; its columns are 'add'" in failed(
         "clicks", "predict", place / "model", tmp_path / "few.parquet"
     )
     assert [entry.name for entry in tmp_path.iterdir()] == ["few.parquet"]

@@ -52,10 +52,9 @@ def test_going_on_in_text_of_features(tmp_path):
     text.write_text("".join(f"{i % 2} |a x{i} |b{i % 3} y\n" for i in range(100)))
     found = list(BatchStream(text, "vw"))
     assert len(list(BatchStream(text, "vw", start=found[-1][1].to_json()))) == 0
-    assert BatchStream(text, "vw").signal_names is None
 
 
-def test_rows_that_are_only_predicted_need_no_label_and_no_column_that_no_signal_needs(tmp_path):
+def test_rows_that_are_only_predicted_need_no_label_and_few_columns(tmp_path, caplog):
     rows = table(20)
     log = written(rows.select(["ad", "price", "title", "country"]), tmp_path / "log.parquet")
     batch = rows_of(BatchStream(log, DESCRIPTION, labelled=False))
@@ -64,11 +63,15 @@ def test_rows_that_are_only_predicted_need_no_label_and_no_column_that_no_signal
     with pytest.raises(BadInput, match="no column 'clicked'"):
         BatchStream(log, DESCRIPTION)
     hours = Description(label="clicked", time="time", signals=[Categorical("ad"), Hour("time")])
-    with pytest.raises(BadInput, match="no column 'time'"):
-        BatchStream(log, hours, labelled=False)
-    bare = written(rows.select(["ad", "price", "title"]), tmp_path / "bare.parquet")
-    with pytest.raises(BadInput, match="no column 'country'"):
-        BatchStream(bare, DESCRIPTION, labelled=False)
+    assert not caplog.messages
+    assert rows_of(BatchStream(log, hours, labelled=False)).impressions.n_rows == 20
+    assert caplog.messages == [f"{log} has no column 'time': taken as missing in every row."]
+    written(rows.select(["price", "title"]), tmp_path / "bare.parquet")
+    both = rows_of(BatchStream([log, tmp_path / "bare.parquet"], DESCRIPTION, labelled=False))
+    assert both.impressions.n_rows == 40
+    assert "bare.parquet has no column 'ad'" in caplog.messages[-1]
+    with pytest.raises(BadInput, match="no column 'ad'"):
+        BatchStream(written(rows.select(["id"]), tmp_path / "none.parquet"), DESCRIPTION, labelled=False)
 
 
 def test_rows_to_be_joined_keep_their_weights_and_need_an_id(tmp_path):

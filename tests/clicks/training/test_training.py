@@ -152,11 +152,12 @@ def test_following_a_folder_until_it_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.01)
     rows = table()
     (tmp_path / "log").mkdir()
-    written(rows.slice(0, 1000), tmp_path / "log" / "1.parquet")
-    run = ClickTraining(tmp_path / "log", DESCRIPTION, FTRL(alpha=0.2, l1=0.01), follow=True)
+    run = ClickTraining(tmp_path / "log", DESCRIPTION, FTRL(alpha=0.2, l1=0.01), follow=True)  # empty: it waits
     thread = threading.Thread(target=run.run)
     thread.start()
     try:
+        written(rows.slice(0, 1000), tmp_path / "log" / "one.tmp")
+        (tmp_path / "log" / "one.tmp").rename(tmp_path / "log" / "1.parquet")
         wait_for(lambda: run.n_learned == 1000)
         written(rows.slice(1000), tmp_path / "log" / "new.tmp")
         (tmp_path / "log" / "new.tmp").rename(tmp_path / "log" / "2.parquet")
@@ -202,7 +203,7 @@ def test_a_checkpoint_of_other_parameters(tmp_path, change, said):
 def test_a_folder_that_cannot_be_gone_on_from(tmp_path):
     log = written(table(300), tmp_path / "log.parquet")
     trained(log, checkpoints=tmp_path / "c")
-    with pytest.raises(CannotWrite, match="c is left from an earlier run: resume it, or remove the folder"):
+    with pytest.raises(CannotWrite, match="c is left from an earlier run: go on with it by resume=True"):
         trained(log, checkpoints=tmp_path / "c")
     (kept,) = (tmp_path / "c").iterdir()
     damaged = kept / "learner.numbers.npy"

@@ -44,6 +44,7 @@ def command(
     ] = None,
     names: Annotated[bool, typer.Option("--names", help="Keep the names of the features, for show.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on, also with data that came since.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew, over an earlier run.")] = False,
     every: Annotated[float, typer.Option("--checkpoint-every", metavar="S", help="Seconds between two.")] = 60.0,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more data until Ctrl-C.")] = False,
     n_jobs: Annotated[int, typer.Option("--n-jobs", help="Threads; with several, last bits vary.")] = 1,
@@ -55,7 +56,6 @@ def command(
         list[str] | None,
         typer.Option(metavar="TEXT", help="One of several models, as in the example."),
     ] = None,
-    seed: options.Seed = 0,
     rejects: options.RejectsFile = None,
     max_bad_rows: options.MaxBadRows = None,
     json: options.Json = False,
@@ -63,8 +63,8 @@ def command(
     """Learn to predict clicks, in one pass over a stream.
 
     Everything that the run knows is kept in MODEL.training. After Ctrl-C, a crash or a power cut, the same command with
-    --resume goes on from the last checkpoint and ends with the same bits; when DATA has grown, it learns what is new.
-    Of several variants, the first is the one that predicts unless another is named.
+    --resume goes on from the last checkpoint and ends with the same bits; with new DATA, it learns that.
+    Of several variants, the first predicts unless another is named.
 
     \b
     Example:
@@ -73,7 +73,7 @@ def command(
       broadmatch clicks train train.vw --format vw --out model/ --variant "a: alpha=0.1" --variant "b: l1=1"
     """
     checkpoints = out.with_name(f"{out.name}.training")
-    _check_places(out, checkpoints, predictions, resume)
+    _check_places(out, checkpoints, predictions, resume, overwrite)
     prepare()
     from broadmatch.clicks import FTRL, ClickTraining, SlicedCalibration
     from broadmatch.io import Rejects
@@ -82,7 +82,7 @@ def command(
     Number(0, 1, above=True, none=True).check("subsample", subsample)
     described = _described(describe, format, data)
     texts = split_settings(settings)[""]
-    given = {"seed": seed, **parse_values(texts, rules_of(FTRL), "ftrl")}
+    given = parse_values(texts, rules_of(FTRL), "ftrl")
     learner = variants_of(variant, given, described, data) if variant else FTRL(**given)
     by = options.parse_names(None if calibrate_by is None else [calibrate_by])
     started = time.monotonic()
@@ -100,6 +100,7 @@ def command(
             checkpoints=checkpoints,
             every=every,
             resume=resume,
+            overwrite=overwrite,
             n_jobs=n_jobs,
             rejects=own,
             follow=follow,
@@ -110,30 +111,29 @@ def command(
             model = _with_calibration(training.model(), out, resume)
             model.save(out)
     seconds = time.monotonic() - started
-    facts = {
-        "model": str(out),
-        **training.counts(),
-        "learned_now": training.n_learned - before,
-        "models": _measured(model, predictions),
-        "seconds": round(seconds, 2),
-        "per_second": round((training.n_learned - before) / seconds),
-    }
+    facts = {"model": str(out), **training.counts(), "learned_now": training.n_learned - before}
+    facts |= {"models": _measured(model, predictions), "seconds": round(seconds, 2)}
+    facts["per_second"] = round((training.n_learned - before) / seconds)
     output.print_json(facts) if json else output.print_text(_line(facts))
 
 
-def _check_places(out: Path, checkpoints: Path, predictions: Path | None, resume: bool) -> None:
+def _check_places(out: Path, checkpoints: Path, predictions: Path | None, resume: bool, overwrite: bool) -> None:
     """Refuse before the work what would fail after it."""
     options.check_free(out)
+    if overwrite and not resume:
+        return
     going_on = checkpoints.is_dir() and any(checkpoints.iterdir())
     if going_on and not resume:
         raise CannotWrite(
             f"{checkpoints} is left from an earlier run: pass --resume to go on with it and with data that came since, "
-            "or remove it."
+            "or --overwrite to start anew."
         )
     if resume and not going_on:
         output.log.info("There is no %s to go on with; training starts from the beginning.", checkpoints)
     if predictions is not None and not resume and any(predictions.glob("part-*.parquet")):
-        raise CannotWrite(f"{predictions} holds the predictions of another run: choose another folder or remove it.")
+        raise CannotWrite(
+            f"{predictions} holds the predictions of another run: choose another folder, or pass --overwrite."
+        )
 
 
 def _described(describe: Path | None, format: str | None, data: list[str]) -> "Description | str":

@@ -17,7 +17,8 @@ Row = dict[str, Any]
 
 def command(
     predictions: Annotated[
-        Path, typer.Argument(metavar="PREDICTIONS", help="Folder that train --predictions wrote, or a Parquet file.")
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Folder that train --predictions wrote, or several to compare."),
     ],
     by: options.Slicings = None,
     every: Annotated[
@@ -36,11 +37,13 @@ def command(
 
     AucLoss is 1 - AUC; Bias is mean prediction over click rate, minus 1. Intervals hold 95 %. The change is relative to
     the baseline on the same rows, in %. The worst slices are those where clicks and predictions differ by most clicks.
+    Models of several runs are compared on exactly the same rows, joined by the id that the description names.
 
     \b
     Example:
       broadmatch clicks validate predictions/
       broadmatch clicks validate predictions/ --by country --by device --every day --out report.parquet
+      broadmatch clicks validate old.predictions/ new.predictions/ --by country
     """
     prepare()
     from broadmatch.evaluate import progressive_report
@@ -48,7 +51,8 @@ def command(
 
     Whole(1).check("--top", top)
     slices = options.parse_names(by) or []
-    report = progressive_report(predictions, slices=slices, every=every, baseline=baseline)
+    source = predictions if len(predictions) > 1 else predictions[0]
+    report = progressive_report(source, slices=slices, every=every, baseline=baseline)
     if out is not None:
         report.to_parquet(out)
 
@@ -97,6 +101,7 @@ def _plain(report: "ProgressiveReport", worst: dict[str, list[Row]], buckets: li
         "impressions": report.n_impressions,
         "left_out": report.n_left_out,
         "exact": report.exact,
+        "finished": report.finished,
         "all": [{k: v for k, v in row.items() if k != "slice"} for row in report.summary()],
         "worst": {name: [{"slice": g["name"], **slim(g)} for g in groups] for name, groups in worst.items()},
         "time": [{"start": g["name"].isoformat(), **slim(g)} for g in buckets],

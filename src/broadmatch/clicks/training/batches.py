@@ -12,8 +12,7 @@ from broadmatch.io import Position, RecordStream, Rejects, VWStream
 from broadmatch.io.files import Source
 from broadmatch.io.streams import Chunk, Records
 from broadmatch.io.vw import VWChunk, VWExamples, VWPosition
-from broadmatch.signals import Description, Encoder, Hour, Weekday
-from broadmatch.signals.description import derives
+from broadmatch.signals import Description, Encoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,8 +24,9 @@ class BatchStream:
     """The impressions of `source` in batches, each with the position after it.
 
     `description` says what the columns are; "vw" instead of it reads Vowpal Wabbit text. `start` is a position to
-    go on from, as its `to_json` gave it. Without `labelled`, the rows need no label, for they are only predicted; with
-    `joins` clicks come from elsewhere, and a row without an id is bad.
+    go on from, as its `to_json` gave it. Without `labelled`, the rows need no label, for they are only predicted, and
+    columns that are absent are missing in every row; with `joins` clicks come from elsewhere, and a row without an id
+    is bad.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class BatchStream:
         self.rejects = Rejects() if rejects is None else rejects
         self.description = description
         self._labelled, self._joins, self._fields = labelled and not joins, joins, fields
+        self._predicts = not labelled
         if isinstance(description, str):
             self._open_lines(source, description, start, follow)
         else:
@@ -57,7 +58,6 @@ class BatchStream:
             raise BadParameter("follow must be False for vw text, but it is True.")
         position = None if start is None else VWPosition.from_json(start)
         self._lines = VWStream(source, labelled=self._labelled, rejects=self.rejects, start=position)
-        self.signal_names: tuple[str, ...] | None = None
 
     def _open_columns(
         self,
@@ -68,14 +68,14 @@ class BatchStream:
         names: "FeatureNames | None",
     ) -> None:
         def needed(files: Mapping[str, tuple[str, ...]]) -> list[str]:
-            there = next(iter(files.values()))
+            name, there = next(iter(files.items()))
             usable = description
-            if self._joins:
-                usable = Description.from_dict({**description.to_dict(), "label": None})
-            elif not self._labelled:
-                usable = _unlabelled(description, there)
-            self.description = resolved = usable.resolve(there)
+            if self._joins or self._predicts:
+                left_out = ("label", "weight") if self._predicts else ("label",)
+                usable = Description.from_dict({k: v for k, v in usable.to_dict().items() if k not in left_out})
+            self.description = resolved = usable.resolve(there, partial=self._predicts)
             self.encoder = Encoder(resolved, names=names, joins=self._joins, fields=self._fields)
+            self.encoder.check_columns(there, name, labelled=not self._predicts)
             return list(resolved.columns_needed)
 
         position = None if start is None else Position.from_json(start)
@@ -86,8 +86,8 @@ class BatchStream:
             rejects=self.rejects,
             start=position,
             follow=follow,
+            partial=self._predicts,
         )
-        self.signal_names = self.encoder.signal_names
 
     def chunks(self) -> Iterator[Chunk | VWChunk]:
         """What any thread may read by itself, in order; one thread at a time takes the next."""
@@ -153,18 +153,3 @@ class BatchStream:
                 bad = [line for _, line in rejected[known:]]
                 yield examples.batch, done + np.flatnonzero(~np.isin(filled, bad)), None
             done += len(filled)
-
-
-def _unlabelled(description: Description, there: Sequence[str]) -> Description:
-    """The description without label and weight, and without what the log does not have and no signal needs."""
-    facts = description.to_dict()
-    for role in ("label", "weight"):
-        facts.pop(role, None)
-    for role in ("query", "id"):
-        if facts.get(role) not in there:
-            facts.pop(role, None)
-    derived = {signal.name for signal in description.signals if derives(signal)}
-    facts["slices"] = [name for name in description.slices if name in there or name in derived]
-    if description.time not in there and not any(isinstance(s, Hour | Weekday) for s in description.signals):
-        facts.pop("time", None)
-    return Description.from_dict(facts)

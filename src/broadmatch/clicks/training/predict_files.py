@@ -53,7 +53,7 @@ def predict_files(
     """
     own = NotedRejects() if rejects is None else rejects
     model.variant(name)
-    description: Description | str = model.description
+    description = model.description_to_predict()
     if isinstance(description, Description):
         description = Description.from_dict(description.to_dict() | ({} if format is None else {"format": format}))
     n = 0

@@ -6,6 +6,7 @@ ends with the same bits as a run that was never interrupted, and no impression i
 checkpoint stands before the first of the streams ends, where nothing is closed yet that later files could still change.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -28,7 +29,7 @@ from broadmatch.clicks.training.batches import BatchStream
 from broadmatch.clicks.training.join import ClickJoin, joined
 from broadmatch.clicks.training.subsample import Subsampler
 from broadmatch.data import Batch
-from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite
+from broadmatch.errors import BadArtifact, BadInput, BadParameter, BroadmatchError, CannotWrite, TooManyBadRows
 from broadmatch.evaluate.prediction_log import PredictionLog
 from broadmatch.io import Position, Rejects
 from broadmatch.io.checkpoints import KIND, Checkpoints
@@ -66,8 +67,9 @@ class ClickTraining:
     they are made, and is refreshed every `refresh` impressions. `predictions` is a folder for the progressive
     predictions, which `progressive_report` reads. `names` keeps the names of the features. `checkpoints` is a folder;
     `every` seconds one is written, and with `resume` the run goes on from the last one, also with files that came
-    since. With `n_jobs` above 1, threads learn side by side without locks: faster, but not the same bits every time.
-    `follow` waits for more files, until `stop()`.
+    since; with `overwrite` the checkpoints and predictions of an earlier run are replaced. With `n_jobs` above 1,
+    threads learn side by side without locks: faster, but not the same bits every time. `follow` waits for more files,
+    also for the first, until `stop()`.
     """
 
     source: Source
@@ -83,6 +85,7 @@ class ClickTraining:
     checkpoints: str | os.PathLike[str] | None = None
     every: float = 60.0
     resume: bool = False
+    overwrite: bool = False
     n_jobs: int = 1
     rejects: Rejects | None = None
     follow: bool = False
@@ -100,11 +103,13 @@ class ClickTraining:
         self._positions: dict[str, Any] = {}
         self._n_read, self._refreshed = 0, 0
         self._latest, self._backwards = _NO_TIME, 0
-        self._ending = False
-        token = self._take_up()
+        self._ending = self._resumed = False
+        token = 0 if self.overwrite else self._take_up()
         self._stream = self._open(self.source, self.description, "impressions", names=self._names)
         self._click_stream = None if self.clicks is None else self._open(self.clicks, self._of_clicks(), "clicks")
         self._check_signals()
+        if self.overwrite and self._kept is not None:
+            self._kept.clear()
         self._log = None if self.predictions is None else self._open_log(token)
         self._written = time.monotonic()
 
@@ -119,7 +124,17 @@ class ClickTraining:
         return self.learner.n_learned
 
     def run(self) -> None:
-        """Learn from everything there is (or, with `follow`, until `stop()` is called)."""
+        """Learn from everything there is (or, with `follow`, until `stop()` is called).
+
+        A run that fails before it learned anything of worth leaves nothing behind.
+        """
+        try:
+            self._run()
+        except BaseException as error:
+            self._end_badly(error)
+            raise
+
+    def _run(self) -> None:
         with progress.task("Learning", unit="impressions") as task:
             for learned in self._one_by_one() if n_workers(self.n_jobs) == 1 else self._rounds():
                 task.advance(learned)
@@ -127,15 +142,27 @@ class ClickTraining:
                     self._write()
         if self._sampler is not None:
             self._learn(self._sampler.finish())
-        if self._log is not None:
-            self._log.flush()
         self._rejects.finish(self._n_read)
         if not self._n_read:
             raise BadInput("There was no impression to learn from: the files hold no rows.")
+        if self._log is not None:
+            self._log.finish()
         if self.calibration is not None:
             self.calibration.refresh()
         if self._backwards:
             log.warning("%s impressions come before an earlier one in time.", f"{self._backwards:,}")
+
+    def _end_badly(self, error: BaseException) -> None:
+        """Remove what a run left that learned nothing or mostly met bad rows; of any other, say that it failed."""
+        rubbish = isinstance(error, TooManyBadRows) and self._rejects.max_bad_rows is None
+        if not self._resumed and (rubbish or not self.n_learned):
+            if self._log is not None:
+                self._log.remove()
+            if self._kept is not None:
+                self._kept.clear()
+        elif self._log is not None and isinstance(error, BroadmatchError):
+            with contextlib.suppress(CannotWrite):  # the first error is the one to tell
+                self._log.mark_unfinished(str(error))
 
     def stop(self) -> None:
         """End a run that follows a growing folder, from any thread: what was read is learned and kept."""
@@ -264,7 +291,7 @@ class ClickTraining:
                 self.calibration.refresh()
             columns = np.column_stack([columns, calibrated])
         if self._log is not None:
-            self._log.append(clicked, weight, batch.time, batch.slices, columns)
+            self._log.append(clicked, weight, batch.time, batch.slices, columns, batch.id)
 
     def _check(self) -> None:
         self.learner.check_params()
@@ -272,7 +299,7 @@ class ClickTraining:
             self.calibration.check_params()
         Number(0, above=True).check("every", self.every)
         Whole(1).check("refresh", self.refresh)
-        for name in ("names", "resume", "follow"):
+        for name in ("names", "resume", "overwrite", "follow"):
             Flag().check(name, getattr(self, name))
         if (self.clicks is None) != (self.window is None):
             raise BadParameter("clicks and window must be given together: the files of clicks, and how long to wait.")
@@ -285,8 +312,8 @@ class ClickTraining:
             missing = [c for c in (self.calibration.by if self.calibration else ()) if c not in self.description.slices]
             if missing:
                 raise BadParameter(f"The calibration is by {missing[0]!r}: name it in the description's slices.")
-        if self.resume and self.checkpoints is None:
-            raise BadParameter("resume needs the folder of the checkpoints to go on from.")
+        if self.resume and (self.checkpoints is None or self.overwrite):
+            raise BadParameter("resume needs the folder of the checkpoints to go on from, and no overwrite.")
         if n_workers(self.n_jobs) > 1:
             if self.clicks is not None or self.subsample is not None or self.follow:
                 raise BadParameter("n_jobs must be 1 with clicks, subsample or follow, which take the rows in order.")
@@ -294,7 +321,7 @@ class ClickTraining:
                 raise BadParameter(_ONE_THREAD)
 
     def _check_signals(self) -> None:
-        if not isinstance(self.learner, ManyModels) or self._stream.signal_names is not None:
+        if not isinstance(self.learner, ManyModels) or isinstance(self.description, Description):
             return
         if any(variant.fields is not None for variant in self.learner.named.values()):
             raise BadParameter("Variants by signal need a description: vw text does not name its signals.")
@@ -321,7 +348,11 @@ class ClickTraining:
         if last is None:
             return 0 if self.resume else None
         if not self.resume:
-            raise CannotWrite(f"{self.checkpoints} is left from an earlier run: resume it, or remove the folder.")
+            raise CannotWrite(
+                f"{self.checkpoints} is left from an earlier run: go on with it by resume=True, or start anew by "
+                "overwrite=True."
+            )
+        self._resumed = True
         try:
             return self._restore(last)
         except KeyError as error:
@@ -350,7 +381,8 @@ class ClickTraining:
         models = (*self.models, *((CALIBRATED,) if self.calibration is not None else ()))
         slices = () if isinstance(self.description, str) else self.description.slices
         folder = self.predictions if self.predictions is not None else ""
-        return PredictionLog(folder, models=models, slices=slices, resume_after=token)
+        ids = isinstance(self.description, Description) and self.description.id is not None
+        return PredictionLog(folder, models=models, slices=slices, ids=ids, resume_after=token)
 
     def _write(self) -> None:
         """Write a checkpoint; first the predictions, which it counts."""
@@ -384,15 +416,17 @@ def _parameters(of: ClickLearner | ManyModels | SlicedCalibration) -> dict[str, 
 
 def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to go on with other settings than before."""
-    for name, value in now.items():
-        before = then.get(name)
-        if isinstance(value, dict) and isinstance(before, dict) and before != value:
-            for inner in {**before, **value}:
-                if before.get(inner) != value.get(inner):
-                    name, before, value = f"{name}: {inner}", before.get(inner), value.get(inner)
-                    break
-        if before != value:
-            raise BadInput(
-                f"The checkpoint is of a run with other settings: {name} was {before!r} and is {value!r}; "
-                "resume with the same, or remove the checkpoints to start anew."
-            )
+    if changed := list(_differences(then, now)):
+        raise BadInput(
+            f"The checkpoint is of a run with other settings: {'; '.join(changed)}: go on with those of then, or start "
+            "anew by overwrite=True."
+        )
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any], of: str = "") -> Iterator[str]:
+    for name in {**then, **now}:
+        before, value = then.get(name), now.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            yield from _differences(before, value, f"{of}{name}: ")
+        elif before != value:
+            yield f"{of}{name} was {before!r} and is {value!r}"
