@@ -170,8 +170,8 @@ def test_wrong_parameters(name: str, value: object) -> None:
     ("pages", "message"),
     [
         ([], "no pages to fit on"),
-        (["pizza"], "No word is on at least 10 of the 1 pages"),
-        (["the and"] * 20, "No word is on at least 10 of the 20 pages"),
+        (["the"], "The 1 pages hold no words, or stop words only"),
+        (["the and"] * 20, "The 20 pages hold no words, or stop words only"),
         ("<p>one page", "pages is one text"),
         (["pizza", None], "Page 1 is a NoneType"),
     ],
@@ -181,3 +181,22 @@ def test_unusable_pages(pages, message: str) -> None:
         PageVectorizer().fit(pages)
     with pytest.raises(BadInput, match=message):
         PageVectorizer().fit_transform(pages)
+
+
+def test_words_of_few_pages_are_kept_by_default():
+    """A first try with four pages learns from their words; from a thousand on, a word needs ten, as in the paper."""
+    assert list(PageVectorizer().fit(["pizza oven", "pizza"]).vocabulary_) == ["oven", "pizza"]
+    often = {"three": 3, "four": 4, "nine": 9, "ten": 10}
+
+    def kept(n: int, **given: int) -> set[str]:
+        pages = [" ".join(word for word, times in often.items() if i < times) or "pizza" for i in range(n)]
+        return set(PageVectorizer(**given).fit(pages).vocabulary_) - {"pizza"}
+
+    assert kept(300) == set(often)
+    assert kept(400) == {"four", "nine", "ten"}
+    assert kept(1000) == kept(5000) == {"ten"}
+    assert kept(400, min_pages=10) == {"ten"}
+    with pytest.raises(
+        BadInput, match="No word is on at least 10 of the 1 pages; give more pages, or a lower min_pages"
+    ):
+        PageVectorizer(min_pages=10).fit(["pizza"])

@@ -83,7 +83,7 @@ def command(
     _, found = load_model(model)
     points = _points(data, labels_path)
     if not len(points):
-        raise BadInput(f"{data} has no points to test on; harvest again with a lower min_test_queries.")
+        raise BadInput(f"{data} has no points to test on; harvest again with a lower --min-test-queries.")
     check_features(found, points.features, data)
     if ks or shares is not None:
         check_ranks(found, model, "leave out -k" if ks else "leave out --reveal")

@@ -37,7 +37,7 @@ def command(
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks before, as 2024-03-01.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks from then on.")] = None,
     min_clicks: Annotated[int, typer.Option(help="A query needs so many clicks in all.")] = 5,
-    min_test_queries: Annotated[int, typer.Option(help="A test page needs more queries.")] = 25,
+    min_test_queries: Annotated[int, typer.Option(help="A test page needs more queries.")] = 5,
     test_share: Annotated[float, typer.Option(help="Share of the pages that are for testing.")] = 0.1,
     split_time: Annotated[
         str | None, typer.Option(metavar="TIME", help="Test on clicks from then on, not on other pages.")
@@ -46,7 +46,10 @@ def command(
         Literal["plain", "npmi", "beliefs"],
         typer.Option(help="Queries weigh 1 each, by nPMI, or as beliefs, with missing ones filled in; often best."),
     ] = "plain",
-    min_pages: Annotated[int, typer.Option(help="Words on fewer pages are dropped.")] = 10,
+    min_pages: Annotated[
+        int | None,
+        typer.Option(help="Words on fewer pages are dropped.", show_default="10, or 1 % of the pages if less"),
+    ] = None,
     rejects: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write bad rows here; bad pages go to FILE.pages.jsonl."),

@@ -21,6 +21,7 @@ from broadmatch.progress import task
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+_MIN_PAGES = 10  # as in the paper; of few pages 1 %, or their words would all be dropped
 Block = tuple[I64, I32, F32]
 """The length of each row, and the columns and values of all of them."""
 
@@ -30,7 +31,8 @@ class PageVectorizer(Transformer):
 
     x_w = count_w · idf_w, scaled to unit length, where a word in the title or in a link counts `boost` times, and
     idf_w = 1 + ln((1 + N) / (1 + n_w)) for a word on n_w of the N pages fitted on. Stop words and words on fewer
-    than `min_pages` pages are dropped. Columns are in the order of the words.
+    than `min_pages` pages are dropped; if it is None, on fewer than 10, or than one in a hundred if that is less.
+    Columns are in the order of the words.
 
     >>> pages = [b"<title>Pizza</title> fresh pizza", "<p>fresh <a href=/>flowers</a>", "flowers and pizza"]
     >>> vectorizer = PageVectorizer(min_pages=2)
@@ -44,7 +46,9 @@ class PageVectorizer(Transformer):
 
     kind: ClassVar[str] = "page_vectorizer"
 
-    min_pages: Annotated[int, Whole(1), "words on fewer pages are dropped"] = 10
+    min_pages: Annotated[
+        int | None, Whole(1, none=True), "words on fewer pages are dropped; None is 10, or 1 % of the pages if less"
+    ] = None
     boost: Annotated[int, Whole(1, 1000), "how often a word in the title or in a link counts"] = 10
     stop_words: Annotated[Any, StopWords(), "words to drop"] = "english"
     n_jobs: Jobs = None
@@ -112,14 +116,16 @@ class PageVectorizer(Transformer):
         """Choose the words that stay; gives the column of every word seen, -1 for those that do not."""
         if n_pages == 0:
             raise BadInput("There are no pages to fit on: the stream of pages is empty.")
-        enough = np.flatnonzero(seen.pages[: seen.n_words] >= self.min_pages)
+        least = min(_MIN_PAGES, max(1, n_pages // 100)) if self.min_pages is None else self.min_pages
+        enough = np.flatnonzero(seen.pages[: seen.n_words] >= least)
         stop_words = {word.encode() for word in as_stop_words(self.stop_words)}
         words = seen.words(enough)
         in_order = [k for k in sorted(range(len(words)), key=words.__getitem__) if words[k] not in stop_words]
         if not in_order:
             raise BadInput(
-                f"No word is on at least {self.min_pages} of the {n_pages:,} pages; "
-                "give more pages, or a lower min_pages."
+                f"No word is on at least {least} of the {n_pages:,} pages; give more pages, or a lower min_pages."
+                if least > 1
+                else f"The {n_pages:,} pages hold no words, or stop words only; are these the right pages?"
             )
         numbers = enough[in_order]
         columns = np.full(seen.n_words, -1, np.int32)

@@ -49,7 +49,7 @@ def harvest(
     since: Moment | None = None,
     until: Moment | None = None,
     min_clicks: int = 5,
-    min_test_queries: int = 25,
+    min_test_queries: int = 5,
     split: str = "page",
     test_share: float = 0.1,
     split_time: Moment | None = None,
