@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tests.cli.conftest import broadmatch as run
-from tests.cli.conftest import failed, worked
+from tests.cli.conftest import failed, refused, worked
 
 
 @pytest.fixture
@@ -143,6 +143,22 @@ def test_things_that_are_no_model(data, page):
     assert "not a model" in failed("evaluate", data / "vectorizer", data)
     assert "not a model" in failed("explain", data / "train", page, "pizza")
     assert "not a model" in failed("recommend", data / "train", page)
+
+
+def test_what_newcomers_mix_up(model, data, page, tmp_path):
+    """A harvested folder for a model, a log for a data set, an address for a page."""
+    for asked in (("recommend", data, page), ("evaluate", data, data), ("explain", data, page, "pizza")):
+        assert f"{data} is harvested data, not a model; `broadmatch train {data} --out MODEL`" in failed(*asked)
+    (tmp_path / "clicks.csv").write_text("query,page\npizza,a.html\n")
+    for asked in (
+        ("train", tmp_path / "clicks.csv", "--out", tmp_path / "m"),
+        ("data", "show", tmp_path / "clicks.csv"),
+    ):
+        assert "is a table, not a data set; `broadmatch harvest` makes one" in failed(*asked)
+    for command in (("recommend", model, "https://a.example/b"), ("explain", model, "http://a.example/b", "pizza")):
+        assert f"curl -sL {command[2]} |" in refused(*command)
+    assert failed("recommend", model, page, "-k", 0) == "Error: -k must be a whole number of at least 1, but it is 0."
+    assert "Phrases for 1 page are in" in run("recommend", model, page, "--out", tmp_path / "x.csv").err
 
 
 def test_data_of_another_vocabulary(model, market, tmp_path):

@@ -78,8 +78,21 @@ def test_clicked_pages_without_html_are_told(harvested: Harvest, caplog: pytest.
     assert "2 of 4 clicked training pages have no HTML" in caplog.text
 
 
+def test_pages_without_a_word_are_counted(harvested: Harvest, caplog: pytest.LogCaptureFixture) -> None:
+    pages = [Html(name, "" if name == "a" else "common word") for name in "abcd"]
+    with caplog.at_level(logging.WARNING, "broadmatch"):
+        train, test = build_datasets(harvested, pages, PageVectorizer())
+    assert len(train) == 4
+    assert "1 of 4 training pages have no word that is kept." in caplog.text
+    # Test pages whose HTML is not there end nothing: there is less to test on.
+    assert len(test) == 0
+    assert "2 of 2 clicked test pages have no HTML" in caplog.text
+
+
 def test_no_clicked_page_at_all(harvested: Harvest) -> None:
-    with pytest.raises(BadInput, match="None of the 4 clicked training pages, such as 'a', is among the pages"):
+    with pytest.raises(
+        BadInput, match=r"None of the 4 clicked training .* 'a', is among the pages, such as 'http://a'"
+    ):
         build_datasets(harvested, [Html("http://a", "common")], PageVectorizer())
 
 

@@ -1,26 +1,55 @@
-"""What the commands that use a trained label model share."""
+"""What the commands of label models share."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
 
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
-    from broadmatch.data import Names
+    from broadmatch.data import Dataset, Names
     from broadmatch.labels.predictor import LabelPredictor
 
 
 def load_model(path: Path) -> "tuple[Any | None, LabelPredictor]":
     """What turns pages into rows, None for a model of rows; and the model."""
     import broadmatch
+    from broadmatch.harvest.harvested import is_harvested
     from broadmatch.labels import Recommender
     from broadmatch.labels.predictor import LabelPredictor
 
+    if is_harvested(path):
+        raise BadInput(f"{path} is harvested data, not a model; `broadmatch train {path} --out MODEL` makes one.")
     found = broadmatch.load(path)
     vectorizer, model = (found.vectorizer, found.model) if isinstance(found, Recommender) else (None, found)
     if not isinstance(model, LabelPredictor):
         raise BadInput(f"{path} holds a {type(found).__name__}, not a model; train one with `broadmatch train`.")
     return vectorizer, model
+
+
+def read_points(path: Path, part: Literal["train", "test"], labels_path: Path | None = None) -> "Dataset":
+    """The data set at a place; of a harvested folder, its part to train or to test on."""
+    from broadmatch.harvest.harvested import is_harvested, open_harvested
+    from broadmatch.io import read_dataset
+    from broadmatch.io.tables import is_table
+
+    if is_harvested(path):
+        found: Dataset = getattr(open_harvested(path), part)
+        return found
+    if path.is_file() and is_table(path):
+        raise BadInput(f"{path} is a table, not a data set; `broadmatch harvest` makes one of a click log and pages.")
+    return read_dataset(path, labels_path=labels_path)
+
+
+def check_not_addresses(pages: Iterable[Path]) -> None:
+    """Refuse pages that are named by their address in the web: nothing is fetched."""
+    for page in pages:
+        scheme, _, rest = str(page).partition(":/")  # a path has one slash where the address had two
+        if scheme in ("http", "https"):
+            address = f"{scheme}://{rest}"
+            raise typer.BadParameter(f"{address} is not fetched; pipe it, as in curl -sL {address} | broadmatch … -")
 
 
 def check_ranks(model: "LabelPredictor", path: Path, instead: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broadmatch.cli import options, output
-from broadmatch.cli.common import check_features, check_ranks, load_model
+from broadmatch.cli.common import check_features, check_ranks, load_model, read_points
 from broadmatch.cli.output import Column
 from broadmatch.errors import BadInput
 from broadmatch.params import Whole
@@ -81,7 +81,7 @@ def command(
     from broadmatch.labels.evaluation import ranking_reports, revealed_report, set_reports
 
     _, found = load_model(model)
-    points = _points(data, labels_path)
+    points = read_points(data, "test", labels_path)
     if not len(points):
         raise BadInput(f"{data} has no points to test on; harvest again with a lower --min-test-queries.")
     check_features(found, points.features, data)
@@ -116,14 +116,6 @@ def _coverings(given: str) -> list[str]:
     if not names or not set(names) <= set(_COVERINGS):
         raise typer.BadParameter(f"--covering is a list of some of {', '.join(_COVERINGS)}, but it is {given!r}.")
     return list(dict.fromkeys(names))
-
-
-def _points(data: Path, labels_path: Path | None) -> "Dataset":
-    from broadmatch.harvest.harvested import is_harvested, open_harvested
-    from broadmatch.io import read_dataset
-
-    test: Dataset = open_harvested(data).test if is_harvested(data) else read_dataset(data, labels_path=labels_path)
-    return test
 
 
 def _truth(market: Path, points: "Dataset", model: "LabelPredictor", place: Path) -> "CSR":

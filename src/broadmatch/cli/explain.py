@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from broadmatch.cli import options, output
-from broadmatch.cli.common import check_features, load_model
+from broadmatch.cli.common import check_features, check_not_addresses, load_model
 from broadmatch.cli.explanations import print_explanation
 from broadmatch.errors import BadInput
 
@@ -50,6 +50,7 @@ def command(
     """
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)
+    check_not_addresses([page])
     vectorizer, found = load_model(model)
     _check(found, known)
     if vectorizer is not None:

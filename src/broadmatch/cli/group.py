@@ -64,7 +64,7 @@ def with_option_names(text: str, option_of: dict[str, str]) -> str:
 
     text = _MAPPING.sub(mapped, text)
     for name, option in option_of.items():
-        if not option.startswith("--"):
+        if not option.startswith("-"):
             continue
         # A name that is a plain word, such as seed, stands for the parameter only where a broken rule begins.
         place = rf"(?<![\w-]){name}\b" if "_" in name else rf"^{name}(?= must be )"

@@ -35,6 +35,10 @@ class Words(NamedTuple):
         """So many phrases, or labels."""
         return f"{n:,} {self.one if n == 1 else self.many}"
 
+    def points(self, n: int) -> str:
+        """So many pages, or points."""
+        return f"{n:,} {self.point}{'' if n == 1 else 's'}"
+
 
 def chosen_format(out: Path | None, given: Format | None) -> Format:
     """The format that is given, or that the name of the file tells; a name that tells another is refused."""
@@ -119,7 +123,7 @@ def _page(answers: "Iterable[Recommendation]", words: Words, width: int | None) 
     for name, phrases in answers:
         n, total = n + 1, total + len(phrases)
         yield _section(name, phrases, words)
-    yield tail.replace("{counts}", f"{words.amount(total)} for {n:,} {words.point}{'' if n == 1 else 's'}")
+    yield tail.replace("{counts}", f"{words.amount(total)} for {words.points(n)}")
 
 
 def _section(name: str, phrases: "list[Phrase]", words: Words) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from broadmatch.cli import options, output
-from broadmatch.cli.common import check_features, check_ranks, load_model
+from broadmatch.cli.common import check_features, check_not_addresses, check_ranks, load_model
 from broadmatch.cli.phrases import Format, Words, chosen_format, print_answers, write_answers
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def command(
     """
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)
+    check_not_addresses(pages or ())
     chosen = chosen_format(out, "jsonl" if json else format)
     from broadmatch.io import PageSource, Rejects
     from broadmatch.io.files import replacing_file
@@ -84,7 +85,7 @@ def command(
             return
         with replacing_file(out) as file:
             n = write_answers(answers, chosen, words, file)
-    output.log.info("%s for %s %ss are in %s.", words.many.capitalize(), f"{n:,}", words.point, out)
+    output.log.info("%s for %s are in %s.", words.many.capitalize(), words.points(n), out)
 
 
 def _for_pages(

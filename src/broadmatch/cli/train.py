@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.cli.common import read_points
 from broadmatch.cli.settings import check_name, class_of, make, split_settings
 from broadmatch.errors import CannotWrite
 
@@ -76,11 +77,11 @@ def command(
     _check_places(out, partial, resume)
     learner = _learner(model, sets, hierarchy, texts, n_trees=n_trees, seed=seed, n_jobs=n_jobs)
     from broadmatch.features import phrase_label_features, read_label_features
-    from broadmatch.io import read_dataset, read_hierarchy
+    from broadmatch.io import read_hierarchy
     from broadmatch.labels import Recommender
 
     started = time.monotonic()
-    points = read_dataset(data, labels_path=labels_path) if harvested is None else harvested.train
+    points = read_points(data, "train", labels_path)
     more: dict[str, Any] = {"label_names": points.labels, "feature_names": points.features}
     if hierarchy is not None:
         more["hierarchy"] = read_hierarchy(hierarchy)

@@ -75,16 +75,17 @@ class _Chosen:
 
     def __iter__(self) -> Iterator[Any]:
         self.rows = []
-        left = dict(self._wanted)
+        left, met = dict(self._wanted), ""
         for page in self._pages:
+            met = met or page.name
             row = left.pop(page.name, None)
             if row is not None:
                 self.rows.append(row)
                 yield page.html
-        if not self.rows:
+        if not self.rows and self._what == "training":
             first, n = next(iter(self._wanted), ""), len(self._wanted)
             raise BadInput(
-                f"None of the {n:,} clicked {self._what} pages, such as {first!r}, is among the pages; "
+                f"None of the {n:,} clicked training pages, such as {first!r}, is among the pages, such as {met!r}; "
                 "their names must be those of the log."
             )
 
@@ -106,6 +107,9 @@ def _vectorize(
     rows = np.array(chosen.rows, np.int64)
     if X.n_rows != len(rows):
         raise BadInput(f"The vectorizer made {X.n_rows:,} rows of {len(rows):,} {what} pages; it must make one a page.")
+    wordless = int((np.diff(X.indptr) == 0).sum())
+    if wordless:
+        log.warning("%d of %d %s pages have no word that is kept.", wordless, len(rows), what)
     missing = len(wanted) - len(rows)
     if missing:
         log.warning("%d of %d clicked %s pages have no HTML and are left out.", missing, len(wanted), what)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.cli.common import read_points
 from broadmatch.cli.output import Column
 
 if TYPE_CHECKING:
@@ -56,15 +57,14 @@ def command(
     if out is not None and out.suffix.lower() not in (".json", ".csv"):
         raise typer.BadParameter(f"--out {out}: the name tells no format; end it in .json or .csv.")
     from broadmatch.data.summary import dataset_summary
-    from broadmatch.harvest.harvested import is_harvested, open_harvested
-    from broadmatch.io import read_dataset, read_hierarchy
+    from broadmatch.harvest.harvested import is_harvested
+    from broadmatch.io import read_hierarchy
     from broadmatch.io.files import replacing_file
 
     if is_harvested(data):
-        harvested = open_harvested(data)
-        parts = {"train": harvested.train, "test": harvested.test}
+        parts = {"train": read_points(data, "train"), "test": read_points(data, "test")}
     else:
-        parts = {"data": read_dataset(data, labels_path=labels_path)}
+        parts = {"data": read_points(data, "train", labels_path)}
     tree = None if hierarchy is None else read_hierarchy(hierarchy)
     found = {name: dataset_summary(part, tree) for name, part in parts.items()}
     plain: dict[str, Any] = {name: one.to_dict() for name, one in found.items()}
