@@ -27,12 +27,11 @@ _OPENING = (
 )
 _OWN_DATA = """
 The same with your own data:
-  broadmatch harvest --clicks clicks.csv --columns query=q,page=url \\
-      --pages pages/ --out data/ --labels beliefs
+  broadmatch harvest --clicks clicks.csv --pages pages/ --out data/
   broadmatch train data/ --out model/
   broadmatch evaluate model/ data/
-  broadmatch recommend model/ landing.html
-  broadmatch explain model/ landing.html "a phrase"
+  broadmatch recommend model/ pages/ --out phrases.html
+  broadmatch explain model/ pages/landing.html "a phrase"
 """
 
 
@@ -74,7 +73,10 @@ def command(
         why = _explain(run, samples[0])
         typer.echo(_OWN_DATA)
         run.seconds["in all"] = round(time.monotonic() - started, 1)
-        print_text(f"Done in {run.seconds['in all']:.0f} s. The marketplace, the data and the model are in {out}.")
+        print_text(
+            f"Done in {run.seconds['in all']:.0f} s. The marketplace, the data and the model are in {out}; "
+            f"{out / 'phrases.html'} is a page to open."
+        )
     if json:
         metrics = {name: {side: r.to_dict()["metrics"] for side, r in sides.items()} for name, sides in reports.items()}
         facts = {"out": str(out), "seconds": run.seconds, "metrics": metrics}
@@ -210,6 +212,7 @@ def _recommend(run: _Run) -> list[_Sample]:
             samples.append(_Sample(name, str(file), about, words, known, marked))
             samples[-1].print()
         typer.secho("✓ truly relevant   · not", dim=True)
+        run.call("recommend", run.out / "model", run.out / "pages", "--out", run.out / "phrases.html")
     return samples
 
 

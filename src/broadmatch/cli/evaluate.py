@@ -107,6 +107,8 @@ def command(
     if reports:
         _print(reports)
     if sets is not None:
+        if reports:
+            typer.echo()
         _print_sets(sets)
 
 
@@ -138,7 +140,6 @@ def _print(reports: "dict[str, Report]") -> None:
 
 
 def _print_sets(sets: "SetReports") -> None:
-    typer.echo()
     first = _print_reports({name: one.report for name, one in sets.reports.items()}, "sets")
     one = sets.reports["log"]
     output.print_text(

@@ -73,7 +73,8 @@ def command(
     if members is not None:
         output.print_text(_membership(phrase, members))
     if size is not None:
-        output.print_text(f"Why so many: {size}")
+        for line in f"Why so many: {size}".splitlines():
+            output.print_text(line)
 
 
 def _check(model: "LabelPredictor", known: options.RevealedFile | None) -> None:

@@ -64,7 +64,7 @@ def command(
     if is_harvested(data):
         parts = {"train": read_points(data, "train"), "test": read_points(data, "test")}
     else:
-        parts = {"data": read_points(data, "train", labels_path)}
+        parts = {data.name: read_points(data, "train", labels_path)}
     tree = None if hierarchy is None else read_hierarchy(hierarchy)
     found = {name: dataset_summary(part, tree) for name, part in parts.items()}
     plain: dict[str, Any] = {name: one.to_dict() for name, one in found.items()}
@@ -102,7 +102,7 @@ def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
 
 def _print(found: "dict[str, DatasetSummary]") -> None:
     several = len(found) > 1
-    heads = [Column(name if several else "", right=True) for name in found]
+    heads = [Column(name, right=True) for name in found]
     output.print_table([Column(""), *heads], _counts(list(found.values())))
     for name, one in found.items():
         typer.echo()
