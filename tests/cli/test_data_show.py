@@ -18,17 +18,16 @@ def test_a_harvested_folder(data):
     lines = {line.split("  ")[0].strip(): line.split() for line in said.splitlines()}
     assert lines["points"][1:] == [f"{len(part):,}" for part in (harvested.train, harvested.test)]
     assert lines["labels"][1] == f"{len(harvested.train.labels):,}"
-    assert f"{found['train']['labels_per_point']['mean']:.2f}" in said
-    assert "train: how many" in said
+    assert f"{found['train']['labels']['per_point']['mean']:.2f}" in said
     assert "Labels have weights" not in said
 
 
 def test_matrices_of_every_format(points, tmp_path):
-    expected = worked("data", "show", points).replace(" points\n", "\n", 1)
+    (expected,) = json.loads(worked("data", "show", points, "--json")).values()
     data = read_dataset(points)
     for name in ("p.txt", "p.svm", "X.npz"):
         write_dataset(data, tmp_path / name)
-        assert worked("data", "show", tmp_path / name).split()[1:] == expected.split()
+        assert json.loads(worked("data", "show", tmp_path / name, "--json")) == {name: expected}
 
 
 def test_files(points, tmp_path):
@@ -40,8 +39,8 @@ def test_files(points, tmp_path):
     values = {row["what"]: row["value"] for row in rows}
     assert {row["part"] for row in rows} == {"points"}
     assert int(values["n_points"]) == 240
-    assert float(values["labels_per_point.mean"]) == plain["points"]["labels_per_point"]["mean"]
-    assert int(values["tail.10"]) == plain["points"]["tail"]["10"]
+    assert float(values["labels.per_point.mean"]) == plain["points"]["labels"]["per_point"]["mean"]
+    assert int(values["labels.tail.10"]) == plain["points"]["labels"]["tail"]["10"]
     assert "end it in .json or .csv" in refused("data", "show", points, "--out", tmp_path / "p.xlsx")
 
 

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data.csr import CSR
 from broadmatch.data.dataset import Dataset
 from broadmatch.data.hierarchy import Hierarchy
 from broadmatch.errors import BadInput
 
-TAIL = (1, 2, 5, 10)
-"""A label of the tail has at most so many points."""
-_QUANTILES = {"least": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "q90": 0.9, "q99": 0.99, "most": 1.0}
+_TAIL = (1, 2, 5, 10)
+_QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How a number is spread over points, labels or features: its mean, and quantiles that occur."""
+    """How a number is spread: its mean, and quantiles, which are numbers that occur."""
 
     mean: float
     least: int
@@ -36,47 +36,53 @@ class Spread:
         1
         """
         some = counts if len(counts) else np.zeros(1, np.int64)
-        found = np.quantile(some, list(_QUANTILES.values()), method="inverted_cdf")
-        return cls(float(some.mean()), *map(int, found))
+        return cls(float(some.mean()), *map(int, np.quantile(some, _QUANTILES, method="inverted_cdf")))
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """How labels, or features, occur: `n` there are, `used` by a point or more, `entries` times in all.
+
+    `tail` says how many are used by at most 1, 2, 5 and 10 points. `points_of_each` leaves out those that none uses.
+    """
+
+    n: int
+    used: int
+    entries: int
+    tail: dict[int, int]
+    points_without: int
+    per_point: Spread
+    points_of_each: Spread
+
+    @classmethod
+    def of(cls, matrix: CSR) -> "Occurrence":
+        """Count the columns of a matrix, and the rows that have them."""
+        per_point, points = np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=matrix.n_cols)
+        used = points[points > 0]
+        tail = {n: int((used <= n).sum()) for n in _TAIL}
+        without = int((per_point == 0).sum())
+        return cls(matrix.n_cols, len(used), matrix.nnz, tail, without, Spread.of(per_point), Spread.of(used))
 
 
 @dataclass(frozen=True)
 class DepthSummary:
-    """The categories of one depth: how many there are, how many have points, and the points that have one of them."""
+    """The categories of one depth, those that points have, and these points with the labels that each has of them."""
 
     depth: int
     n_categories: int
-    n_used: int
+    used: int
     n_points: int
     labels_per_point: float
-    """Of the points that have one."""
 
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """What a data set is like: table 1 of the papers, and more.
-
-    `n_labels` and `n_features` are the columns of Y and X; those that a point has are used, those of one point are
-    there once. `tail` says how many labels have at most 1, 2, 5 and 10 points. Spreads over labels and features leave
-    out what is not used. `weighted` says that labels have weights other than 1.
-    """
+    """What a data set is like: table 1 of the papers, and more; `weighted` says that some label weighs other than 1."""
 
     n_points: int
-    n_features: int
-    n_labels: int
-    n_label_entries: int
-    n_feature_entries: int
-    features_used: int
-    features_once: int
-    labels_used: int
-    points_without_labels: int
-    points_without_features: int
+    features: Occurrence
+    labels: Occurrence
     weighted: bool
-    labels_per_point: Spread
-    points_per_label: Spread
-    features_per_point: Spread
-    points_per_feature: Spread
-    tail: dict[int, int]
     depths: tuple[DepthSummary, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,34 +95,15 @@ def dataset_summary(data: Dataset, hierarchy: Hierarchy | None = None) -> Datase
 
     At a depth, labels count as points have them, without the categories above (MetaLabeler paper, table 6).
 
-    >>> from broadmatch.data import CSR, Names
+    >>> from broadmatch.data import Names
     >>> X, Y = CSR.from_rows([[0], [0, 2], []], n_cols=4), CSR.from_rows([[0], [0, 1], []], n_cols=3)
     >>> found = dataset_summary(Dataset(X, Y, Names.of(["pizza", "oven", "tea"])))
-    >>> found.labels_per_point.mean, found.points_per_label.most, found.features_once, found.tail[1]
-    (1.0, 2, 1, 1)
+    >>> found.labels.per_point.mean, found.labels.points_of_each.most, found.features.used, found.features.tail[1]
+    (1.0, 2, 2, 1)
     """
-    per_label, per_feature = (np.bincount(m.indices, minlength=m.n_cols) for m in (data.Y, data.X))
-    per_point, words = (np.diff(m.indptr) for m in (data.Y, data.X))
-    used, seen = per_label[per_label > 0], per_feature[per_feature > 0]
-    return DatasetSummary(
-        n_points=len(data),
-        n_features=data.X.n_cols,
-        n_labels=data.Y.n_cols,
-        n_label_entries=data.Y.nnz,
-        n_feature_entries=data.X.nnz,
-        features_used=len(seen),
-        features_once=int((seen == 1).sum()),
-        labels_used=len(used),
-        points_without_labels=int((per_point == 0).sum()),
-        points_without_features=int((words == 0).sum()),
-        weighted=bool((data.Y.data != 1).any()),
-        labels_per_point=Spread.of(per_point),
-        points_per_label=Spread.of(used),
-        features_per_point=Spread.of(words),
-        points_per_feature=Spread.of(seen),
-        tail={n: int((used <= n).sum()) for n in TAIL},
-        depths=() if hierarchy is None else tuple(_depths(data, hierarchy)),
-    )
+    depths = () if hierarchy is None else tuple(_depths(data, hierarchy))
+    weighted = bool((data.Y.data != 1).any())
+    return DatasetSummary(len(data), Occurrence.of(data.X), Occurrence.of(data.Y), weighted, depths)
 
 
 def _depths(data: Dataset, hierarchy: Hierarchy) -> list[DepthSummary]:
@@ -124,18 +111,9 @@ def _depths(data: Dataset, hierarchy: Hierarchy) -> list[DepthSummary]:
     if lost is not None:
         raise BadInput(f"The data has the label {lost!r}, which is not in the hierarchy; give one that has it.")
     depth_of = hierarchy.depth[[hierarchy.number(name) for name in data.labels]]
-    row = np.repeat(np.arange(len(data)), np.diff(data.Y.indptr))
     found = []
-    for depth in range(1, int(hierarchy.depth.max()) + 1):
-        here = depth_of[data.Y.indices] == depth
-        n_points = len(np.unique(row[here]))
-        found.append(
-            DepthSummary(
-                depth,
-                n_categories=int((hierarchy.depth == depth).sum()),
-                n_used=len(np.unique(data.Y.indices[here])),
-                n_points=n_points,
-                labels_per_point=float(here.sum()) / max(1, n_points),
-            )
-        )
+    for depth, n_categories in enumerate(np.bincount(hierarchy.depth).tolist()[1:], 1):
+        here = Occurrence.of(data.Y.where((depth_of == depth)[data.Y.indices]))
+        n_points = len(data) - here.points_without
+        found.append(DepthSummary(depth, n_categories, here.used, n_points, here.entries / max(1, n_points)))
     return found

@@ -15,20 +15,6 @@ from broadmatch.cli.output import Column
 if TYPE_CHECKING:
     from broadmatch.data.summary import DatasetSummary
 
-_COUNTS = {
-    "n_points": "points",
-    "n_features": "features",
-    "features_used": "  that a point has",
-    "features_once": "  that one point has",
-    "n_labels": "labels",
-    "labels_used": "  that a point has",
-    "tail": "  with at most {} point{s}",
-    "n_label_entries": "labels of all points",
-    "n_feature_entries": "features of all points",
-    "points_without_labels": "points without labels",
-    "points_without_features": "points without features",
-}
-_SPREADS = ("labels_per_point", "points_per_label", "features_per_point", "points_per_feature")
 _QUANTILES = {"least": "least", "q25": "25 %", "median": "50 %", "q75": "75 %", "q90": "90 %", "q99": "99 %",
               "most": "most"}  # fmt: skip
 
@@ -101,41 +87,38 @@ def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
 
 
 def _print(found: "dict[str, DatasetSummary]") -> None:
-    several = len(found) > 1
-    heads = [Column(name, right=True) for name in found]
-    output.print_table([Column(""), *heads], _counts(list(found.values())))
+    parts = list(found.values())
+    rows = [["points", *(f"{part.n_points:,}" for part in parts)]]
+    for what in ("features", "labels"):
+        sides = [getattr(part, what) for part in parts]
+        counts = {
+            what: [side.n for side in sides],
+            "  that a point has": [side.used for side in sides],
+            **{f"  of at most {n} point{'s' if n > 1 else ''}": [s.tail[n] for s in sides] for n in sides[0].tail},
+            "  of all points together": [side.entries for side in sides],
+            f"points without {what}": [side.points_without for side in sides],
+        }
+        rows += [[name, *(f"{n:,}" for n in row)] for name, row in counts.items()]
+    output.print_table([Column(""), *(Column(name, right=True) for name in found)], rows)
     for name, one in found.items():
         typer.echo()
-        columns = [Column(f"{name}: how many" if several else "how many"), Column("mean", right=True)]
-        columns += [
-            Column(head, right=True, spare="drop" if head.endswith("%") else "") for head in _QUANTILES.values()
-        ]
-        spreads = {what.replace("_per_", " a ").replace("_", " "): getattr(one, what) for what in _SPREADS}
-        rows = [
-            (what, f"{spread.mean:,.2f}", *(f"{getattr(spread, key):,}" for key in _QUANTILES))
-            for what, spread in spreads.items()
-        ]
-        output.print_table(columns, rows)
+        spreads = {
+            "labels a point": one.labels.per_point,
+            "points a label": one.labels.points_of_each,
+            "features a point": one.features.per_point,
+            "points a feature": one.features.points_of_each,
+        }
+        columns = [Column(name), Column("mean", right=True)]
+        columns += [Column(q, right=True, spare="drop" if q.endswith("%") else "") for q in _QUANTILES.values()]
+        cells = [(f"{s.mean:,.2f}", *(f"{getattr(s, key):,}" for key in _QUANTILES)) for s in spreads.values()]
+        output.print_table(columns, [(what, *row) for what, row in zip(spreads, cells, strict=True)])
         if one.depths:
             typer.echo()
-            names = ("depth", "categories", "with points", "points", "labels a point")
+            heads = ("depth", "categories", "with points", "points", "labels a point")
             depths = [
-                (f"{d.depth}", f"{d.n_categories:,}", f"{d.n_used:,}", f"{d.n_points:,}", f"{d.labels_per_point:.2f}")
+                (f"{d.depth}", f"{d.n_categories:,}", f"{d.used:,}", f"{d.n_points:,}", f"{d.labels_per_point:.2f}")
                 for d in one.depths
             ]
-            output.print_table([Column(name, right=True) for name in names], depths)
-    if any(one.weighted for one in found.values()):
+            output.print_table([Column(head, right=True) for head in heads], depths)
+    if any(part.weighted for part in parts):
         output.print_text("Labels have weights, such as beliefs; here each counts once.", dim=True)
-
-
-def _counts(parts: "list[DatasetSummary]") -> list[list[str]]:
-    rows: list[list[str]] = []
-    for name, what in _COUNTS.items():
-        values = [getattr(part, name) for part in parts]
-        if isinstance(values[0], dict):
-            rows += [
-                [what.format(n, s="" if n == 1 else "s"), *(f"{value[n]:,}" for value in values)] for n in values[0]
-            ]
-        else:
-            rows.append([what, *(f"{value:,}" for value in values)])
-    return rows
