@@ -11,13 +11,13 @@ import openpyxl
 import pytest
 
 from broadmatch.cli import phrases
-from broadmatch.cli.phrases import Words, write_answers
+from broadmatch.cli.phrases import Wording, write_answers
 from broadmatch.data import Names
 from broadmatch.labels import Phrase, Recommendation
 from broadmatch.labels.revealed import read_revealed
 from tests.cli.conftest import failed, refused, worked
 
-PAGES = Words("page", "phrase", "phrases", False)
+PAGES = Wording("page", "phrase", "phrases", False)
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "#N/A", "<script>alert(1)</script>", "\"&'", "пицца", "x\x07y\ud800"]
 
 

@@ -23,7 +23,7 @@ Format = Literal["table", "csv", "jsonl", "xlsx", "html"]
 _SHEET_ROWS, _CELL_LETTERS = 1_048_576, 32_767  # the most that a sheet of a workbook and a cell of it can hold
 
 
-class Words(NamedTuple):
+class Wording(NamedTuple):
     """What is recommended for what, and whether it is a set, whose size is shown."""
 
     point: str
@@ -60,13 +60,13 @@ def chosen_format(out: Path | None, given: Format | None) -> Format:
     return found
 
 
-def print_answers(answers: "Iterable[Recommendation]", format: Format, words: Words) -> None:
+def print_answers(answers: "Iterable[Recommendation]", format: Format, words: Wording) -> None:
     """Print each answer as it comes."""
     for text in _TEXTS[format](answers, words, output.terminal_width()):
         typer.echo(text.encode("utf-8", "surrogatepass"), nl=False)
 
 
-def write_answers(answers: "Iterable[Recommendation]", format: Format, words: Words, file: IO[bytes]) -> int:
+def write_answers(answers: "Iterable[Recommendation]", format: Format, words: Wording, file: IO[bytes]) -> int:
     """Write each answer as it comes; gives their number."""
     n = 0
 
@@ -84,7 +84,7 @@ def write_answers(answers: "Iterable[Recommendation]", format: Format, words: Wo
     return n
 
 
-def _tables(answers: "Iterable[Recommendation]", words: Words, width: int | None) -> Iterator[str]:
+def _tables(answers: "Iterable[Recommendation]", words: Wording, width: int | None) -> Iterator[str]:
     columns = [Column("", right=True), Column(words.one), Column("score", right=True, spare="drop")]
     for name, phrases in answers:
         yield f"{name}: {words.amount(len(phrases))}\n" if words.sets else f"{name}\n"
@@ -93,7 +93,7 @@ def _tables(answers: "Iterable[Recommendation]", words: Words, width: int | None
             yield "".join(f"{line}\n" for line in output.table_lines(columns, rows, width))
 
 
-def _csv(answers: "Iterable[Recommendation]", words: Words, width: int | None) -> Iterator[str]:
+def _csv(answers: "Iterable[Recommendation]", words: Wording, width: int | None) -> Iterator[str]:
     from broadmatch.io.tables import guarded
 
     def line(*cells: object) -> str:
@@ -107,13 +107,13 @@ def _csv(answers: "Iterable[Recommendation]", words: Words, width: int | None) -
             yield line(guarded(name), rank, guarded(phrase), f"{score:.6g}")
 
 
-def _json_lines(answers: "Iterable[Recommendation]", words: Words, width: int | None) -> Iterator[str]:
+def _json_lines(answers: "Iterable[Recommendation]", words: Wording, width: int | None) -> Iterator[str]:
     for name, phrases in answers:
         row = {words.point: name, words.many: [{words.one: phrase, "score": score} for phrase, score in phrases]}
         yield f"{json.dumps(row, ensure_ascii=False)}\n"
 
 
-def _page(answers: "Iterable[Recommendation]", words: Words, width: int | None) -> Iterator[str]:
+def _page(answers: "Iterable[Recommendation]", words: Wording, width: int | None) -> Iterator[str]:
     """A page that needs nothing beside it; every text in it is escaped."""
     template = Path(__file__).with_name("phrases.html").read_text(encoding="utf-8")
     template = template.replace("{words}", words.many).replace("{point}", words.point)
@@ -126,7 +126,7 @@ def _page(answers: "Iterable[Recommendation]", words: Words, width: int | None) 
     yield tail.replace("{counts}", f"{words.amount(total)} for {words.points(n)}")
 
 
-def _section(name: str, phrases: "list[Phrase]", words: Words) -> str:
+def _section(name: str, phrases: "list[Phrase]", words: Wording) -> str:
     """The phrases of one page; the bar of the best score is full, and that of 0, or of the least below 0, is empty."""
     shown = f"<bdi>{html.escape(name)}</bdi>"
     if name.lower().startswith(("http://", "https://")):
@@ -147,7 +147,7 @@ def _section(name: str, phrases: "list[Phrase]", words: Words) -> str:
 _TEXTS = {"table": _tables, "csv": _csv, "jsonl": _json_lines, "html": _page}
 
 
-def _write_workbook(answers: "Iterable[Recommendation]", words: Words, file: IO[bytes]) -> None:
+def _write_workbook(answers: "Iterable[Recommendation]", words: Wording, file: IO[bytes]) -> None:
     """A workbook of one sheet, and of more where one is full; a text is a text, whatever it begins with."""
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell

@@ -9,7 +9,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.common import check_features, check_not_addresses, check_ranks, load_model
-from broadmatch.cli.phrases import Format, Words, chosen_format, print_answers, write_answers
+from broadmatch.cli.phrases import Format, Wording, chosen_format, print_answers, write_answers
 
 if TYPE_CHECKING:
     from broadmatch.io import PageSource
@@ -74,11 +74,11 @@ def command(
             check_ranks(found, model, "leave out -k")
         best = None if as_sets else 10 if k is None else k
         if vectorizer is not None:
-            words = Words("page", "phrase", "phrases", as_sets)
+            words = Wording("page", "phrase", "phrases", as_sets)
             source = PageSource(pages or "-", columns=columns, rejects=own)
             answers = _for_pages(Recommender(vectorizer, found), source, best, known)
         else:
-            words = Words("point", "label", "labels", as_sets)
+            words = Wording("point", "label", "labels", as_sets)
             answers = _for_rows(found, pages or [], labels_path, best, known)
         if out is None:
             print_answers(answers, chosen, words)
