@@ -157,6 +157,8 @@ def test_what_newcomers_mix_up(model, data, page, tmp_path):
         assert "is a table, not a data set; `broadmatch harvest` makes one" in failed(*asked)
     for command in (("recommend", model, "https://a.example/b"), ("explain", model, "http://a.example/b", "pizza")):
         assert f"curl -sL {command[2]} |" in refused(*command)
+    for asked in (("train", data, "--out", tmp_path / "m"), ("evaluate", model, data), ("recommend", model, page)):
+        assert "--labels-file is for a" in refused(*asked, "--labels-file", tmp_path / "Y.npz")
     assert failed("recommend", model, page, "-k", 0) == "Error: -k must be a whole number of at least 1, but it is 0."
     assert "Phrases for 1 page are in" in run("recommend", model, page, "--out", tmp_path / "x.csv").err
 

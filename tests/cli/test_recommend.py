@@ -53,6 +53,14 @@ def test_recommend_passes_over_a_bad_page_among_many(model, page, tmp_path):
     assert json.loads((tmp_path / "bad.jsonl").read_text())["reason"] == "the page is empty"
 
 
+def test_names_command_no_terminal_and_are_met_once(model, page, tmp_path):
+    odd = tmp_path / "red\x1b[31m\nrow.html"
+    odd.write_bytes(page.read_bytes())
+    said = worked("recommend", model, odd, odd, "-k", 1)
+    assert said.splitlines()[0].endswith("red [31m row.html")
+    assert len(said.splitlines()) == 3
+
+
 def test_a_page_of_unknown_words(model, page):
     ran = run("recommend", model, "--json", stdin=b"xyzzy plugh")
     assert ran.code == 0

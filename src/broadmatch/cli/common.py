@@ -36,6 +36,8 @@ def read_points(path: Path, part: Literal["train", "test"], labels_path: Path | 
     from broadmatch.io.tables import is_table
 
     if is_harvested(path):
+        if labels_path is not None:
+            raise typer.BadParameter(f"--labels-file is for a matrix of features; {path} has its labels.")
         found: Dataset = getattr(open_harvested(path), part)
         return found
     if path.is_file() and is_table(path):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import re
 import shutil
 import sys
 import textwrap
@@ -14,6 +15,7 @@ import typer
 from broadmatch import progress
 
 log = logging.getLogger("broadmatch")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _GAP, _LEAST = 2, 12  # spaces between columns; a column that is shortened keeps so many characters
 
 
@@ -95,7 +97,7 @@ def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width:
     """
     from rich.cells import cell_len, set_cell_size
 
-    cells = [[column.head for column in columns], *([_one_line(cell) for cell in row] for row in rows)]
+    cells = [[column.head for column in columns], *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(cell_len(row[i]) for row in cells) for i in range(len(columns))]
     kept = _fit(columns, widths, width)
 
@@ -124,9 +126,9 @@ def _fit(columns: Sequence[Column], widths: list[int], width: int | None) -> lis
     return kept
 
 
-def _one_line(cell: str) -> str:
-    """A cell without what would break its row."""
-    return " ".join(cell.split()) if any(mark in cell for mark in "\n\r\t\v\f\x85\u2028\u2029") else cell
+def one_line(text: str) -> str:
+    """A text without what would break its line, or command a terminal."""
+    return " ".join(_CONTROL.sub(" ", text).split()) if _CONTROL.search(text) else text
 
 
 @contextlib.contextmanager

@@ -87,7 +87,8 @@ def write_answers(answers: "Iterable[Recommendation]", format: Format, words: Wo
 def _tables(answers: "Iterable[Recommendation]", words: Wording, width: int | None) -> Iterator[str]:
     columns = [Column("", right=True), Column(words.one), Column("score", right=True, spare="drop")]
     for name, phrases in answers:
-        yield f"{name}: {words.amount(len(phrases))}\n" if words.sets else f"{name}\n"
+        size = f": {words.amount(len(phrases))}" if words.sets else ""
+        yield f"{output.one_line(name)}{size}\n"
         if phrases or not words.sets:
             rows = [(str(rank), phrase, f"{score:.3g}") for rank, (phrase, score) in enumerate(phrases, 1)]
             yield "".join(f"{line}\n" for line in output.table_lines(columns, rows, width))

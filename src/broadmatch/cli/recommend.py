@@ -74,6 +74,8 @@ def command(
             check_ranks(found, model, "leave out -k")
         best = None if as_sets else 10 if k is None else k
         if vectorizer is not None:
+            if labels_path is not None:
+                raise typer.BadParameter("--labels-file is for a model of a matrix; this one takes pages.")
             words = Wording("page", "phrase", "phrases", as_sets)
             source = PageSource(pages or "-", columns=columns, rejects=own)
             answers = _for_pages(Recommender(vectorizer, found), source, best, known)

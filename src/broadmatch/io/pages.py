@@ -85,7 +85,7 @@ class PageSource:
             return
         if Path(STANDARD_INPUT) in named:
             raise BadParameter("- is standard input, and stands alone.")
-        self._files = [found for one in named for found in _named_files(one)]
+        self._files = list(dict.fromkeys(found for one in named for found in _named_files(one)))
         if not self._files:
             raise MissingFile("No file of pages was named; name at least one file, folder or pattern.")
 
