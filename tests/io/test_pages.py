@@ -90,11 +90,16 @@ def test_html_without_the_suffix(
     assert f"3 files of {site} are not pages, such as broken.gz." in caplog.text
     monkeypatch.chdir(site)
     assert [page.name for page in read_pages("index")] == ["index"]
-    with pytest.raises(BadInput, match=r"logo\.svg does not begin as HTML does"):
+    with pytest.raises(BadInput, match=r"logo\.svg is not a page: pages begin as HTML does"):
         read_pages(["index", "logo.svg"])
+    assert [page.name for page in read_pages("../site/p*")] == [
+        f"../site/{name}" for name in ("packed.gz", "page.php?id=3", "plain.html")
+    ]
     (tmp_path / "other").mkdir()
     put(tmp_path / "other" / "readme", b"hello")
-    with pytest.raises(MissingFile, match=r"holds no pages: no file is HTML, or ends in \.parquet"):
+    with pytest.raises(
+        BadInput, match=r"holds no pages: pages begin as HTML does, or have names that end in \.parquet"
+    ):
         read_pages(tmp_path / "other")
 
 
@@ -254,9 +259,7 @@ def test_missing_and_unknown_files(tmp_path: Path) -> None:
         with pytest.raises(MissingFile):
             read_pages(source)
     put(tmp_path / "page.pdf", b"%PDF-1.7 <html>")
-    with pytest.raises(
-        BadInput, match=r"page\.pdf does not begin as HTML does, nor is it, by its name, .*\.html, \.htm"
-    ):
+    with pytest.raises(BadInput, match=r"page\.pdf is not a page: pages begin as HTML does, .*\.html, \.htm"):
         read_pages(tmp_path / "page.pdf")
     with pytest.raises(BadParameter, match="max_page_bytes must be a whole number of at least 1, but it is 0"):
         read_pages(tmp_path / "page.pdf", max_page_bytes=0)

@@ -290,18 +290,16 @@ def _is_single(path: Path) -> bool:
 def _named_files(path: Path) -> list[tuple[Path, str]]:
     """The files that `path` stands for, each with the name its page would have."""
     files, known = expand(path), ", ".join(suffixes(PAGES))
-    if not path.is_dir():
-        for file in files:
-            if format_of(file, PAGES) is None and not _is_html_file(file):
-                raise BadInput(f"{file} does not begin as HTML does, nor is it, by its name, {known}; is it a page?")
-        return [(file, file.as_posix()) for file in files]
-    pages = [file for file in files if _is_html_file(file)] or [f for f in files if format_of(f, PAGES) is not None]
+    tables = [file for file in files if format_of(file, PAGES) not in ("html", None)]
+    html = [file for file in files if _is_html_file(file)]
+    pages = (html or tables) if path.is_dir() else sorted([*html, *tables])
     if not pages:
-        raise MissingFile(f"The folder {path} holds no pages: no file is HTML, or ends in {known}.")
+        what = f"{path} is not a page" if files == [path] else f"{path} holds no pages"
+        raise BadInput(f"{what}: pages begin as HTML does, or have names that end in {known}.")
     if len(pages) < len(files):
         first = min(set(files).difference(pages))
         log.info("%s files of %s are not pages, such as %s.", f"{len(files) - len(pages):,}", path, first.name)
-    return [(file, file.relative_to(path).as_posix()) for file in pages]
+    return [(file, (file.relative_to(path) if path.is_dir() else file).as_posix()) for file in pages]
 
 
 def _is_html_file(file: Path) -> bool:
