@@ -2,6 +2,7 @@
 
     python -m benchmarks.clicks            # the synthetic click log (2 M rows) and the reddit stream (2 M posts)
     python -m benchmarks.clicks --small    # a tenth of the click log, no reddit
+    python -m benchmarks.clicks --first-try    # whole processes, as on a first try: 200,000 rows learned, two predicted
 
 Both learn FTRL-Proximal in one pass, from a file to a trained model: Vowpal Wabbit from its text format with its native
 driver (which parses in a thread of its own beside the one that learns), broadmatch from Parquet. Reading, hashing and
@@ -13,6 +14,7 @@ first 500,000 posts of reddit (α from 0.02 to 1.5). Peak memory is that of the 
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -211,6 +213,71 @@ def compare(task: str, folder: Path, rounds: int) -> None:
     )
 
 
+FIRST_TRY = {
+    "broadmatch clicks train": [
+        "from broadmatch.cli import main; main()",
+        *("clicks", "train", "train.parquet", "--describe", "log.toml", "--out", "first", "--overwrite"),
+        *("--set", f"alpha={ALPHA['log']}", "--set", f"beta={BETA['log']}"),
+    ],
+    "vw": [
+        "import sys; from vowpalwabbit import Workspace; Workspace(sys.argv[1]).finish()",
+        f"--ftrl --ftrl_alpha {ALPHA['log']} --ftrl_beta {BETA['log']} --loss_function logistic -b 22 --quiet "
+        "--no_stdin -d train.vw -f first.vw",
+    ],
+    "imports of broadmatch clicks train": [
+        "import broadmatch.cli, typer._adapters, pyarrow.parquet; from broadmatch.clicks import FTRL, ClickTraining"
+    ],
+    "imports of vw": ["import vowpalwabbit"],
+    "broadmatch clicks predict": [
+        "from broadmatch.cli import main; main()",
+        "clicks",
+        "predict",
+        "first",
+        "two.parquet",
+    ],
+    "load and predict_one": [
+        "import broadmatch; model = broadmatch.load('first'); "
+        "print([model.predict_one({f'f{j}': j + i for j in range(20)}) for i in (0, 1)])"
+    ],
+}
+"""Python's code and arguments of each process that `first_try` measures."""
+
+
+def first_try(folder: Path, rounds: int) -> None:
+    """Whole processes, from start to end, with warm caches of kernels and bytecode: alternating, best of `rounds`."""
+    import pyarrow.parquet as pq
+
+    subprocess.run(
+        [sys.executable, str(TOOL), str(folder), "--text", "--rows", "222223"], check=True, stdout=sys.stderr
+    )
+    (folder / "log.toml").write_text('label = "y"\n[signals]\n' + "".join(f'f{j} = "categorical"\n' for j in range(20)))
+    pq.write_table(pq.read_table(folder / "test.parquet").slice(0, 2), folder / "two.parquet")
+    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
+    best: dict[str, dict[str, float]] = {}
+    for number in range(1 + rounds):  # the first one compiles
+        for what, command in FIRST_TRY.items():
+            begin = time.perf_counter()
+            child = subprocess.Popen(
+                [sys.executable, "-c", *command], cwd=folder, env=environment, stdout=subprocess.DEVNULL
+            )
+            _, code, used = os.wait4(child.pid, 0)
+            seconds = time.perf_counter() - begin
+            if code:
+                raise RuntimeError(f"{what} failed")
+            facts = {"seconds": seconds, "cpu_seconds": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024}
+            if number:
+                best[what] = {name: min(value, best.get(what, facts)[name]) for name, value in facts.items()}
+    for what, facts in best.items():
+        tell(task="first try", what=what, **facts)
+    ours, theirs = "broadmatch clicks train", "vw"
+    own = {what: best[what]["seconds"] - best[f"imports of {what}"]["seconds"] for what in (ours, theirs)}
+    tell(
+        task="first try",
+        ratio_to_vw=best[ours]["seconds"] / best[theirs]["seconds"],
+        ratio_to_vw_without_imports=own[ours] / own[theirs],
+    )
+
+
 def serving(folder: Path) -> None:
     """One prediction from Python, and batches on one core, of a model opened from disk."""
     import broadmatch
@@ -250,6 +317,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--judged", action="store_true")
+    parser.add_argument("--first-try", action="store_true")
     parser.add_argument("--side")
     parser.add_argument("--task")
     parser.add_argument("--folder", type=Path)
@@ -266,6 +334,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as kept:
         folder = asked.folder or Path(kept)
+        if asked.first_try:
+            first_try(folder, asked.rounds)
+            return
         prepare(folder, asked.small)
         serving(folder)
         compare("log", folder, asked.rounds)

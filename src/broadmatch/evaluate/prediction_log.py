@@ -15,6 +15,7 @@ from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingFile
 from broadmatch.evaluate.checks import refuse
 from broadmatch.io.artifacts import sync_folder
 from broadmatch.io.files import replacing_file
+from broadmatch.io.values import arrow_of
 from broadmatch.params import Whole
 
 if TYPE_CHECKING:
@@ -108,9 +109,9 @@ class PredictionLog:
             refuse((column < 0) | (column > 1), column, f"probability of {model}", "from 0 to 1", self.n_rows)
         import pyarrow as pa
 
-        when = pa.array(t, mask=t == _NO_TIME).cast(pa.timestamp("us", tz="UTC"))
-        numbers = [pa.array(np.array(column, np.float32)) for column in (y, w, *p.T)]
-        ids = [pa.array(np.array(id, np.uint64))] if self._ids else []
+        when = arrow_of(np.array(t), t == _NO_TIME).cast(pa.timestamp("us", tz="UTC"))
+        numbers = [arrow_of(np.array(column, np.float32)) for column in (y, w, *p.T)]
+        ids = [arrow_of(np.array(id, np.uint64))] if self._ids else []
         columns = [when, *numbers[:2], *ids, *(_strings(slices, name, n) for name in self.slices), *numbers[2:]]
         table = pa.table(columns, self._columns())
         while len(table):

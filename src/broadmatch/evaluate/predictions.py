@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.evaluate.prediction_log import FIXED, ID, MODEL, PART, UNFINISHED
+from broadmatch.io.values import numpy_of, with_gaps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,7 +104,7 @@ def joined_by_id(sources: Sequence[Any]) -> Predictions:
 
 def _matching(first: "pa.Table", other: "pa.Table", *sources: str) -> NDArray[np.int64]:
     """Of each row of `first` the place of the same in `other`; refuses rows that are in one only, or not the same."""
-    ids = [np.asarray(rows[ID].to_numpy()) for rows in (first, other)]
+    ids = [numpy_of(joined_chunks(rows[ID])) for rows in (first, other)]
     orders = [np.argsort(one, kind="stable") for one in ids]
     ordered = [one[order] for one, order in zip(ids, orders, strict=True)]
     for source, one in zip(sources, ordered, strict=True):
@@ -131,7 +132,18 @@ def numbers(piece: "pa.Table", column: str, kind: type[np.floating[Any]]) -> NDA
     values = piece.column(column)
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_boolean(values.type)):
         raise BadInput(f"The column {column} holds {values.type}; it must hold numbers.")
-    return np.asarray(values.cast(pa.float64() if kind is np.float64 else pa.float32(), safe=False).to_numpy(), kind)
+    wide = values.cast(pa.float64() if kind is np.float64 else pa.float32(), safe=False)
+    return with_gaps(joined_chunks(wide), np.nan)
+
+
+def joined_chunks(column: "pa.ChunkedArray") -> "pa.Array":
+    """A column of a table in one piece."""
+    import pyarrow as pa
+
+    found = column.combine_chunks()
+    if isinstance(found, pa.ChunkedArray):  # an empty one, and more than one chunk in old versions
+        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+    return found
 
 
 def _files_of(source: Any) -> list[Path]:

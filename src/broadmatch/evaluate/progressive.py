@@ -23,9 +23,10 @@ from broadmatch.evaluate.click_report import (
     measure_exactly,
     measure_streaming,
 )
-from broadmatch.evaluate.predictions import Predictions, joined_by_id
+from broadmatch.evaluate.predictions import Predictions, joined_by_id, joined_chunks
 from broadmatch.evaluate.report import aligned
 from broadmatch.evaluate.slices import Grouping, Traffic
+from broadmatch.io.values import arrow_of, numpy_of, texts_to_arrow
 from broadmatch.params import Either, Number, OneOf, Whole
 
 if TYPE_CHECKING:
@@ -76,13 +77,12 @@ class ProgressiveReport:
 
     def summary(self, slicing: str = "all", *, by_time: bool = False) -> list[dict[str, Any]]:
         """The rows of one slicing, over the whole period or `by_time` bucket, as plain dicts for a table or JSON."""
-        import pyarrow.compute as pc
-
-        known = pc.unique(self.table["slicing"]).to_pylist()
+        slicings = joined_chunks(self.table["slicing"])
+        known = slicings.dictionary.to_pylist()
         if slicing not in known:
             raise BadParameter(f"slicing must be one of {', '.join(known)}, but it is {slicing!r}.")
-        in_time = (pc.is_valid if by_time else pc.is_null)(self.table["bucket_start"])
-        of_it = pc.and_(pc.equal(self.table["slicing"].cast("string"), slicing), in_time)
+        in_time = numpy_of(joined_chunks(self.table["bucket_start"]).is_valid()) == by_time
+        of_it = arrow_of(in_time & (numpy_of(slicings.indices) == known.index(slicing)))
         left_out = ["slicing", *(() if by_time else ("bucket_start", "bucket_end"))]
         rows: list[dict[str, Any]] = self.table.filter(of_it).drop_columns(left_out).to_pylist()
         return rows
@@ -192,17 +192,16 @@ def _table(measured: GroupMetrics, models: Sequence[str]) -> "pa.Table":
     def named(codes: NDArray[np.int64], names: Sequence[str | None]) -> Any:
         empty = np.array([name is None for name in names])[codes]
         return pa.DictionaryArray.from_arrays(
-            pa.array(codes.astype(np.int32), mask=empty), pa.array([n or "" for n in names], pa.string())
+            arrow_of(codes.astype(np.int32), empty), texts_to_arrow([n or "" for n in names]).cast(pa.string())
         )
 
     def known(numbers: NDArray[np.float64]) -> Any:
-        return pa.array(numbers.ravel(), mask=~np.isfinite(numbers.ravel()))
+        return arrow_of(numbers.ravel(), ~np.isfinite(numbers.ravel()))
 
     def stamp(after: int) -> Any:
         start = (grouping.bucket_of[order] + after) * (grouping.width or 0)
-        return pa.array(spread(start, 0), mask=np.full(errors.size, grouping.width is None)).cast(
-            pa.timestamp("us", tz="UTC")
-        )
+        found = arrow_of(spread(start, 0), np.full(errors.size, grouping.width is None))
+        return found.cast(pa.timestamp("us", tz="UTC"))
 
     return pa.table(
         {
@@ -213,9 +212,9 @@ def _table(measured: GroupMetrics, models: Sequence[str]) -> "pa.Table":
             "bucket_end": stamp(1),
             "metric": named(spread(np.arange(len(METRICS)), 2), METRICS),
             **{name: known(figures[name]) for name in _NUMBERS},
-            "impressions": spread(counts[order, N].astype(np.int64), 0),
-            "clicks": spread(by_class[order, 1, N].astype(np.int64), 0),
-            "weight": spread(counts[order, W], 0),
+            "impressions": arrow_of(spread(counts[order, N].astype(np.int64), 0)),
+            "clicks": arrow_of(spread(by_class[order, 1, N].astype(np.int64), 0)),
+            "weight": arrow_of(spread(counts[order, W], 0)),
             "auc_error": known(errors),
         }
     )

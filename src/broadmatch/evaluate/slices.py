@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from broadmatch.errors import BadInput
 from broadmatch.evaluate.checks import refuse
 from broadmatch.evaluate.prediction_log import MODEL
-from broadmatch.evaluate.predictions import Predictions, numbers
+from broadmatch.evaluate.predictions import Predictions, joined_chunks, numbers
+from broadmatch.io.values import numpy_of, with_gaps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,15 +79,13 @@ class Grouping:
         if self.slicing is None:
             self.values.setdefault("all", 0)
             return np.zeros(piece.num_rows, np.int64)
-        column = piece.column(self.slicing).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # an empty one, and more than one chunk in old versions
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        column = joined_chunks(piece.column(self.slicing))
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         names = [*column.dictionary.cast(pa.string()).to_pylist(), None]
         new = np.array([self.values.setdefault(name, len(self.values)) for name in names], np.int64)
-        local: NDArray[np.int32] = column.indices.fill_null(len(names) - 1).to_numpy()
-        return new[local]
+        found: I64 = new[with_gaps(column.indices, len(names) - 1)]
+        return found
 
 
 def microseconds(piece: "pa.Table") -> I64:
@@ -100,7 +99,7 @@ def microseconds(piece: "pa.Table") -> I64:
         raise BadInput(f"The column time holds {column.type}; it must hold timestamps, or microseconds since 1970 UTC.")
     if column.null_count:
         raise BadInput("Some predictions have no time, so they cannot go to time buckets; pass every=None.")
-    return np.asarray(column.to_numpy(), np.int64)
+    return np.asarray(numpy_of(joined_chunks(column)), np.int64)
 
 
 @dataclass

@@ -4,7 +4,7 @@ What cannot be read is marked, not raised. The columns come as arrays, without a
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -122,13 +122,13 @@ def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Fla
 def _clock(array: Any) -> NDArray[np.int64]:
     zone = array.type.tz if pa.types.is_timestamp(array.type) else None
     micros = array.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
-    return np.asarray(pc.fill_null(micros, NO_TIME).to_numpy(zero_copy_only=False))
+    return with_gaps(micros, NO_TIME)
 
 
 def since_1970(array: Any) -> tuple[NDArray[np.int64], Flags]:
     """Numbers as times, by the rule of `microseconds`."""
     if pa.types.is_integer(array.type):
-        whole = np.asarray(pc.fill_null(array.cast(pa.int64(), safe=False), 0).to_numpy(zero_copy_only=False))
+        whole = with_gaps(array.cast(pa.int64(), safe=False), 0)
         size = np.abs(whole).astype(np.uint64)  # right also for the least of all
         found = whole // 1000
         for limit, factor in reversed(_UNITS):
@@ -140,8 +140,7 @@ def since_1970(array: Any) -> tuple[NDArray[np.int64], Flags]:
         bad = ~(size < 9e21)
         unit = np.select([size < limit for limit, _ in _UNITS], [factor for _, factor in _UNITS], 1e-3)
         found = np.where(bad, 0.0, real * unit).astype(np.int64)
-    missing = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-    return np.where(missing, NO_TIME, found), bad
+    return np.where(numpy_of(array.is_null(nan_is_null=True)), NO_TIME, found), bad
 
 
 def microseconds(moment: str | float | date | datetime) -> int:
@@ -206,10 +205,7 @@ def texts_of(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 def codes_of(array: Any) -> NDArray[np.int32]:
     """Which distinct value each row has; one past the last where it has none."""
-    codes = array.indices
-    if codes.null_count:
-        codes = pc.fill_null(cast_to(codes, pa.int32()), len(array.dictionary))
-    return numpy_of(cast_to(codes, pa.int32()))
+    return with_gaps(cast_to(array.indices, pa.int32()), len(array.dictionary))
 
 
 def cast_to(array: Any, kind: Any) -> Any:
@@ -225,19 +221,50 @@ def compact(array: Any) -> Any:
 
 
 def numpy_of(array: Any) -> NDArray[Any]:
-    """The values of a column of numbers as they lie in memory, whatever stands where they are missing."""
-    kind = np.dtype(array.type.to_pandas_dtype())
-    if len(array) == 0:
+    """The values of a column of numbers or flags as they lie in memory, whatever stands where they are missing.
+
+    Not by Arrow's `to_numpy`: like `pyarrow.array`, it imports pandas where that is installed, and a process that
+    predicts a few rows would wait for it.
+    """
+    kind, n, first = np.dtype(array.type.to_pandas_dtype()), len(array), array.offset
+    if n == 0:
         return np.frombuffer(b"", kind)
-    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+    if kind == np.bool_:  # a bit each
+        bits = np.frombuffer(array.buffers()[1], np.uint8, (first % 8 + n + 7) // 8, first // 8)
+        return np.unpackbits(bits, count=first % 8 + n, bitorder="little")[first % 8 :].view(np.bool_)
+    return np.frombuffer(array.buffers()[1], kind, n, first * kind.itemsize)
 
 
 def missing_of(array: Any) -> Flags | None:
     """Which rows have no value; None if all have one."""
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False)) if array.null_count else None
+    return numpy_of(array.is_null()) if array.null_count else None
+
+
+def arrow_of(values: NDArray[Any], missing: Flags | None = None) -> Any:
+    """An Arrow column of numbers or flags, without a value where it is `missing`."""
+    plain = np.ascontiguousarray(values)
+    data = np.packbits(plain, bitorder="little") if plain.dtype == np.bool_ else plain
+    valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), len(plain), [valid, pa.py_buffer(data)])
+
+
+def texts_to_arrow(texts: Sequence[str | None]) -> Any:
+    """A column of large strings."""
+    encoded = [b"" if text is None else text.encode("utf-8", "surrogatepass") for text in texts]
+    places = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    valid = np.packbits([text is not None for text in texts], bitorder="little")
+    buffers = [pa.py_buffer(part) for part in (valid, places, b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers)
+
+
+def with_gaps(array: Any, gap: float) -> NDArray[Any]:
+    """The values of a column of numbers, `gap` where one is missing; a view of Arrow's memory if none is."""
+    missing, found = missing_of(array), numpy_of(array)
+    return found if missing is None else np.where(missing, found.dtype.type(gap), found)
 
 
 def floats_of(array: Any) -> NDArray[np.float64]:
     """A column of numbers or flags as float64, NaN where one is missing."""
-    wide = array.cast(pa.float64(), safe=False) if array.type != pa.float64() else array
-    return np.asarray(wide.to_numpy(zero_copy_only=False))
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
+    return with_gaps(array.cast(pa.float64(), safe=False) if array.type != pa.float64() else array, np.nan)

@@ -122,7 +122,7 @@ def _floats(array: Any, seed: np.uint64) -> Source:
         return Source(np.where(missing, 0, numbers).astype(np.int64), seed, missing if missing.any() else None)
     distinct = array.dictionary_encode()
     # What str gives for a float of this width is the shortest text that reads back as the same number.
-    texts = [number_text(value) for value in distinct.dictionary.to_numpy(zero_copy_only=False)]
+    texts = [number_text(value) for value in numpy_of(distinct.dictionary)]
     return categories(pa.DictionaryArray.from_arrays(distinct.indices, pa.array(texts, pa.string())), seed)
 
 

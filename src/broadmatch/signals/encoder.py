@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from broadmatch.data import Batch, Impressions
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.io import Rejects
-from broadmatch.io.values import NO_TIME, as_text
+from broadmatch.io.values import NO_TIME, arrow_of, as_text, texts_to_arrow
 from broadmatch.kernels.hashing import feature_key, seed_of
 from broadmatch.signals._encoder import lay_out, put_cross, put_crosses, put_fields, put_numbers, put_words
 from broadmatch.signals.columns import Source, categories, keys_of, put_sources
@@ -135,9 +135,11 @@ class Encoder:
                 text = self._one.text(signal, row.get(signal.column))
                 if text and isinstance(signal, Numeric):
                     text = signal.bucket_name(int(text))
-                slices[name] = pa.array([text or None], pa.large_string())
+                slices[name] = texts_to_arrow([text or None])
             else:
-                slices[name] = as_text(pa.array([row.get(name)]))
+                value = row.get(name)
+                known = value is None or isinstance(value, str)
+                slices[name] = texts_to_arrow([value]) if known else as_text(pa.array([value]))
         return slices
 
     def _with_many(
@@ -252,7 +254,7 @@ class Encoder:
         signal = self._named.get(name)
         if isinstance(signal, Signal) and derives(signal):
             source = self._source(signal, reading)
-            coded = pa.array(source.values, mask=source.missing).dictionary_encode()
+            coded = arrow_of(source.values, source.missing).dictionary_encode()
             numbers = coded.dictionary.to_pylist()
             texts = [signal.bucket_name(i) if isinstance(signal, Numeric) else str(i) for i in numbers]
             return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.string()))

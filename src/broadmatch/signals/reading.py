@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from broadmatch.errors import BadInput
 from broadmatch.io.columns import no_column
 from broadmatch.io.rejects import Faults, Rejects
-from broadmatch.io.values import NO_TIME, flags, numbers, times
+from broadmatch.io.values import NO_TIME, arrow_of, flags, numbers, times
 from broadmatch.signals.columns import no_value
 from broadmatch.signals.description import Description
 from broadmatch.signals.signal import Hour, Numeric, Signal, Weekday
@@ -135,7 +135,7 @@ class Reader:
 
 def _only(found: ParsedBatch, good: NDArray[np.bool_]) -> ParsedBatch:
     return ParsedBatch(
-        found.table.filter(pa.array(good)),
+        found.table.filter(arrow_of(good)),
         found.clicked[good],
         found.weight[good],
         {column: time[good] for column, time in found.times.items()},

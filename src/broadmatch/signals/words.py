@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from broadmatch.io.values import as_text, codes_of, compact, texts_of
+from broadmatch.io.values import as_text, codes_of, compact, missing_of, texts_of
 from broadmatch.kernels.words import letters
 from broadmatch.signals._words import words_of_texts
 
@@ -31,7 +30,9 @@ class TextWords:
             codes, texts = codes_of(array), as_text(array.dictionary)
         else:
             codes, texts = np.arange(len(array), dtype=np.int32), as_text(array)
-        text, offsets = texts_of(pc.fill_null(texts, "") if texts.null_count else texts)
+        if (missing := missing_of(texts)) is not None:
+            codes = np.where(np.append(missing, True)[codes], np.int32(len(texts)), codes)
+        text, offsets = texts_of(texts)
         return cls.of_texts(text, offsets, codes, seed, spans)
 
     @classmethod

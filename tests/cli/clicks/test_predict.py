@@ -1,6 +1,9 @@
 """`broadmatch clicks predict` and `show`: a probability for each row, and what is in a model."""
 
 import json
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pyarrow.csv
@@ -73,3 +76,22 @@ def test_show(place, tmp_path):
         == json.loads((place / "trained.json").read_text())["models"]["model"]["features"]
     )
     assert found["training"]["impressions"] == N
+
+
+def test_a_process_loads_only_what_it_uses(place, tmp_path):
+    """Neither pandas, which Arrow would load to convert columns, nor what only other parts of the package use."""
+    code = """
+        import sys
+        from broadmatch.cli import app
+        for arguments in (["train", *sys.argv[3:]], ["predict", *sys.argv[1:3]]):
+            app(["clicks", *arguments], standalone_mode=False)
+        loaded = {"pandas", "scipy.sparse", "sklearn", "duckdb", "pyarrow.dataset"} & set(sys.modules)
+        assert not loaded, loaded
+    """
+    pq.write_table(impressions(2), tmp_path / "two.parquet")
+    train = (place / "log.parquet", "--describe", place / "clicks.toml", "--out", tmp_path / "m", "--predictions",
+             tmp_path / "p", "--names")  # fmt: skip
+    asked = [str(one) for one in (place / "model", tmp_path / "two.parquet", *train)]
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), *asked], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4

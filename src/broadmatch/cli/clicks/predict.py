@@ -122,12 +122,15 @@ def _write(predicted: "Iterator[Predicted]", out: str, format: str) -> int:
     """Write the predictions as they are made; gives their number."""
     import pyarrow as pa
 
+    from broadmatch.io.values import arrow_of
+
     n = 0
     write: Callable[[Any], None] | None = None
     with _writing_to(out) as file, contextlib.ExitStack() as stack:
         for some in predicted:
             columns = {"row": some.row, "id": some.id, "probability": some.probability, "uncertainty": some.uncertainty}
-            table = pa.table({name: column for name, column in columns.items() if column is not None})
+            known = {name: column for name, column in columns.items() if column is not None}
+            table = pa.table({name: column if name == "id" else arrow_of(column) for name, column in known.items()})
             if write is None:
                 write = _writer(format, table.schema, file, stack)
             write(table)

@@ -14,6 +14,7 @@ from broadmatch.errors import BadInput
 from broadmatch.evaluate import log_loss, reliability
 from broadmatch.evaluate.prediction_log import MODEL as PREFIX
 from broadmatch.evaluate.predictions import Predictions, numbers
+from broadmatch.io.values import arrow_of, with_gaps
 from broadmatch.params import Number, OneOf
 
 if TYPE_CHECKING:
@@ -116,9 +117,9 @@ def _tables(source: Predictions, model: str, by: Sequence[str]) -> "Iterator[pa.
 
     weighted = "weight" in source.columns
     for piece in source.pieces(["clicked", PREFIX + model, *(["weight"] if weighted else []), *by]):
-        columns: dict[str, Any] = {"clicked": numbers(piece, "clicked", np.float64)}
-        columns[PREFIX] = numbers(piece, PREFIX + model, np.float64)
-        columns["weight"] = numbers(piece, "weight", np.float64) if weighted else np.ones(len(piece))
+        found = {"clicked": numbers(piece, "clicked", np.float64), PREFIX: numbers(piece, PREFIX + model, np.float64)}
+        found["weight"] = numbers(piece, "weight", np.float64) if weighted else np.ones(len(piece))
+        columns: dict[str, Any] = {name: arrow_of(column) for name, column in found.items()}
         columns |= {name: piece[name].cast(pa.dictionary(pa.int32(), pa.string())) for name in by}
         yield pa.table(columns).unify_dictionaries()
 
@@ -135,7 +136,8 @@ def _slices(rows: "pa.Table", by: Sequence[str]) -> dict[str, Any]:
 
 def _known(rows: "pa.Table") -> "pa.Table":
     """Only the rows that have a label, a weight and a prediction."""
-    return rows.filter(~np.isnan(sum(_figures(rows))))
+    p, clicked, weight = _figures(rows)
+    return rows.filter(arrow_of(~np.isnan(p + clicked + weight)))
 
 
 def _empty(by: Sequence[str], method: str) -> "AnyCalibration":
@@ -166,7 +168,7 @@ def _worst_slices(rows: "pa.Table", by: Sequence[str]) -> tuple[NDArray[np.int64
         return None
     groups = np.zeros(len(rows), np.int64)
     for name in by:
-        codes = rows[name].combine_chunks().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        codes = with_gaps(rows[name].combine_chunks().indices, -1).astype(np.int64) + 1
         _, groups = np.unique(groups * (int(codes.max()) + 1) + codes, return_inverse=True)
     enough = np.flatnonzero(np.bincount(groups) >= _FEWEST)
     errors = _slice_errors(rows, _figures(rows)[0], groups)[enough]

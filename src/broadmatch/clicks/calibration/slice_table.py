@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from broadmatch.clicks.calibration import _slices as kernels
 from broadmatch.errors import BadInput
+from broadmatch.io.values import missing_of, numpy_of, texts_of, with_gaps
 from broadmatch.kernels import hashing
 
 U64 = NDArray[np.uint64]
@@ -96,16 +97,21 @@ def bits_of_column(name: str, column: Any) -> U64:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise BadInput(f"The slices {name!r} are {array.type}; give texts or whole numbers.") from None
     # a missing code takes the last of `known`
-    at = codes.cast(pa.int64()).fill_null(len(known)).to_numpy(zero_copy_only=False)
+    at = with_gaps(codes.cast(pa.int64()), len(known))
     taken: U64 = np.append(known, hashing.MISSING)[at]
     return taken
 
 
 def _integers(array: Any) -> U64:
-    missing = array.is_null().to_numpy(zero_copy_only=False)
-    wide = pa.uint64() if pa.types.is_unsigned_integer(array.type) else pa.int64()
-    bits: U64 = array.cast(wide).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64).copy()
-    bits[missing] = hashing.MISSING
+    wide = array.cast(pa.uint64() if pa.types.is_unsigned_integer(array.type) else pa.int64())
+    return _marked(array, numpy_of(wide).view(np.uint64).copy())
+
+
+def _marked(array: Any, bits: U64) -> U64:
+    """The bits of the values, and of a missing value where there is none."""
+    missing = missing_of(array)
+    if missing is not None:
+        bits[missing] = hashing.MISSING
     return bits
 
 
@@ -113,9 +119,5 @@ def _texts(array: Any) -> U64:
     """The bits of distinct texts (large_string)."""
     if not len(array):
         return np.empty(0, np.uint64)
-    _, offsets, data = array.buffers()
-    starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    bits = kernels.bits_of_texts(text, starts)
-    bits[array.is_null().to_numpy(zero_copy_only=False)] = hashing.MISSING
-    return bits
+    text, starts = texts_of(array)
+    return _marked(array, kernels.bits_of_texts(text, starts))

@@ -11,6 +11,7 @@ from broadmatch.errors import BadParameter
 from broadmatch.io import Position, RecordStream, Rejects, VWStream
 from broadmatch.io.files import Source
 from broadmatch.io.streams import Chunk, Records
+from broadmatch.io.values import arrow_of
 from broadmatch.io.vw import VWChunk, VWExamples, VWPosition
 from broadmatch.signals import Description, Encoder
 
@@ -139,9 +140,7 @@ class BatchStream:
         description = self.encoder.description
         if description.id is None or description.id not in table.schema.names:
             return None
-        import pyarrow as pa
-
-        return table.column(description.id).filter(pa.array(kept))
+        return table.column(description.id).filter(arrow_of(kept))
 
     def _numbered_lines(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
         """Like `numbered`, for lines that are features already; empty lines do not count."""
