@@ -7,7 +7,7 @@ import pytest
 import broadmatch
 from broadmatch.data import Dataset
 from broadmatch.io import Page, read_dataset, write_pages
-from tests.cli.conftest import worked
+from tests.cli.conftest import failed, worked
 
 
 def test_simulate(market, tmp_path):
@@ -66,3 +66,26 @@ def test_harvest_again_replaces_the_folder_and_counts_what_is_left_out(market, t
     assert 0 < weights.min() < weights.max()
     left = sorted(entry.name for entry in tmp_path.iterdir())
     assert left == ["bad.jsonl", "bad.jsonl.pages.jsonl", "data", "log.csv", "pages.jsonl"]
+
+
+def test_an_export_as_it_is_and_what_is_said_at_the_end(tmp_path):
+    """Titles, totals, thousands, UTF-16 and addresses with tracking parameters; one row in two is bad."""
+    rows = [f'{query}\thttps://a.example/{page}/?gclid={i}\t"1,00{i}"' for i, (query, page) in enumerate(
+        [("pizza", "p"), ("pizza oven", "p"), ("tea", "t"), ("tea pot", "t")]
+    )]  # fmt: skip
+    bad = [f"x\t --\t{i}" for i in range(2)] + ["\tp\t1", "x\tp\tmany"]
+    text = "\n".join(["Search terms report", "All time", "Search term\tLanding page\tClicks", *rows, *bad])
+    (tmp_path / "export.csv").write_bytes(f"{text}\nTotal: Account\t --\t9\n".encode("utf-16"))
+    write_pages([Page(f"https://a.example/{n}", f"<p>{n * 3} shop".encode()) for n in "pt"], tmp_path / "pages.jsonl")
+    asked = ("harvest", "--clicks", tmp_path / "export.csv", "--pages", tmp_path / "pages.jsonl", "--min-pages", 1)
+    said = worked(*asked, "--out", tmp_path / "data")
+    assert "4 labels and" in said and "on 2 pages to train" in said and "from 9 rows" in said
+    assert "Merged: 2 addresses differ from another" in said
+    assert "Left out: 4 rows of the log that cannot be read; 1 rows of totals" in said
+    reasons = "the page is empty: 2; the query is empty: 1; clicks is not a whole number: 1"
+    assert f"Bad rows: {reasons}." in said
+    with (tmp_path / "export.csv").open("ab") as out:
+        out.write("\tp\t1\n".encode("utf-16-le"))
+    said = failed(*asked, "--out", tmp_path / "more")
+    assert "5 of 9 rows are bad" in said and "the page is empty: 2; the query is empty: 2" in said
+    assert not (tmp_path / "more").exists()

@@ -53,7 +53,7 @@ def test_revealed_pages_that_are_not_among_the_pages(warm, page, tmp_path):
     (tmp_path / "bids.csv").write_text("page,phrase\nhttps://elsewhere.example/,taxi\n")
     said = failed("recommend", warm, page, "--revealed", tmp_path / "bids.csv", "--out", tmp_path / "o.csv")
     assert f"No page of {tmp_path / 'bids.csv'} is among the pages" in said
-    assert "'https://elsewhere.example/'" in said
+    assert "'https://elsewhere.example'" in said
     assert not (tmp_path / "o.csv").exists()
     assert "give it as --revealed" in refused("recommend", warm, page, "--revealed-columns", "page=url")
     assert "There is no file" in failed("recommend", warm, page, "--revealed", tmp_path / "none.csv")

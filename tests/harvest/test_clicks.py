@@ -139,9 +139,11 @@ def test_window_and_facts(tmp_path: Path) -> None:
     assert found.facts == {
         "rows": 7,
         "bad_rows": 0,
+        "rows_of_totals": 0,
         "rows_not_clicked": 1,
         "rows_outside_window": 1,
         "rows_on_unknown_pages": 1,
+        "pages_merged": 0,
         "queries": 3,
         "queries_without_letters": 1,
         "queries_too_rare": 2,

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile, TooManyBadRows
 from broadmatch.io import Rejects
-from broadmatch.io.click_log import ClickLog
+from broadmatch.io.click_log import NO_TIME_READ, ClickLog
 from broadmatch.io.values import microseconds
 
 Row = dict[str, Any]
@@ -203,10 +203,10 @@ BAD_ROWS: list[tuple[Row, str]] = [
     ({"query": "q", "page": "p", "clicks": "many", "time": "1"}, "clicks is not a whole number"),
     ({"query": "q", "page": "p", "clicks": "", "time": "1"}, "clicks is not a whole number"),
     ({"query": "q", "page": "p", "clicks": "-1", "time": "1"}, "clicks is negative"),
-    ({"query": "q", "page": "p", "clicks": "1", "time": "yesterday"}, "the time cannot be read"),
-    ({"query": "q", "page": "p", "clicks": "1", "time": "2024-13-01"}, "the time cannot be read"),
-    ({"query": "q", "page": "p", "clicks": "1", "time": "nan"}, "the time cannot be read"),
-    ({"query": "q", "page": "p", "clicks": "1", "time": "1e300"}, "the time cannot be read"),
+    ({"query": "q", "page": "p", "clicks": "1", "time": "yesterday"}, NO_TIME_READ),
+    ({"query": "q", "page": "p", "clicks": "1", "time": "2024-13-01"}, NO_TIME_READ),
+    ({"query": "q", "page": "p", "clicks": "1", "time": "nan"}, NO_TIME_READ),
+    ({"query": "q", "page": "p", "clicks": "1", "time": "1e300"}, NO_TIME_READ),
 ]
 
 

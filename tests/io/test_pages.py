@@ -149,7 +149,7 @@ def test_kinds_of_parquet_columns(tmp_path: Path, kind: pa.DataType) -> None:
     column = pa.array([HTML, None, b"<p>"], pa.binary()).cast(kind)
     table = pa.table({"name": pa.array(["a", "b", "c"]).dictionary_encode(), "html": column})
     pq.write_table(table, tmp_path / "p.parquet")
-    assert reasons(tmp_path / "p.parquet") == (["a", "c"], {"the field html is missing": 1})
+    assert reasons(tmp_path / "p.parquet") == (["a", "c"], {"the HTML is missing": 1})
     pq.write_table(pa.table({"name": ["a"], "html": [1.5]}), tmp_path / "p.parquet")
     with pytest.raises(BadInput, match="column html must hold text or bytes, but it holds double"):
         list(read_pages(tmp_path / "p.parquet"))
@@ -242,8 +242,8 @@ def test_rejected_rows_of_parquet(tmp_path: Path) -> None:
     found, why = reasons(tmp_path / "p.parquet", max_page_bytes=100)
     assert found == ["a"]
     assert why == {
-        "the field url is missing": 1,
-        "the field body is missing": 1,
+        "the name is missing": 1,
+        "the HTML is missing": 1,
         "the page is larger than 100 bytes": 1,
         "the page is empty": 1,
         "the name was there before": 1,

@@ -130,9 +130,12 @@ def test_a_file_of_bad_lines_gives_empty_rows_with_a_position(tmp_path):
 
 
 def test_a_line_without_end_is_no_log(tmp_path, monkeypatch):
-    monkeypatch.setattr("broadmatch.io.records._LONGEST_LINE", 1000)
-    with pytest.raises(BadInput, match=r"a\.csv, line 2, is longer than"):
+    monkeypatch.setattr("broadmatch.io.records.LONGEST_RECORD", 1000)
+    monkeypatch.setattr("broadmatch.io.records._BLOCK", 500)
+    with pytest.raises(BadInput, match=r"a\.csv, line 2: the record is longer than"):
         list(RecordStream(write(tmp_path / "a.csv", "a\n" + "x" * 2000)))
+    with pytest.raises(BadInput, match=r"b\.csv, line 1: the record is longer than"):
+        RecordStream(write(tmp_path / "b.csv", "x" * 200_000))
 
 
 def test_columns_that_are_not_there_are_named_before_anything_is_read(tmp_path):

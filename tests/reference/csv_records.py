@@ -29,6 +29,12 @@ def _count(field, record, delimiter):
         at += len(delimiter)
 
 
+def are_several(lines, n_fields, delimiter):
+    """Whether lines in one record are records of their own: most have all fields, and so many are no chance."""
+    alike = sum(line.count(delimiter) == n_fields - 1 for line in lines)
+    return alike >= 3 and alike * (n_fields - 1) >= 6 and 4 * alike >= 3 * len(lines)
+
+
 def records(text, n_fields, delimiter=",", quote='"'):
     """(start, line, code) of each record of a whole text whose lines end in newlines."""
     lines = text.splitlines(keepends=True)
@@ -42,7 +48,7 @@ def records(text, n_fields, delimiter=",", quote='"'):
             n = fields_of("".join(lines[i:j]).removesuffix("\n"), delimiter, quote)
             if n is not None:
                 break
-        if n is None or (j > i + 1 and n != n_fields):
+        if n is None or (j > i + 1 and (n != n_fields or are_several(lines[i:j], n_fields, delimiter))):
             found.append((starts[i], i, BROKEN_QUOTES))
             i += 1
         else:

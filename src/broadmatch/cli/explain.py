@@ -97,7 +97,7 @@ def _revealed_of_page(
     from broadmatch.labels.revealed import check_met, read_revealed
 
     table = read_revealed(known.path, model.label_names_, columns=known.columns)
-    check_met(table, {page.name} & table.keys(), known.path)
+    check_met(table, {page.name} if page.name in table else set(), known.path)
     return {"revealed": table.get(page.name, [])}
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from broadmatch.cli import output
 from broadmatch.errors import BroadmatchError
 
-_MAPPING = re.compile(r"(\w*)columns=\{'(\w+)': ?[^}]*\}")
+_MAPPING = re.compile(r"(\w*)columns=\{([^}]*)\}")
 _OF_PAGES = ("name", "html")
 _CALLED = "broadmatch.cli.called"
 
@@ -52,15 +52,16 @@ def with_option_names(text: str, option_of: dict[str, str]) -> str:
 
     >>> with_option_names("n_trees must be a whole number.", {"n_trees": "--trees"})
     '--trees must be a whole number.'
-    >>> with_option_names("Say which, as in columns={'query': ...}.", {})
-    'Say which, as in --columns query=YOURS.'
+    >>> with_option_names("Say which, as in columns={'query': ..., 'page': ...}.", {})
+    'Say which, as in --columns query=YOURS,page=YOURS.'
     >>> with_option_names("Go on by resume=True.", {"resume": "--resume"})
     'Go on by --resume.'
     """
 
     def mapped(found: re.Match[str]) -> str:
-        of = found[1].replace("_", "-") or ("page-" if found[2] in _OF_PAGES else "")
-        return f"--{of}columns {found[2]}=YOURS"
+        names = re.findall(r"'(\w+)':", found[2])
+        of = found[1].replace("_", "-") or ("page-" if names[0] in _OF_PAGES else "")
+        return f"--{of}columns {','.join(f'{name}=YOURS' for name in names)}"
 
     text = _MAPPING.sub(mapped, text)
     for name, option in option_of.items():

@@ -9,6 +9,7 @@ from broadmatch.cli import options, output
 
 _LEFT_OUT = {
     "bad_rows": "rows of the log that cannot be read",
+    "rows_of_totals": "rows of totals",
     "rows_not_clicked": "rows that are no click",
     "rows_outside_window": "rows outside the time window",
     "queries_without_letters": "queries without a letter or digit",
@@ -28,12 +29,13 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="DATA", help="Folder to write.")],
     columns: Annotated[
         str | None,
-        typer.Option(metavar="OURS=YOURS", help="Columns of the log: query, page, time, clicks, clicked."),
-    ] = None,
-    names: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Columns of logs without a header line.")
+        typer.Option(metavar="OURS=YOURS", help="Columns of the log; without a header, all of them: query,page,time."),
     ] = None,
     page_columns: options.PageColumns = None,
+    time_format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="How times are written, as '%d.%m.%Y %H:%M'.")
+    ] = None,
+    exact_pages: Annotated[bool, typer.Option("--exact-pages", help="Tracking parameters and slashes count.")] = False,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks before, as 2024-03-01.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks from then on.")] = None,
     min_clicks: Annotated[int, typer.Option(help="A query needs so many clicks in all.")] = 5,
@@ -55,21 +57,22 @@ def command(
         typer.Option(metavar="FILE", help="Write bad rows here; bad pages go to FILE.pages.jsonl."),
     ] = None,
     max_bad_rows: options.MaxBadRows = None,
-    memory_limit: Annotated[str, typer.Option(help="Memory for the log; the rest is on disk.")] = "2GB",
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
     json: options.Json = False,
 ) -> None:
     """Turn a click log and pages into a folder to train on.
 
-    A query is a label of a page if it led to a click on it. The pages must have the names that the log has.
+    A query is a label of a page if it led to a click on it. The pages must have the names that the log has. Columns
+    of the log are query, page, time, clicks and clicked, or called as in exports of Google Ads and the like.
 
     \b
     Example:
       broadmatch harvest --clicks 'logs/*.csv.gz' --columns query=search_term,page=url,time=ts \\
           --pages pages.parquet --out data/ --labels beliefs --rejects rejects.jsonl
     """
-    mapping = options.parse_columns(columns, "--columns")
+    names = None if columns is None or "=" in columns else [name.strip() for name in columns.split(",")]
+    mapping = options.parse_columns(columns, "--columns") if names is None else None
     page_mapping = options.parse_columns(page_columns, "--page-columns")
     from broadmatch.harvest.harvested import check_place, summarise, write_harvested
 
@@ -84,7 +87,13 @@ def command(
         Rejects(of_pages, max_bad_rows=max_bad_rows) as bad_pages,
     ):
         source = PageSource(pages, columns=page_mapping, rejects=bad_pages)
-        log = ClickLog(clicks, columns=mapping, names=None if names is None else names.split(","), rejects=bad_rows)
+        log = ClickLog(
+            clicks,
+            columns=mapping,
+            names=names,
+            time_format=time_format,
+            rejects=bad_rows,
+        )
         with output.warnings_only():
             found = harvest(
                 log,
@@ -95,8 +104,8 @@ def command(
                 split="page" if split_time is None else "time",
                 test_share=test_share,
                 split_time=split_time,
+                exact_pages=exact_pages,
                 seed=seed,
-                memory_limit=memory_limit,
                 n_jobs=n_jobs,
             )
         vectorizer = PageVectorizer(min_pages=min_pages, n_jobs=n_jobs)
@@ -104,16 +113,21 @@ def command(
     kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
     write_harvested(out, train, test, vectorizer, kept)
     if json:
-        output.print_json(kept | {"out": str(out)})
+        output.print_json(kept | {"bad_reasons": dict(bad_rows.reasons), "out": str(out)})
     else:
-        _print(out, kept)
+        _print(out, kept, bad_rows.summary())
 
 
-def _print(out: Path, kept: dict[str, Any]) -> None:
+def _print(out: Path, kept: dict[str, Any], reasons: str) -> None:
     output.print_text(
         f"{out}: {kept['labels']:,} labels and {kept['words']:,} words on {kept['train_pages']:,} pages to train and "
         f"{kept['test_pages']:,} to test, from {kept['rows']:,} rows of the log."
     )
+    if kept["pages_merged"]:
+        merged = f"{kept['pages_merged']:,} addresses differ from another only in tracking parameters or slashes"
+        output.print_text(f"Merged: {merged}; --exact-pages keeps them apart.")
     left_out = [f"{kept[name]:,} {what}" for name, what in _LEFT_OUT.items() if kept[name]]
     if left_out:
         output.print_text(f"Left out: {'; '.join(left_out)}.")
+    if reasons:
+        output.print_text(f"Bad rows: {reasons}.")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Names
 from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput, BadParameter
+from broadmatch.harvest.page_names import register_plain_page
 from broadmatch.harvest.queries import register_normalise
 from broadmatch.io import ClickLog
 from broadmatch.io.duck import clear_errors, connect, create_from
@@ -41,6 +42,7 @@ class Harvest:
     train_pages: Names
     test_pages: Names
     facts: Mapping[str, int]
+    exact_pages: bool = False
 
 
 def harvest(
@@ -56,14 +58,16 @@ def harvest(
     normalise: bool = True,
     seed: int = 0,
     pages: Iterable[str] | None = None,
+    exact_pages: bool = False,
     memory_limit: str = "2GB",
     temp_directory: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Harvest:
     """Gather the labels of pages from a click log.
 
-    Clicks at `since` or later and before `until` count, on the known `pages` if these are given. Queries are spelled
-    alike (`normalise_query`), and those with fewer than `min_clicks` clicks in all are dropped.
+    Clicks at `since` or later and before `until` count, on the known `pages` if these are given. Pages whose addresses
+    differ only in tracking parameters or in slashes at the end are one (`plain_page`), unless `exact_pages`. Queries
+    are spelled alike (`normalise_query`), and those with fewer than `min_clicks` clicks in all are dropped.
 
     With split "page", a page is for testing if a hash of its name and `seed` falls into `test_share` and it has more
     than `min_test_queries` queries; one that has too few stays in training. Queries clicked on no training page are no
@@ -78,10 +82,12 @@ def harvest(
     OneOf(("page", "time")).check("split", split)
     Number(0, 1).check("test_share", test_share)
     Flag().check("normalise", normalise)
+    Flag().check("exact_pages", exact_pages)
     Whole().check("seed", seed)
     window = _window(clicks, since, until, split, split_time)
     with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors():
-        facts = _count_pairs(db, clicks, window, pages, n_jobs)
+        facts = _count_pairs(db, clicks, window, n_jobs)
+        facts |= _choose_pages(db, pages, exact_pages)
         facts |= _choose_labels(db, normalise, min_clicks)
         counts = _Counts.fetch(db, split, test_share, seed)
     train, test, more = counts.split(split, min_test_queries)
@@ -91,7 +97,8 @@ def harvest(
     facts["test_labels_outside"] = int(test.sum() - test_inside.sum())
     train_counts, train_pages = counts.matrix(train, labels)
     test_counts, test_pages = counts.matrix(test_inside, labels)
-    found = Harvest(train_counts, test_counts, counts.labels.take(labels), train_pages, test_pages, facts)
+    names = counts.labels.take(labels)
+    found = Harvest(train_counts, test_counts, names, train_pages, test_pages, facts, exact_pages)
     _report(found)
     return found
 
@@ -103,6 +110,11 @@ class _Window:
     since: int | None
     until: int | None
     late: int | None
+
+    @property
+    def timed(self) -> bool:
+        """Whether any time matters."""
+        return (self.since, self.until, self.late) != (None, None, None)
 
     def taken(self, batches: Iterable[Any], left_out: Counter[str]) -> Iterator[Any]:
         """The clicks inside the window, with `late` for their time; what is left out is counted."""
@@ -147,33 +159,53 @@ def _pair_schema() -> Any:
     return pa.schema([("query", pa.string()), ("page", pa.string()), ("late", pa.bool_()), ("clicks", pa.int64())])
 
 
-def _count_pairs(
-    db: "DuckDBPyConnection", log: ClickLog, window: _Window, pages: Iterable[str] | None, n_jobs: int | None
-) -> dict[str, int]:
+def _count_pairs(db: "DuckDBPyConnection", log: ClickLog, window: _Window, n_jobs: int | None) -> dict[str, int]:
     """Read the log once: clicks of every query on every page (table `pairs`), and how many rows were not taken."""
-    import pyarrow as pa
-
     left_out: Counter[str] = Counter()
     good = 0
 
     def counted() -> Iterator[Any]:
         nonlocal good
-        for batch in log.read(n_jobs):
+        for batch in log.read(n_jobs, times=window.timed):
             good += len(batch)
             yield batch
 
     sql = """CREATE TABLE pairs AS FROM batches
         SELECT query, page, late, CAST(sum(clicks) AS BIGINT) AS clicks, count(*) AS n_rows GROUP BY ALL"""
     create_from(db, window.taken(counted(), left_out), _pair_schema(), sql)
+    bad = log.rejects.count
+    names = ("rows_not_clicked", "rows_outside_window")
+    facts = {"rows": good + bad + log.totals, "bad_rows": bad, "rows_of_totals": log.totals}
+    return facts | {name: left_out[name] for name in names}
+
+
+def _choose_pages(db: "DuckDBPyConnection", pages: Iterable[str] | None, exact: bool) -> dict[str, int]:
+    """Make one page of those that differ in their address only, and leave only those that are known."""
+    import pyarrow as pa
+
+    merged, unknown, plain = 0, 0, "{0}" if exact else register_plain_page(db)
+    if not exact:
+        db.execute(f"""
+            CREATE TABLE addresses AS
+            FROM (FROM pairs SELECT DISTINCT page) SELECT page, {plain.format("page")} AS plain""")
+        merged, changed = _one(
+            db, "FROM addresses SELECT count(*) - count(DISTINCT plain), count(*) FILTER (plain != page)"
+        )
+        if changed:
+            db.execute("""
+                CREATE OR REPLACE TABLE pairs AS
+                FROM pairs JOIN addresses USING (page)
+                SELECT query, plain AS page, late, CAST(sum(clicks) AS BIGINT) AS clicks,
+                    CAST(sum(n_rows) AS BIGINT) AS n_rows GROUP BY ALL""")
+        db.execute("DROP TABLE addresses")
     if pages is not None:
         known = pa.table({"page": pa.array(list(pages), pa.string())})
-        create_from(db, known.to_batches(), known.schema, "CREATE TABLE known AS FROM batches SELECT DISTINCT page")
-        unknown = "FROM pairs SELECT coalesce(CAST(sum(n_rows) AS BIGINT), 0) WHERE page NOT IN (FROM known)"
-        (left_out["rows_on_unknown_pages"],) = _one(db, unknown)
+        distinct = f"CREATE TABLE known AS FROM batches SELECT DISTINCT {plain.format('page')} AS page"
+        create_from(db, known.to_batches(), known.schema, distinct)
+        lost = "FROM pairs SELECT coalesce(CAST(sum(n_rows) AS BIGINT), 0) WHERE page NOT IN (FROM known)"
+        (unknown,) = _one(db, lost)
         db.execute("DELETE FROM pairs WHERE page NOT IN (FROM known)")
-    bad = log.rejects.count
-    names = ("rows_not_clicked", "rows_outside_window", "rows_on_unknown_pages")
-    return {"rows": good + bad, "bad_rows": bad, **{name: left_out[name] for name in names}}
+    return {"rows_on_unknown_pages": unknown, "pages_merged": merged}
 
 
 def _choose_labels(db: "DuckDBPyConnection", normalise: bool, min_clicks: int) -> dict[str, int]:

@@ -12,6 +12,8 @@ from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest.beliefs import sparse_beliefs
 from broadmatch.harvest.clicks import Harvest
 from broadmatch.harvest.npmi import npmi
+from broadmatch.harvest.page_names import plain_page
+from broadmatch.io import Page
 from broadmatch.params import OneOf
 
 log = logging.getLogger("broadmatch")
@@ -56,6 +58,7 @@ def build_datasets(
         raise BadParameter(
             "pages must be something to go through twice, but it is an iterator; give a list or a PageSource."
         )
+    pages = pages if harvest.exact_pages else _PlainNames(pages)
     X, rows = _vectorize(pages, harvest.train_pages, vectorizer, "training", fit=not _is_fitted(vectorizer))
     Y = _weigh(harvest.train_counts, weights, n_jobs)
     features = _feature_names(vectorizer, X.n_cols)
@@ -63,6 +66,26 @@ def build_datasets(
     X, rows = _vectorize(pages, harvest.test_pages, vectorizer, "test", fit=False, n_cols=X.n_cols)
     Y = _plain(harvest.test_counts)
     return train, Dataset(X, Y.take(rows), harvest.labels, features, harvest.test_pages.take(rows))
+
+
+class _PlainNames:
+    """Pages by the names that the log has where addresses are merged; of pages with the same name, the first counts."""
+
+    def __init__(self, pages: Iterable[NamedPage]) -> None:
+        self._pages, self._counted = pages, False
+
+    def __iter__(self) -> Iterator[NamedPage]:
+        seen: set[str] = set()
+        merged = 0
+        for page in self._pages:
+            name = plain_page(page.name)
+            merged += name in seen
+            if name not in seen:
+                seen.add(name)
+                yield page if name == page.name else Page(name, page.html)
+        if merged and not self._counted:
+            log.warning("%d pages are left out: their addresses differ only in tracking parameters or slashes.", merged)
+        self._counted = True
 
 
 class _Chosen:

@@ -1,7 +1,9 @@
 """One spelling for queries that differ only in case, punctuation and spacing."""
 
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from broadmatch.io.duck import create_text_function
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -42,13 +44,6 @@ def normalise_query(query: str) -> str:
 
 def register_normalise(db: "DuckDBPyConnection") -> str:
     """Make `normalise_query` known to `db`; the SQL for it, with {} for the text. Plain ASCII never leaves DuckDB."""
-    import pyarrow as pa
-
-    def normalise(queries: Any) -> Any:
-        return pa.array([normalise_query(query) for query in queries.to_pylist()], pa.string())
-
-    # DuckDB's stubs know an enumeration, whose place has moved, but not the word, which every version takes.
-    create: Any = db.create_function
-    create("normalise_query", normalise, ["VARCHAR"], "VARCHAR", type="arrow")
+    create_text_function(db, normalise_query)
     plain = "trim(regexp_replace(lower({0}), '[^a-z0-9]+', ' ', 'g'))"
     return f"CASE WHEN strlen({{0}}) = length({{0}}) THEN {plain} ELSE normalise_query({{0}}) END"

@@ -14,6 +14,7 @@ NEVER = 255
 _ENDED, _CUT, _IN_QUOTES, _STRAY = 0, 1, 2, 3
 _NEWLINE, _RETURN = 10, 13
 _LIKELY_ALIKE = 16
+_TELLING_LINES, _TELLING_DELIMITERS = 3, 6
 
 
 @kernel
@@ -83,6 +84,20 @@ def plain_record(text: Bytes, start: int, delimiter: np.uint8, quote: np.uint8) 
 
 
 @kernel
+def _are_several(text: Bytes, start: int, stop: int, n_fields: int, delimiter: int) -> bool:
+    """Whether the lines of a record are records of their own, if quotes mean nothing: three in four have all fields.
+
+    Only where there are so many that chance does not make them so.
+    """
+    alike, lines, delimiters = 0, 0, 0
+    for i in range(start, stop):
+        delimiters += text[i] == delimiter
+        if text[i] == _NEWLINE or i + 1 == stop:
+            lines, alike, delimiters = lines + 1, alike + (delimiters == n_fields - 1), 0
+    return alike >= _TELLING_LINES and alike * (n_fields - 1) >= _TELLING_DELIMITERS and 4 * alike >= 3 * lines
+
+
+@kernel
 def split_records(
     text: Bytes,
     n_fields: int,
@@ -97,10 +112,10 @@ def split_records(
     """Fill `starts`, `lines` (line ends before it) and `codes` of each record; give their number and where they stop.
 
     A record that spans several lines must have `n_fields`, nothing between a closing quote and the end of its field,
-    and at most about `longest` bytes: otherwise its first line alone is taken for broken, and reading goes on with the
-    second, so that one stray quote costs one line. Empty lines
-    are no records. Unless `final`, a last record without its end is left for when more of the text is there. The
-    third number of the answer is that of line ends up to where the records stop.
+    at most about `longest` bytes, and lines that are not records themselves: otherwise its first line alone is taken
+    for broken, and reading goes on with the second, so that one stray quote costs one line. Empty lines are no records.
+    Unless `final`, a last record without its end is left for when more of the text is there. The third number of the
+    answer is that of line ends up to where the records stop.
     """
     i, line, count, closely = 0, 0, 0, 0
     while i < len(text):
@@ -114,7 +129,7 @@ def split_records(
         if quoted_on or (how == _CUT and not final):
             break
         code = TOO_FEW if fields < n_fields else (TOO_MANY if fields > n_fields else FINE)
-        if how >= _IN_QUOTES or (inner > 0 and code != FINE):
+        if how >= _IN_QUOTES or (inner > 0 and (code != FINE or _are_several(text, i, after, n_fields, delimiter))):
             code = BROKEN_QUOTES
             if inner > 0:
                 after, inner = i, 0

@@ -1,7 +1,8 @@
 """Records of text to Arrow columns, whole chunks at a time; what is wrong with a record is noted in its code."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from broadmatch.io.streams import Mark
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NOT_UTF8, REPEATED, NO_OBJECT, NO_UNICODE, BLANK = 4, 5, 6, 7, 8
+NOT_UTF8, REPEATED, NO_OBJECT, NO_UNICODE, BLANK, NESTED = 4, 5, 6, 7, 8, 9
 REASONS = {
     TOO_FEW: "the line has too few fields",
     TOO_MANY: "the line has too many fields",
@@ -24,9 +25,15 @@ REASONS = {
     NO_OBJECT: "the line is not a JSON object",
     NO_UNICODE: "a text in the line is not valid Unicode",
 }
-_BLOCK = 1 << 20
+_BLOCK, _SAMPLED = 1 << 20, 256
 _EXACT = float(1 << 53)
 _INT64 = range(-(1 << 63), 1 << 63)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def reason_of(code: int, wanted: Mapping[str, str]) -> str:
+    """What is wrong with a record; from NESTED on the code tells which of the wanted columns it is."""
+    return REASONS[code] if code < NESTED else f"{list(wanted.values())[code - NESTED]} is an object or a list"
 
 
 class TextRecords(NamedTuple):
@@ -38,7 +45,7 @@ class TextRecords(NamedTuple):
     text: bytes
     starts: NDArray[np.int64]
     lines: NDArray[np.int64]
-    codes: NDArray[np.uint8]
+    codes: NDArray[Any]
     first: int
     mark: Mark
 
@@ -77,8 +84,15 @@ def mark_repeated(found: TextRecords, header: bytes) -> None:
         at = found.text.find(line, at + 1)
 
 
-def fields(found: TextRecords, columns: Sequence[str], wanted: Sequence[str], dialect: Dialect) -> "pa.RecordBatch":
-    """The wanted columns of the fine records, all of them texts; an empty field is null."""
+def mark_notes(found: TextRecords, delimiter: str) -> None:
+    """Mark the lines of one field, as they stand below a table with titles above it: they are not part of it."""
+    for i in np.flatnonzero(found.codes == TOO_FEW).tolist():
+        if delimiter.encode() not in found.record(i):
+            found.codes[i] = BLANK
+
+
+def fields(found: TextRecords, columns: Sequence[str], wanted: Mapping[str, str], dialect: Dialect) -> "pa.RecordBatch":
+    """The wanted columns of the fine records, by their new names, all of them texts; an empty field is null."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -87,7 +101,7 @@ def fields(found: TextRecords, columns: Sequence[str], wanted: Sequence[str], di
         return pa.record_batch([pa.array([], pa.utf8()) for _ in wanted], names=list(wanted))
     good = _good(found)
     block = max(_BLOCK, 2 * int((found.ends - found.starts).max()))  # a record must not be longer than a block
-    places = [str(columns.index(name)) for name in wanted]
+    places = [str(columns.index(name)) for name in wanted.values()]
     table = csv.read_csv(
         pa.BufferReader(good),
         # By place, since names may be there twice.
@@ -98,7 +112,7 @@ def fields(found: TextRecords, columns: Sequence[str], wanted: Sequence[str], di
             delimiter=dialect.delimiter, quote_char=dialect.quote or False, newlines_in_values=True
         ),
         convert_options=csv.ConvertOptions(
-            include_columns=places,
+            include_columns=list(dict.fromkeys(places)),
             column_types=dict.fromkeys(places, pa.utf8()),
             strings_can_be_null=True,
             null_values=[""],
@@ -107,64 +121,62 @@ def fields(found: TextRecords, columns: Sequence[str], wanted: Sequence[str], di
     )
     if table.num_rows != n:
         raise ValueError(f"{n:,} records were read as {table.num_rows:,} rows")
-    return pa.record_batch([_whole(column) for column in table.columns], names=list(wanted))
+    return pa.record_batch([_whole(table.column(place)) for place in places], names=list(wanted))
 
 
-def json_lines(found: TextRecords, wanted: Sequence[str]) -> "pa.RecordBatch":
-    """The wanted keys of the fine lines: numbers, flags and texts as they are, what is mixed as text.
+def json_lines(found: TextRecords, wanted: Mapping[str, str]) -> "pa.RecordBatch":
+    """The wanted keys of the fine lines, by their new names: numbers, flags, texts as they are, what is mixed as text.
 
-    A key that is absent is null. An object or a list within a line is given as its JSON text.
+    A key that is absent is null. A line with an object or a list there is marked.
     """
-    n = int(np.count_nonzero(found.codes == FINE))
-    columns = _quick_json(_good(found), n, wanted) if n else None
-    return _slow_json(found, wanted) if columns is None else columns
+    columns = _quick_json(found, list(dict.fromkeys(wanted.values())))
+    columns = _slow_json(found, wanted) if columns is None else columns.select(list(wanted.values()))
+    return columns.rename_columns(list(wanted))
 
 
-def _quick_json(good: bytes, n: int, wanted: Sequence[str]) -> "pa.RecordBatch | None":
-    """By Arrow, which takes a block whose columns have one type each; None where it cannot, or would lose something."""
+def _quick_json(found: TextRecords, names: list[str]) -> "pa.RecordBatch | None":
+    """By Arrow, with the types that some of the lines have; None where others have others, or something would be lost.
+
+    Keys that are not wanted are passed over, however many there are.
+    """
     import pyarrow as pa
     from pyarrow import compute
-
-    try:
-        table = _read_json(good, None)
-        times = [f.name for f in table.schema if f.name in wanted and pa.types.is_timestamp(f.type)]
-        if times:  # texts that look like times stay texts
-            table = _read_json(good, pa.schema([(name, pa.utf8()) for name in times]))
-    except (pa.ArrowException, UnicodeDecodeError):
-        return None
-    if table.num_rows != n:
-        return None
-    arrays = []
-    for name in wanted:
-        array = _whole(table.column(name)) if name in table.column_names else pa.nulls(n)
-        if pa.types.is_nested(array.type):
-            return None
-        if pa.types.is_floating(array.type):
-            largest = compute.max(compute.abs(array)).as_py()
-            if largest is not None and not largest < _EXACT:  # perhaps a whole number that was rounded
-                return None
-        arrays.append(array)
-    return pa.record_batch(arrays, names=list(wanted))
-
-
-def _read_json(good: bytes, schema: Any) -> Any:
-    import pyarrow as pa
     from pyarrow import json as arrow_json
 
-    return arrow_json.read_json(
-        pa.BufferReader(good),
-        read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(good) + 1),
-        parse_options=arrow_json.ParseOptions(explicit_schema=schema, newlines_in_values=False),
-    )
+    fine, good = np.flatnonzero(found.codes == FINE), _good(found)
+    some = fine[np.linspace(0, len(fine) - 1, min(len(fine), _SAMPLED)).astype(np.int64)]
+    try:
+        rows = [json.loads(found.record(i)) for i in some.tolist()]
+        columns = [[row.get(name) for row in rows] for name in names]
+        if not rows or any(len(_kinds(values) - {int}) > 1 or _kinds(values) & {dict, list} for values in columns):
+            return None
+        schema = pa.schema([(name, _column(values).type) for name, values in zip(names, columns, strict=True)])
+        table = arrow_json.read_json(
+            pa.BufferReader(good),
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(good) + 1),
+            parse_options=arrow_json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=False
+            ),
+        )
+    except (pa.ArrowException, ValueError, AttributeError, RecursionError):
+        return None
+    if table.num_rows != len(fine):
+        return None
+    for column in table.columns:
+        if pa.types.is_floating(column.type):
+            largest = compute.max(compute.abs(column)).as_py()
+            if largest is not None and not largest < _EXACT:  # perhaps a whole number that was rounded
+                return None
+    return pa.record_batch([_whole(column) for column in table.columns], names=names)
 
 
-def _slow_json(found: TextRecords, wanted: Sequence[str]) -> "pa.RecordBatch":
+def _slow_json(found: TextRecords, wanted: Mapping[str, str]) -> "pa.RecordBatch":
     """Line by line: bad lines are told from good ones, and types may be mixed."""
     import pyarrow as pa
 
     rows = []
     for i in np.flatnonzero(found.codes == FINE).tolist():
-        line = found.record(i).decode()
+        line = found.record(i)
         if not line.strip():
             found.codes[i] = BLANK
             continue
@@ -172,16 +184,19 @@ def _slow_json(found: TextRecords, wanted: Sequence[str]) -> "pa.RecordBatch":
             row = json.loads(line)
             if not isinstance(row, dict):
                 raise ValueError
-            values = [row.get(name) for name in wanted]
-            for value in values:
-                if isinstance(value, str):
-                    value.encode()
+            if _SURROGATE.search(line):
+                json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             found.codes[i] = NO_UNICODE
         except (ValueError, RecursionError):
             found.codes[i] = NO_OBJECT
         else:
-            rows.append(values)
+            values = [row.get(name) for name in wanted.values()]
+            nested = next((j for j, value in enumerate(values) if isinstance(value, dict | list)), None)
+            if nested is None:
+                rows.append(values)
+            else:
+                found.codes[i] = NESTED + nested
     columns: list[list[Any]] = [[row[j] for row in rows] for j in range(len(wanted))]
     return pa.record_batch([_column(values) for values in columns], names=list(wanted))
 
@@ -189,7 +204,7 @@ def _slow_json(found: TextRecords, wanted: Sequence[str]) -> "pa.RecordBatch":
 def _column(values: list[Any]) -> Any:
     import pyarrow as pa
 
-    kinds = {type(v) for v in values if v is not None}
+    kinds = _kinds(values)
     if not kinds:
         return pa.nulls(len(values))
     if kinds == {bool}:
@@ -201,6 +216,10 @@ def _column(values: list[Any]) -> Any:
         return pa.array([None if v is None else float(v) for v in values], pa.float64())
     texts = [v if v is None or type(v) is str else json.dumps(v, separators=(",", ":")) for v in values]
     return pa.array(texts, pa.utf8())
+
+
+def _kinds(values: list[Any]) -> set[type]:
+    return {type(value) for value in values if value is not None}
 
 
 def with_dictionaries(table: "pa.RecordBatch") -> "pa.RecordBatch":

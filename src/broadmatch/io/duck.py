@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from broadmatch.errors import BadParameter, BroadmatchError, CannotWrite
@@ -75,6 +75,18 @@ def clear_errors() -> Iterator[None]:
         if isinstance(error, duckdb.OutOfMemoryException):
             raise BroadmatchError(f"The memory limit is too small for this log: {message}; raise it.") from error
         raise
+
+
+def create_text_function(db: "DuckDBPyConnection", function: Callable[[str], str]) -> None:
+    """Make a function of one text known to `db` by its name."""
+    import pyarrow as pa
+
+    def of_texts(texts: Any) -> Any:
+        return pa.array([function(text) for text in texts.to_pylist()], pa.string())
+
+    # DuckDB's stubs know an enumeration, whose place has moved, but not the word, which every version takes.
+    create: Any = db.create_function
+    create(function.__name__, of_texts, ["VARCHAR"], "VARCHAR", type="arrow")
 
 
 def create_from(db: "DuckDBPyConnection", batches: Iterable[Any], schema: "pa.Schema", sql: str) -> None:

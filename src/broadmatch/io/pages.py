@@ -213,15 +213,14 @@ class _Reader:
         stream = RecordStream(
             file, columns=self.columns, rejects=self.rejects, batch_rows=_ROWS_READ, dictionaries=False
         )
-        chosen = stream.mapped
         for records in stream:
-            names = records.table.column(chosen["name"]).to_pylist()
-            pages = _as_binary(records.table.column(chosen["html"]), file, chosen["html"])
+            names = records.table.column("name").to_pylist()
+            pages = _as_binary(records.table.column("html"), file)
             for i, size in enumerate(pc.binary_length(pages).to_pylist()):
                 line = records.line(i)
                 if size is None or names[i] is None:
-                    missing = chosen["html" if size is None else "name"]
-                    self._reject(file, line, f"the field {missing} is missing", str(names[i]))
+                    missing = "HTML" if size is None else "name"
+                    self._reject(file, line, f"the {missing} is missing", str(names[i]))
                 elif size > self.limit:
                     self._reject(file, line, self._too_large(), str(names[i]))
                 else:
@@ -313,13 +312,13 @@ def _is_html_file(file: Path) -> bool:
         return False
 
 
-def _as_binary(column: Any, file: Path, name: str) -> Any:
+def _as_binary(column: Any, file: Path) -> Any:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.type not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.null()):
-        raise BadInput(f"{file}: the column {name} must hold text or bytes, but it holds {column.type}.")
+        raise BadInput(f"{file}: the column html must hold text or bytes, but it holds {column.type}.")
     return column.cast(pa.large_binary())
 
 

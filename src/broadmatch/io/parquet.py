@@ -1,6 +1,6 @@
 """Parquet files: a row group is a chunk; only the wanted columns are decoded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class ParquetTable:
         return bool(mark.rows == self.metadata.num_rows)
 
     def chunks(
-        self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
+        self, mark: Mark, before: Mapping[str, Mark], wanted: Mapping[str, str], batch_rows: int
     ) -> Iterator["ParquetChunk"]:
         """The row groups that are not done yet."""
         total = self.metadata.num_rows
@@ -45,10 +45,10 @@ class ParquetTable:
         for group in range(self.metadata.num_row_groups):
             n = self.metadata.row_group(group).num_rows
             if first + n > mark.rows:
-                yield ParquetChunk(self, group, first, max(0, mark.rows - first), n, before, tuple(wanted), batch_rows)
+                yield ParquetChunk(self, group, first, max(0, mark.rows - first), n, before, wanted, batch_rows)
             first += n
 
-    def dictionaries(self, group: int, wanted: Sequence[str]) -> list[str]:
+    def dictionaries(self, group: int, wanted: Collection[str]) -> list[str]:
         """The texts that a row group stores as dictionaries; to make one of the others would cost a hash a value."""
         columns = self.metadata.row_group(group)
         found = []
@@ -70,7 +70,7 @@ class ParquetChunk:
     skip: int
     n_rows: int
     before: Mapping[str, Mark]
-    wanted: tuple[str, ...]
+    wanted: Mapping[str, str]
     batch_rows: int
 
     @property
@@ -102,20 +102,20 @@ class ParquetChunk:
         import pyarrow as pa
         from pyarrow import parquet
 
-        done = 0
+        done, names = 0, list(self.wanted.values())
         try:
             # A handle of its own for each chunk, since one must not be read by two threads; the footer is shared.
             with parquet.ParquetFile(
                 self.file,
                 metadata=self.log.metadata,
-                read_dictionary=self.log.dictionaries(self.group, self.wanted),
+                read_dictionary=self.log.dictionaries(self.group, names),
                 pre_buffer=False,
                 page_checksum_verification=True,
             ) as file:
                 for batch in file.iter_batches(
-                    self.batch_rows, row_groups=[self.group], columns=list(self.wanted), use_threads=False
+                    self.batch_rows, row_groups=[self.group], columns=list(dict.fromkeys(names)), use_threads=False
                 ):
-                    yield batch.select(list(self.wanted))
+                    yield batch.select(names).rename_columns(list(self.wanted))
                     done += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, BadInput):

@@ -7,8 +7,8 @@ so many bytes), so that they are the same from wherever a reading starts.
 
 import contextlib
 import csv
-import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.io import _records as kernels
-from broadmatch.io import decode
+from broadmatch.io import decode, headers
 from broadmatch.io.decode import TextRecords
 from broadmatch.io.files import Readable, open_at, open_binary, packing_of_file, skip
 from broadmatch.io.formats import DIALECTS
@@ -29,12 +29,13 @@ from broadmatch.io.streams import Mark, Records
 CRITEO = ("label", *(f"I{i}" for i in range(1, 14)), *(f"C{i}" for i in range(1, 27)))
 """The columns of Criteo's logs: whether it was clicked, 13 counts and 26 categories. Test files have no label."""
 
-_BOM = b"\xef\xbb\xbf"
+LONGEST_RECORD = 1 << 24
+"""Bytes of a record: a line, or several if a quoted field holds line ends."""
 _LOOKED_AT = 1000
+_TABLE_HEAD, _KEYS_HEAD = 1 << 16, 1 << 20
 _BLOCK = 1 << 20
-_LONGEST_QUOTED = 1 << 20
-_LONGEST_LINE = 1 << 26
 _CHUNK_BYTES = 1 << 24
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class TextFile:
@@ -52,116 +53,129 @@ class TextFile:
         stream: IO[bytes] | None = None,
     ) -> None:
         self.path, self.format, self.rejects, self.follow = path, format, rejects, follow
-        self.dictionaries = dictionaries
-        self.open_columns = format == "jsonl"
-        self.dialect = DIALECTS[format]
-        self._stream = stream
-        self.header = b""
-        self._packed = self._taken = False
+        self.dictionaries, self.open_columns = dictionaries, format == "jsonl"
+        self.dialect, self.titled, self.header = DIALECTS[format], False, b""
+        self._stream, self._taken = stream, False
+        self._packed = stream is None and packing_of_file(path) is not None
         with contextlib.ExitStack() as stack:
-            source: IO[bytes]
-            if stream is None:
-                source = stack.enter_context(open_binary(path))
-                self._packed = packing_of_file(path) is not None
-            else:
-                source = stream
-            self._head = source.readline(_LONGEST_LINE)
-            self._skipped = len(_BOM) if self._head.startswith(_BOM) else 0
-            # A first line that is still being written is waited for.
-            self.empty = not self._head or (follow and not self._head.endswith(b"\n"))
-            self.columns = () if self.empty else self._find_columns(source, names)
-        self.data_offset = self._skipped + len(self.header)
-        self.data_line = self.header.count(b"\n")
+            source = stack.enter_context(open_binary(path)) if stream is None else stream
+            self._rest, self._encoding = _as_utf8(source, path)
+            self._head, whole = _first_lines(self._rest, path, _KEYS_HEAD if self.open_columns else _TABLE_HEAD)
+        skipped = len(headers.BOM) if self._head.startswith(headers.BOM) else 0
+        text = self._head[skipped:whole]
+        # A first line that is still being written is waited for.
+        self.empty = not text or (follow and b"\n" not in text)
+        self.data_offset, self.data_line = skipped, 0
+        self.columns = () if self.empty else self._find_columns(text, names)
 
-    def _find_columns(self, source: IO[bytes], names: Sequence[str] | None) -> tuple[str, ...]:
+    def _find_columns(self, text: bytes, names: Sequence[str] | None) -> tuple[str, ...]:
         if self.format == "jsonl":
-            return self._keys(source)
-        if names is not None:
-            return tuple(names)
+            return self._keys(text)
         if self.format == "criteo":
-            n = self._head.count(b"\t") + 1
-            if n not in (len(CRITEO), len(CRITEO) - 1):
+            n = text.split(b"\n", 1)[0].count(b"\t") + 1
+            if names is None and n not in (len(CRITEO), len(CRITEO) - 1):
                 raise BadInput(
                     f"{self.path} does not begin as a log of Criteo's: its first line has {n} fields between tabs, not "
                     "40 (label, 13 numbers, 26 categories) or 39 (without the label)."
                 )
-            return CRITEO[-n:]
-        return self._names(source)
-
-    def _names(self, source: IO[bytes]) -> tuple[str, ...]:
-        """The names in the header line, which is all that is read from `source`."""
-        for _ in range(_LOOKED_AT):  # empty lines before it, and names with line ends in them
-            text = self._head[self._skipped :]
-            if text.strip() and text.count(b'"') % 2 == 0:
-                break
-            self._head += source.readline(_LONGEST_LINE)
-        self.header = self._head[self._skipped :]
+            return CRITEO[-n:] if names is None else tuple(names)
+        found = headers.find_header(text, self.dialect.delimiter, None if names is None else len(names))
+        self.dialect = self.dialect._replace(delimiter=found.delimiter)
+        if names is not None:
+            return tuple(names)
+        self.titled, self.header = found.titled, text[found.begin : found.end]
+        self.data_offset, self.data_line = self.data_offset + found.end, len(_LINE_END.findall(text, 0, found.end))
         try:
-            lines = io.StringIO(self.header.strip(b"\r\n").decode(), newline="")
-            names = next(csv.reader(lines, delimiter=self.dialect.delimiter), [])
+            columns = headers.split_names(self.header.decode(), found.delimiter)
         except (UnicodeDecodeError, csv.Error) as error:
             raise BadInput(f"{self.path} does not begin with a line of column names in UTF-8 ({error}).") from error
-        if not names:
+        if not columns:
             raise BadInput(f"{self.path} does not begin with a line of column names; if it has none, give names=[...].")
-        return tuple(names)
+        return tuple(columns)
 
-    def _keys(self, source: IO[bytes]) -> tuple[str, ...]:
+    def _keys(self, text: bytes) -> tuple[str, ...]:
         """The keys of the first thousand lines."""
         keys: dict[str, None] = {}
-        line, lines = self._head[self._skipped :], [self._head]
-        for _ in range(_LOOKED_AT):
-            try:
+        for line in text.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
+            with contextlib.suppress(ValueError, RecursionError):  # what is no JSON, or no Unicode, is rejected later
                 row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if isinstance(row, dict):
-                keys.update(dict.fromkeys(row))
-            line = source.readline(_LONGEST_LINE)
-            lines.append(line)
-            if not line:
-                break
-        self._head = b"".join(lines)
+                if isinstance(row, dict):
+                    "".join(row).encode()
+                    keys.update(dict.fromkeys(row))
         if not keys:
             raise BadInput(f"{self.path} does not begin with JSON lines, one object a line.")
         return tuple(keys)
 
     def done(self, mark: Mark) -> bool:
-        """Whether there is nothing after `mark`."""
+        """Whether there is nothing after `mark`; what is packed or recoded does not grow."""
         if self._stream is not None:
             return False
         if not self.path.exists():
             raise MissingFile(f"{self.path} is gone; bring it back.")
-        return mark.whole and (self._packed or self.path.stat().st_size == mark.offset)
+        fixed = self._packed or self._encoding != "utf-8"
+        return mark.whole and (fixed or self.path.stat().st_size == mark.offset)
 
     def chunks(
-        self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
+        self, mark: Mark, before: Mapping[str, Mark], wanted: Mapping[str, str], batch_rows: int
     ) -> Iterator["TextChunk"]:
         """The chunks that are not done yet; of a file that is followed, only whole lines."""
         mark = mark if mark.offset else Mark(0, self.data_offset, self.data_line)
-        with self._open(mark) as source:
+        with self._open(mark.offset) as source:
             records = _RecordReader(source, self, mark, final=not self.follow)
             while (found := records.take(batch_rows)) is not None:
-                yield TextChunk(self, found, before, tuple(wanted))
+                yield TextChunk(self, found, before, wanted)
 
     @contextlib.contextmanager
-    def _open(self, mark: Mark) -> Iterator[Readable]:
-        """The text after `mark`."""
+    def _open(self, offset: int) -> Iterator[Readable]:
+        """The text, in UTF-8, from `offset` on."""
         if self._stream is not None:
             if self._taken:
                 raise BadInput("Standard input can be read once only; keep it in a file to read it again.")
             self._taken = True
-            resumed = _Resumed(self._head, self._stream)
-            skip(resumed, mark.offset, self.path)
+            resumed = _Resumed(self._head, self._rest)
+            skip(resumed, offset, self.path)
             yield resumed
-        else:
-            with open_at(self.path, mark.offset) as source:
+        elif self._encoding == "utf-8":
+            with open_at(self.path, offset) as source:
                 yield source
+        else:
+            with open_binary(self.path) as source:
+                recoded = headers.Recoded(source, self._encoding, self.path)
+                skip(recoded, offset, self.path)
+                yield recoded
+
+
+def _as_utf8(source: Readable, path: Path) -> tuple[Readable, str]:
+    """The text in UTF-8, and the encoding that it has."""
+    head = source.read(_TABLE_HEAD)
+    encoding, resumed = headers.encoding_of(head), _Resumed(head, source)
+    return (resumed if encoding == "utf-8" else headers.Recoded(resumed, encoding, path)), encoding
+
+
+def _first_lines(source: Readable, path: Path, size: int) -> tuple[bytes, int]:
+    """About `size` bytes from the beginning of a text, with a whole line at least, and where the whole lines end."""
+    head = b""
+    while len(head) < size or not _LINE_END.search(head):
+        if len(head) > LONGEST_RECORD and not _LINE_END.search(head):
+            raise _too_long(path, 1)
+        piece = source.read(size)
+        if not piece:
+            return head, len(head)
+        head += piece
+    return head, 1 + max(head.rfind(b"\n"), head.rfind(b"\r") if b"\n" not in head else 0)
+
+
+def _too_long(path: Path, line: int) -> BadInput:
+    return BadInput(
+        f"{path}, line {line:,}: the record is longer than {LONGEST_RECORD >> 20} megabytes; "
+        "this is not a log, or not in the format that was said."
+    )
 
 
 class _Resumed:
     """A stream of which the head was read already."""
 
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+    def __init__(self, head: bytes, rest: Readable) -> None:
         self._head, self._rest = head, rest
 
     def read(self, size: int, /) -> bytes:
@@ -220,11 +234,6 @@ class _RecordReader:
         return self._at < len(self._codes)
 
     def _split(self, text: bytes) -> None:
-        if len(text) > _LONGEST_LINE:
-            raise BadInput(
-                f"{self._log.path}, line {self._line + 1:,}, is longer than {_LONGEST_LINE >> 20} megabytes; "
-                "this is not a log, or not in the format that was said."
-            )
         capacity = text.count(b"\n") + text.count(b"\r") + 2
         starts, lines = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
         codes = np.empty(capacity, np.uint8)
@@ -235,7 +244,7 @@ class _RecordReader:
             self._n_fields,
             delimiter,
             quote,
-            _LONGEST_QUOTED,
+            LONGEST_RECORD,
             final,
             starts,
             lines,
@@ -243,6 +252,8 @@ class _RecordReader:
         )
         starts[n], lines[n] = stop, line
         self._text, self._tail, self._base = text, text[stop:], self._offset
+        if len(self._tail) > LONGEST_RECORD:
+            raise _too_long(self._log.path, self._line + line + 1)
         self._starts, self._lines, self._codes = starts[: n + 1] + self._offset, lines[: n + 1] + self._line, codes[:n]
         self._at = 0
         if n == 0:  # empty lines only
@@ -256,7 +267,7 @@ class TextChunk:
     log: TextFile
     found: TextRecords
     before: Mapping[str, Mark]
-    wanted: tuple[str, ...]
+    wanted: Mapping[str, str]
 
     @property
     def file(self) -> str:
@@ -270,22 +281,25 @@ class TextChunk:
 
     def read(self) -> Iterator[Records]:
         """Decode the rows; bad ones go to the rejects."""
-        found = self.found._replace(codes=self.found.codes.copy())
+        log, found = self.log, self.found._replace(codes=self.found.codes.astype(np.int64))
         decode.mark_bad_text(found)
-        if self.log.format == "jsonl":
+        if log.format == "jsonl":
             table = decode.json_lines(found, self.wanted)
         else:
-            decode.mark_repeated(found, self.log.header)
+            decode.mark_repeated(found, log.header)
+            if log.titled:
+                decode.mark_notes(found, log.dialect.delimiter)
             try:
-                table = decode.fields(found, self.log.columns, self.wanted, self.log.dialect)
+                table = decode.fields(found, log.columns, self.wanted, log.dialect)
             except ValueError as error:
                 place = f"{self.file}, lines {int(found.lines[0]) + 1:,} to {self.mark.line:,}"
                 raise BadInput(f"{place}: these cannot be split into fields ({error}); check their quotes.") from error
         for i in np.flatnonzero(found.codes).tolist():
             if found.codes[i] != decode.BLANK:
                 row = found.record(i).decode("utf-8", "replace").rstrip("\r\n")
-                self.log.rejects.add(self.file, int(found.lines[i]) + 1, decode.REASONS[int(found.codes[i])], row)
-        if self.log.dictionaries:
+                reason = decode.reason_of(int(found.codes[i]), self.wanted)
+                log.rejects.add(self.file, int(found.lines[i]) + 1, reason, row)
+        if log.dictionaries:
             table = decode.with_dictionaries(table)
         yield Records(
             table, self.file, found.first, self.before, self.mark, found.lines[found.codes == kernels.FINE] + 1

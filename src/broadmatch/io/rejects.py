@@ -84,9 +84,12 @@ class Rejects:
             raise TooManyBadRows(
                 f"{self.count:,} of {self.count + good:,} rows are bad; the first is {self._first}. {self._advice()}"
             )
-        reasons = "; ".join(f"{reason}: {n:,}" for reason, n in self.reasons.most_common(5))
         kept = "" if self.path is None else f", kept in {self.path}"
-        log.warning("%s bad rows beside %s good ones (%s)%s.", f"{self.count:,}", f"{good:,}", reasons, kept)
+        log.warning("%s bad rows beside %s good ones (%s)%s.", f"{self.count:,}", f"{good:,}", self.summary(), kept)
+
+    def summary(self) -> str:
+        """All reasons with their counts, the most frequent first."""
+        return "; ".join(f"{reason}: {n:,}" for reason, n in self.reasons.most_common())
 
     def _add(self, source: str, line: int | None, reason: str, row: str, count: int) -> None:
         place = source if line is None else f"{source}, line {line}"
@@ -102,7 +105,7 @@ class Rejects:
 
     def _advice(self) -> str:
         kept = "" if self.path is None else f" (the bad rows are in {self.path})"
-        return f"Check the format and the column names{kept}, or allow more with --max-bad-rows."
+        return f"All: {self.summary()}. Check the format and the column names{kept}, or allow more with --max-bad-rows."
 
     def _write(self, line: str) -> None:
         try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.io.columns import ColumnMap, no_column
+from broadmatch.io.columns import ColumnMap, no_columns
 from broadmatch.io.files import Source, expand
 from broadmatch.io.formats import COLUMNS, STANDARD_INPUT, TABLES, TEXTS, known_format, suffixes
 from broadmatch.io.rejects import Rejects
@@ -140,7 +140,7 @@ class Log(Protocol):
     def open_columns(self) -> bool: ...
     def done(self, mark: Mark) -> bool: ...
     def chunks(
-        self, mark: Mark, before: Mapping[str, Mark], wanted: Sequence[str], batch_rows: int
+        self, mark: Mark, before: Mapping[str, Mark], wanted: Mapping[str, str], batch_rows: int
     ) -> Iterator[Chunk]: ...
 
 
@@ -150,10 +150,10 @@ class RecordStream:
     `source` is a file, a folder, a pattern, a list of these, or "-" for standard input (text). `format` is "parquet",
     "csv", "tsv", "jsonl", "criteo" or "avazu", told from the suffixes if not given; `names` are the columns of CSV or
     TSV files without a header line. `columns` are the ones to read, all if not given; a function may choose among those
-    that each file has, and of a `ColumnMap` those are read that every file has (`mapped`). Bad rows go to `rejects`.
-    `start` is the position to go on from, as some `records.end` gave it; with `follow`, the stream does not end but
-    waits for more, also for the first file. A `partial` stream leaves out the columns that a file lacks. Texts come as
-    dictionaries, where that costs little or saves much later; without `dictionaries`, as they are.
+    that each file has, and of a `ColumnMap` those are read that every file has, under our names. Bad rows go to
+    `rejects`. `start` is the position to go on from, as some `records.end` gave it; with `follow`, the stream does not
+    end but waits for more, also for the first file. A `partial` stream leaves out the columns that a file lacks. Texts
+    come as dictionaries, where that costs little or saves much later; without `dictionaries`, as they are.
 
     >>> from pathlib import Path
     >>> _ = Path("clicks.csv").write_text("user,ad,clicked\\nann,7,1\\nbob,7,0\\n")
@@ -185,8 +185,8 @@ class RecordStream:
         self._start = Position() if start is None else start
         self._stopped = threading.Event()
         self._logs: dict[str, Log] = {}
-        self.mapped: dict[str, str] = {}
-        """The names of the columns by ours, if a `ColumnMap` was given."""
+        self._named: dict[str, Mapping[str, str]] = {}
+        self._map, self._keys = columns if isinstance(columns, ColumnMap) else None, dict[str, None]()
         self._columns = columns
         self.columns: tuple[str, ...] = ()
         self.wanted: tuple[str, ...] = ()
@@ -203,8 +203,7 @@ class RecordStream:
                 if one.done(start):
                     continue
                 before = {other: mark for other, mark in marks.items() if other != name}
-                wanted = [c for c in self.wanted if not self._partial or one.open_columns or c in one.columns]
-                for chunk in one.chunks(start, before, wanted, self.batch_rows):
+                for chunk in one.chunks(start, before, self._named[name], self.batch_rows):
                     yield chunk
                     marks[name] = chunk.mark
                     if self._stopped.is_set():
@@ -235,22 +234,17 @@ class RecordStream:
         if self.follow and not logs and self.source != STANDARD_INPUT:
             return
         self._check_empty(files, len(files) - len(logs))
-        # A key of JSON lines may be absent from any of them: each file has the keys of all.
-        keys = tuple(dict.fromkeys(key for one in logs.values() if one.open_columns for key in one.columns))
-        there = {name: keys if one.open_columns else one.columns for name, one in logs.items()}
-        name = next(iter(there))
-        self.columns = there[name]
+        self._keys = {key: None for one in logs.values() if one.open_columns for key in one.columns}
+        there = {name: tuple(self._keys) if one.open_columns else one.columns for name, one in logs.items()}
+        self.columns = next(iter(there.values()))
         if isinstance(wanted, ColumnMap):
-            found = [wanted.find(file, columns) for file, columns in there.items()]
-            self.mapped = {ours: theirs for ours, theirs in found[0].items() if all(ours in one for one in found)}
-            chosen: Sequence[str] = list(dict.fromkeys(self.mapped.values()))
+            found = [wanted.find(name, one.columns, self._others(one)) for name, one in logs.items()]
+            chosen: Sequence[str] = [ours for ours in found[0] if all(ours in one for one in found)]
         else:
             chosen = wanted(there) if callable(wanted) else self.columns if wanted is None else wanted
         if isinstance(chosen, str) or not chosen or len(set(chosen)) < len(chosen):
             raise BadParameter(f"columns must be a list of distinct names, at least one, but it is {chosen!r}.")
         self.wanted = tuple(chosen)
-        if not self._partial:
-            _check_columns(name, self.columns, self.wanted)
         self._take(logs)
 
     def _look_again(self) -> None:
@@ -268,10 +262,26 @@ class RecordStream:
         return {name: one for name, one in logs.items() if one is not None and not one.empty}
 
     def _take(self, logs: dict[str, Log]) -> None:
+        """Find out what the wanted columns are called in each new file, and refuse one that does not have them all."""
         for name, one in logs.items():
-            if name not in self._logs and not one.open_columns and not self._partial:
-                _check_columns(name, one.columns, self.wanted)
+            if name in self._logs:
+                continue
+            there, found = (*one.columns, *self._others(one)), {column: column for column in self.wanted}
+            if self._map is not None:
+                found |= self._map.find(name, one.columns, self._others(one))
+            missing = [ours for ours in self.wanted if found[ours] not in there]
+            if missing and not self._partial:
+                raise no_columns(name, [found[ours] for ours in missing], one.columns)
+            left_out = () if one.open_columns else missing
+            self._named[name] = {ours: found[ours] for ours in self.wanted if ours not in left_out}
+            for column in found.values():
+                if (times := one.columns.count(column)) > 1:
+                    raise BadInput(f"{name} has {times} columns named {column!r}; rename all but one.")
         self._logs = logs
+
+    def _others(self, one: Log) -> tuple[str, ...]:
+        """A key of JSON lines may be absent from any of them: each file has the keys of all."""
+        return tuple(self._keys) if one.open_columns else ()
 
     def _files(self) -> list[Path]:
         files = expand(self.source, None if self.format else suffixes(TABLES, packed=True), empty=self.follow)
@@ -304,11 +314,3 @@ class RecordStream:
             raise BadInput(f"{what} empty; leave it out or fetch it again.")
         if empty:
             log.warning("%s of %s files are empty and were left out.", f"{empty:,}", f"{len(found):,}")
-
-
-def _check_columns(name: str, there: Sequence[str], wanted: Sequence[str]) -> None:
-    for column in wanted:
-        if column not in there:
-            raise no_column(name, [column], there)
-        if (times := there.count(column)) > 1:
-            raise BadInput(f"{name} has {times} columns named {column!r}; rename all but one.")

@@ -66,8 +66,8 @@ def read_pairs(
         stream = RecordStream(files, columns=names, rejects=bad, dictionaries=False)
         for records in stream:
             faults = Faults(len(records))
-            first, second = (texts_in(records.table, stream.mapped[ours], ours, faults) for ours in usual)
-            clicked = clicks_in(records.table, stream.mapped, faults) > 0
+            first, second = (texts_in(records.table, ours, faults) for ours in usual)
+            clicked = clicks_in(records.table, faults) > 0
             faults.file(records.table, records.file, records.line, bad)
             good += len(records) - int(faults.bad.sum())
             kept = clicked & ~faults.bad

@@ -10,6 +10,7 @@ import numpy as np
 from broadmatch.data import CSR, Names, as_labels
 from broadmatch.errors import BadInput
 from broadmatch.harvest import normalise_query
+from broadmatch.harvest.page_names import ByPage
 from broadmatch.io import read_dataset, read_pairs
 from broadmatch.io.matrices.npz import read_matrix
 from broadmatch.io.tables import REVEALED, is_table
@@ -19,17 +20,18 @@ log = logging.getLogger("broadmatch")
 
 def read_revealed(
     path: str | Path, label_names: Names, *, columns: Mapping[str, str] | None = None
-) -> dict[str, list[str]]:
+) -> ByPage[list[str]]:
     """The revealed phrases of pages by name, from a table of pages and phrases.
 
     Phrases are spelled as `harvest` spells them. Those that are not among `label_names` are left out, and counted; a
-    page is there also if none of its phrases is.
+    page is there also if none of its phrases is. Addresses that differ only in tracking parameters or in slashes at
+    the end are one page.
 
     >>> _ = Path("bids.csv").write_text("page,phrase\\na.html,Pizza!\\nb.html,tea\\n")
     >>> read_revealed("bids.csv", Names.of(["pizza"]))
     {'a.html': ['pizza'], 'b.html': []}
     """
-    found: dict[str, list[str]] = {}
+    found: ByPage[list[str]] = ByPage()
     unknown: dict[str, None] = {}
     for page, phrase in read_pairs(path, REVEALED, columns, option="revealed_columns"):
         name = phrase if phrase in label_names else normalise_query(phrase)

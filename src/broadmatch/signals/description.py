@@ -13,7 +13,7 @@ from typing import Any
 
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.errors import BadInput, MissingFile
-from broadmatch.io.columns import no_column
+from broadmatch.io.columns import no_columns
 from broadmatch.io.formats import LOGS
 from broadmatch.signals.signal import Cross, Hour, Numeric, Signal, Weekday, signal_from
 
@@ -256,9 +256,8 @@ class Description:
         wanted: list[tuple[tuple[str, ...], str]] = [((role,), column) for role, column in self._roles().items()]
         wanted += [(("signals", s.name), s.column) for s in self.signals if isinstance(s, Signal)]
         wanted += [(("slices",), name) for name in self.slices if not derives(named.get(name))]
-        for path, column in wanted:
-            if column not in columns:
-                raise no_column(f"{_place(self._file, path)}: the log", [column], columns)
+        if missing := {column: path for path, column in wanted if column not in columns}:
+            raise no_columns(f"{_place(self._file, next(iter(missing.values())))}: the log", list(missing), columns)
 
 
 def _wrong(file: str | None, path: tuple[str, ...], what: str) -> BadInput:

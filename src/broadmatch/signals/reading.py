@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
-from broadmatch.io.columns import no_column
+from broadmatch.io.columns import no_columns
 from broadmatch.io.rejects import Faults, Rejects
 from broadmatch.io.values import NO_TIME, arrow_of, flags, numbers, times
 from broadmatch.signals.columns import no_value
@@ -110,7 +110,7 @@ class Reader:
     def _time(self, column: Any, name: str, faults: Faults, needed: bool) -> NDArray[np.int64]:
         is_time = name == self.description.time
         found, bad = times(column, self.description.time_format if is_time else None)
-        faults.add(bad | (found == NO_TIME) if is_time and needed else bad, f"the time in {name} cannot be read")
+        faults.add(bad | (found == NO_TIME) if is_time and needed else bad, unread_time(name))
         return found
 
     def check_columns(self, have: Collection[str], place: str, labelled: bool) -> list[str]:
@@ -125,12 +125,18 @@ class Reader:
             needed = [] if any(column in have for column in self.features) else absent
         if needed:
             advice = "correct the description or the file"
-            raise no_column(place or "The batch", needed[:1], sorted(have), advice=advice)
+            raise no_columns(place or "The batch", needed, sorted(have), advice=advice)
         if absent and absent != self._noted:
             self._noted = absent
             names = ", ".join(map(repr, absent))
             log.warning("%s has no column %s: taken as missing in every row.", place or "The batch", names)
         return absent
+
+
+def unread_time(column: str) -> str:
+    """The reason to reject a row whose time cannot be read, with what to say of its format."""
+    how = f"time = {{ column = '{column}', format = '%d.%m.%Y %H:%M' }}"
+    return f"the time in {column} cannot be read (the description says how times are written, as {how})"
 
 
 def _only(found: ParsedBatch, good: NDArray[np.bool_]) -> ParsedBatch:

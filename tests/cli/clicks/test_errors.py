@@ -139,7 +139,7 @@ def test_show_and_predict_ask_for_what_is_not_there(place, tmp_path):
     assert "--out must be a file that ends in" in failed(*asked, "--out", tmp_path / "o.txt")
     assert "cannot read vw" in failed(*asked, "--format", "vw")
     pq.write_table(pa.table({"add": ["a"]}), tmp_path / "few.parquet")
-    assert "few.parquet has no column 'time'; its columns are 'add'" in failed(
+    assert "few.parquet has no columns 'time', 'ad', 'query'; its columns are 'add'" in failed(
         "clicks", "predict", place / "model", tmp_path / "few.parquet"
     )
     assert [entry.name for entry in tmp_path.iterdir()] == ["few.parquet"]

@@ -60,7 +60,7 @@ def test_rows_that_are_only_predicted_need_no_label_and_few_columns(tmp_path, ca
     batch = rows_of(BatchStream(log, DESCRIPTION, labelled=False))
     assert np.isnan(batch.impressions.clicked).all()
     assert len(batch.time) == 0
-    with pytest.raises(BadInput, match="no column 'clicked'"):
+    with pytest.raises(BadInput, match="no columns 'clicked', 'w', 'time'"):
         BatchStream(log, DESCRIPTION)
     hours = Description(label="clicked", time="time", signals=[Categorical("ad"), Hour("time")])
     assert not caplog.messages
@@ -70,7 +70,7 @@ def test_rows_that_are_only_predicted_need_no_label_and_few_columns(tmp_path, ca
     both = rows_of(BatchStream([log, tmp_path / "bare.parquet"], DESCRIPTION, labelled=False))
     assert both.impressions.n_rows == 40
     assert "bare.parquet has no column 'ad'" in caplog.messages[-1]
-    with pytest.raises(BadInput, match="no column 'ad'"):
+    with pytest.raises(BadInput, match="no columns 'ad', 'country'"):
         BatchStream(written(rows.select(["id"]), tmp_path / "none.parquet"), DESCRIPTION, labelled=False)
 
 

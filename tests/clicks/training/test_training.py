@@ -21,6 +21,7 @@ from broadmatch.io import Rejects
 from broadmatch.io import streams as event_stream
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.signals import Categorical, Description, Encoder
+from broadmatch.signals.reading import unread_time
 from tests.clicks.logs import DESCRIPTION, SIGNALS, same_state, table, written
 
 
@@ -127,7 +128,7 @@ def test_events_without_an_id_or_a_time_are_rejected_and_not_joined(tmp_path):
     clicks = tmp_path / "clicks.csv"
     with Rejects(tmp_path / "bad", max_bad_rows=9) as rejects:
         run = trained(tmp_path / "shown.csv", described, clicks=clicks, window=5.0, rejects=rejects)
-    assert rejects.reasons == {"the id is missing": 3, "the time in time cannot be read": 2}
+    assert rejects.reasons == {"the id is missing": 3, unread_time("time"): 2}
     counts = run.counts()
     assert [counts[name] for name in ("learned", "rejected", "impressions", "clicks", "joined_clicks")] == [
         2,

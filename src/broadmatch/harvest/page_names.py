@@ -1,0 +1,70 @@
+"""One name for pages whose addresses differ only in how a visitor came there, or in a slash at the end."""
+
+from collections import UserDict
+from typing import TYPE_CHECKING, TypeVar
+
+from broadmatch.io.duck import create_text_function
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Value = TypeVar("Value")
+
+TRACKING_PREFIXES = ("utm_", "mtm_", "matomo_", "hsa_")
+TRACKING_PARAMETERS = frozenset(
+    (
+        # Google, Microsoft, Meta, Yandex, TikTok, X, LinkedIn, Pinterest, Snapchat, Reddit
+        "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source", "gad_campaignid", "srsltid", "_ga", "_gl", "_gac",
+        "msclkid", "fbclid", "fb_action_ids", "fb_action_types", "fb_source", "fb_ref", "igshid", "igsh", "yclid",
+        "ysclid", "_openstat", "ttclid", "twclid", "li_fat_id", "epik", "sccid", "scclid", "rdt_cid",
+        # Mail, affiliates and analytics
+        "mc_cid", "mc_eid", "_hsenc", "_hsmi", "hsctatracking", "mkt_tok", "ml_subscriber", "ml_subscriber_hash",
+        "_kx", "_branch_match_id", "_bta_c", "_bta_tid", "vero_id", "oly_anon_id", "oly_enc_id", "s_cid", "s_kwcid",
+        "ef_id", "cjevent", "irclickid", "irgwc", "awc", "wickedid", "zanpid", "piwik_campaign", "piwik_kwd",
+        "pk_campaign", "pk_cid", "pk_content", "pk_keyword", "pk_kwd", "pk_medium", "pk_source",
+    )
+)  # fmt: skip
+"""Parameters of an address that say how a visitor came to the page, not which page it is."""
+
+
+def plain_page(name: str) -> str:
+    """The name of a page without tracking parameters and slashes at the end; what is no address stays as it is.
+
+    >>> plain_page("https://shop.example/pizza/?utm_source=mail&size=2&gclid=x"), plain_page("a.html"), plain_page("/")
+    ('https://shop.example/pizza?size=2', 'a.html', '/')
+    """
+    address, sharp, fragment = name.partition("#")
+    path, _, query = address.partition("?")
+    kept = "&".join(part for part in query.split("&") if part and not _is_tracking(part.partition("=")[0]))
+    bare = path.rstrip("/")
+    path = path if not bare or bare.endswith(":") else bare
+    return f"{path}{'?' if kept else ''}{kept}{sharp}{fragment}"
+
+
+class ByPage(UserDict[str, Value]):
+    """A mapping by page, in which pages of the same `plain_page` are one.
+
+    >>> bids = ByPage({"https://shop.example/pizza/": ["pizza"]})
+    >>> bids.get("https://shop.example/pizza?utm_source=mail")
+    ['pizza']
+    """
+
+    def __getitem__(self, page: str) -> Value:
+        return self.data[plain_page(page)]
+
+    def __setitem__(self, page: str, value: Value) -> None:
+        self.data[plain_page(page)] = value
+
+    def __contains__(self, page: object) -> bool:
+        return isinstance(page, str) and plain_page(page) in self.data
+
+
+def _is_tracking(parameter: str) -> bool:
+    plain = parameter.lower()
+    return plain in TRACKING_PARAMETERS or plain.startswith(TRACKING_PREFIXES)
+
+
+def register_plain_page(db: "DuckDBPyConnection") -> str:
+    """Make `plain_page` known to `db`; the SQL for it, with {} for the name. Names without ? and slash stay there."""
+    create_text_function(db, plain_page)
+    return "CASE WHEN regexp_matches({0}, '[?]|/(#|$)') THEN plain_page({0}) ELSE {0} END"
