@@ -1,6 +1,5 @@
 """Pages come from folders, lines and tables; what is no page is rejected with a reason."""
 
-import doctest
 import gzip
 import json
 import tracemalloc
@@ -14,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingFile, TooManyBadRows
-from broadmatch.io import Page, PageSource, Rejects, pages, read_pages, write_pages
+from broadmatch.io import Page, PageSource, Rejects, read_pages, write_pages
 from broadmatch.io.files import Source
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -36,10 +35,6 @@ def reasons(source: Source, *, max_page_bytes: int = 10_000_000) -> tuple[list[s
     rejects = Rejects(max_bad_rows=10**6)
     found = [p.name for p in read_pages(source, rejects=rejects, max_page_bytes=max_page_bytes)]
     return found, dict(rejects.reasons)
-
-
-def test_examples() -> None:
-    assert doctest.testmod(pages).failed == 0
 
 
 # Where pages come from
