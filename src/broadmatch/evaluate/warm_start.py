@@ -125,15 +125,14 @@ def warm_start_report(
     fitted = _fitting(model, protocol, training, fit_params or {}, X, labels)
     reports, nothing_hidden, returned = {}, {}, 0
     for share in shares:
-        pooled = _Pooled(labels.n_rows)
+        by_seed = []
         for s in seeds:
             revealed, hidden = reveal(labels, share, seed=s)
             found = fitted(revealed)(X, cuts[-1], revealed=revealed)
             ranked, again = _without(RankedTruth.of(hidden, found, weight), revealed)
-            pooled.add(ranked, cuts, propensity)
+            by_seed.append(ranked)
             returned += again
-        reports[float(share)] = pooled.report(bootstrap, weight)
-        nothing_hidden[float(share)] = tuple(pooled.nothing_hidden)
+        reports[float(share)], nothing_hidden[float(share)] = _pooled(by_seed, cuts, propensity, bootstrap)
     if returned:
         log.warning("The model recommended revealed labels %d times; they were taken out.", returned)
     return WarmStartReport(reports, nothing_hidden, returned, labels.n_rows, labels.n_cols, tuple(seeds), protocol)
@@ -167,46 +166,30 @@ def _fitting(
     return fit
 
 
-class _Pooled:
-    """What each point contributes over several seeds: numerators and denominators are added up, point by point.
+def _pooled(
+    by_seed: Sequence[RankedTruth], ks: Sequence[int], propensity: Any, bootstrap: Bootstrap
+) -> tuple[Report, tuple[int, ...]]:
+    """The metrics over all seeds, and how many points each seed left nothing to find.
 
-    A point counts as often as it has a hidden label. A mean over the seeds of each point would give a point that
-    rarely has one the weight of a point that always has, and more so with more seeds.
+    What a point contributes is added up: it counts as often as it has a hidden label. A mean over the seeds of each
+    point would give a point that rarely has one the weight of a point that always has, and more so with more seeds.
     """
-
-    def __init__(self, n_points: int) -> None:
-        self.counted = np.zeros(n_points, np.int64)
-        self.without_predictions = np.zeros(n_points, bool)
-        self.nothing_hidden: list[int] = []
-        self._earned: dict[str, NDArray[np.float64]] = {}
-        self._most: dict[str, NDArray[np.float64]] = {}
-        self._n_labels = 0
-        self._truth = hashlib.sha256()
-
-    def add(self, ranked: RankedTruth, ks: Sequence[int], propensity: Any) -> None:
-        """Add what the points contribute with one seed; without a hidden label that is nothing."""
-        hidden = ranked.n_true > 0
-        for name, part in at_cuts(ranked, ks, propensity).items():
-            most = hidden[:, None].astype(np.float64) if part.denominator is None else part.denominator
-            self._earned[name] = self._earned.get(name, 0) + part.numerator
-            self._most[name] = self._most.get(name, 0) + most
-        self.counted += hidden
-        self.without_predictions |= hidden & (ranked.n_predicted == 0)
-        self.nothing_hidden.append(int((~hidden).sum()))
-        self._n_labels = ranked.n_labels
-        self._truth.update(ranked.fingerprint().encode())
-
-    def report(self, bootstrap: Bootstrap, weight: NDArray[np.float64] | None) -> Report:
-        """The metrics over all seeds, of the points that count with at least one of them."""
-        some = self.counted > 0
-        if not some.any():
-            raise BadInput("Every label is revealed, so that nothing is left to find; reveal a smaller share.")
-        of_some = None if weight is None else weight[some]
-        kept = {n: PerPoint(part[some], self._most[n][some]).weighted(of_some) for n, part in self._earned.items()}
-        without = int(self.without_predictions.sum())
-        return Report.of(
-            EvaluatedPoints(int(some.sum()), self._n_labels, 0, without, self._truth.hexdigest()), kept, bootstrap
-        )
+    first, hidden = by_seed[0], [ranked.n_true > 0 for ranked in by_seed]
+    some = np.any(hidden, axis=0)
+    if not some.any():
+        raise BadInput("Every label is revealed, so that nothing is left to find; reveal a smaller share.")
+    parts = [at_cuts(ranked, ks, propensity) for ranked in by_seed]
+    weight = None if first.weight is None else first.weight[some]
+    kept = {}
+    for name in parts[0]:
+        of_seeds = [part[name] for part in parts]
+        most = [hidden[i][:, None] if one.denominator is None else one.denominator for i, one in enumerate(of_seeds)]
+        sides = [one.numerator for one in of_seeds], most
+        kept[name] = PerPoint(*(np.add.reduce(side, dtype=np.float64)[some] for side in sides)).weighted(weight)
+    silent = [h & (ranked.n_predicted == 0) for ranked, h in zip(by_seed, hidden, strict=True)]
+    truth = hashlib.sha256("".join(ranked.fingerprint() for ranked in by_seed).encode())
+    points = EvaluatedPoints(int(some.sum()), first.n_labels, 0, int(np.any(silent, axis=0).sum()), truth.hexdigest())
+    return Report.of(points, kept, bootstrap), tuple(int((~h).sum()) for h in hidden)
 
 
 def _check_several(name: str, given: Sequence[float], rule: Number | Whole) -> None:
