@@ -14,7 +14,7 @@ SOURCE = Path(broadmatch.__file__).parent
 
 # Earlier tiers never import later ones; packages of one tier do not import each other (design §1).
 TIERS = (
-    ("kernels", "errors", "params", "parallel", "progress", "state"),
+    ("kernels", "errors", "layout", "params", "parallel", "progress", "state"),
     ("data",),
     ("io",),
     ("evaluate", "harvest", "features", "signals"),
@@ -26,7 +26,12 @@ TIERS = (
 )
 TIER_OF = {name: tier for tier, names in enumerate(TIERS) for name in names}
 # Within the first tier, one module builds on another.
-ALLOWED = {("params", "errors"), ("state", "errors"), ("state", "params"), ("parallel", "params")}
+ALLOWED = {
+    ("layout", "errors"),
+    ("params", "errors"),
+    ("parallel", "params"),
+    *(("state", part) for part in ("errors", "layout", "params")),
+}
 # `broadmatch.load` opens what any package saved; io/artifacts.py finds the classes by name, at run time.
 ROOT = "__init__"
 HEAVY = ("numpy", "numba", "sklearn", "scipy", "pandas", "pyarrow", "duckdb", "selectolax")

@@ -9,13 +9,16 @@ import threading
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.errors import BadArtifact, BadParameter, NotFitted
+from broadmatch.errors import BadParameter, NotFitted
+from broadmatch.layout import SavedLayout, require
 from broadmatch.params import Estimator
+
+Value = TypeVar("Value")
 
 KINDS = {
     "dataset": "broadmatch.data:Dataset",
@@ -90,9 +93,20 @@ def pack(kind: str, values: Mapping[str, Any], params: Mapping[str, Any] | None 
     return state
 
 
-def unpack(hints: Mapping[str, Any], state: State) -> dict[str, Any]:
-    """The values of which `pack` made `state`; `hints` are their names and types."""
-    return {name: _unpack(name.rstrip("_"), hint, state) for name, hint in hints.items()}
+def unpack(hints: Mapping[str, Any], state: State, lengths: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """The values of which `pack` made `state`, checked; `hints` are their names and types, `lengths` those of axes."""
+    layout = SavedLayout(lengths)
+    values = {name: _unpack(name.rstrip("_"), "", hint, state, layout) for name, hint in hints.items()}
+    layout.check()
+    return values
+
+
+def unpack_value(kind: type[Value], state: State, lengths: Mapping[str, int]) -> Value:
+    """A value that is kept member by member, of the state of these, checked."""
+    value = kind(*unpack(members(kind), state, lengths).values())
+    if hasattr(value, "_check_whole"):
+        value._check_whole()
+    return value
 
 
 class Saved(Estimator):
@@ -130,11 +144,16 @@ class Saved(Estimator):
             else:
                 params[name] = values[same[name]] if name in same else restore(state.parts[f"given_{name}"])
         estimator = cls(**params)
+        estimator.check_params()
         for name, value in values.items():
             setattr(estimator, name, value)
         if values:
+            estimator._restored()
             estimator._derive()
         return estimator
+
+    def _restored(self) -> None:
+        """Refuse what was restored if its parts do not fit; a class fills in what its types do not say."""
 
     def _derive(self) -> None:
         """Make what is not kept from what was learned; a class that has something to make fills it in."""
@@ -191,39 +210,50 @@ def _pack(key: str, value: Any, state: Any) -> None:
         state.facts[key] = value.item() if isinstance(value, np.generic) else value
 
 
-def _unpack(key: str, hint: Any, state: State) -> Any:
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
+def _unpack(key: str, scope: str, hint: Any, state: State, layout: SavedLayout) -> Any:
+    hint, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if get_origin(hint) in (Union, types.UnionType):
         if key in state.facts and state.facts[key] is None:
             return None
         (hint,) = (option for option in get_args(hint) if option is not types.NoneType)
     kind = get_origin(hint) or hint
     if kind is np.ndarray:
-        return _typed(key, hint, state.arrays[key])
-    if isinstance(kind, type) and members(kind):
-        hints = get_type_hints(kind)
-        return kind(*(_unpack(f"{key}_{member}", hints.get(member, Any), state) for member in members(kind)))
-    if key in state.parts:
-        restored = restore(state.parts[key])
-        if isinstance(kind, type) and not isinstance(restored, kind):
-            raise BadArtifact(f"{key} should be a {kind.__name__}, but it is a {type(restored).__name__}.")
-        return restored
-    value = state.arrays[key] if key in state.arrays and kind is Any else state.facts[key]
-    return kind(value) if kind in (float, int, bool, str, tuple, list, dict) else value
+        require(key in state.arrays, f"it has no {key!r}")
+        value: Any = _typed(key, hint, state.arrays[key])
+    elif members(kind):
+        value = kind(*(_unpack(f"{key}_{name}", key, inner, state, layout) for name, inner in members(kind).items()))
+    elif kind in _PLAIN:
+        value = _plain(key, kind, state.facts[key])
+    else:
+        value = restore(state.parts[key])
+        require(isinstance(value, kind), f"{key} is a {type(value).__name__} instead of a {kind.__name__}")
+    layout.add(key, scope, value, marks)
+    return value
+
+
+_PLAIN: dict[type, Any] = {kind: kind for kind in (int, bool, str, list, dict)}
+_PLAIN |= {float: (int, float), tuple: (list, tuple)}
+"""The types of plain values, and those that JSON makes of them."""
+
+
+def _plain(key: str, kind: Any, value: Any) -> Any:
+    fits = isinstance(value, _PLAIN[kind]) and (kind is bool or not isinstance(value, bool))
+    require(fits, f"{key} is {value!r} instead of a {kind.__name__}")
+    return kind(value)
 
 
 def _typed(key: str, hint: Any, array: NDArray[Any]) -> NDArray[Any]:
     """The array, if it holds the numbers that were declared."""
-    declared = [get_args(part)[0] for part in get_args(hint) if get_origin(part) is np.dtype]
-    if declared and isinstance(declared[0], type) and array.dtype != np.dtype(declared[0]):
-        raise BadArtifact(f"{key} should hold {np.dtype(declared[0])}, but it holds {array.dtype}.")
+    (declared,) = (get_args(part)[0] for part in get_args(hint) if get_origin(part) is np.dtype)
+    require(array.dtype == np.dtype(declared), f"{key} holds {array.dtype} instead of {np.dtype(declared)}")
     return array
 
 
-def members(cls: type) -> tuple[str, ...]:
-    """What a value that is kept member by member is made of: a named tuple, or a class with `_saved_members`."""
-    found: tuple[str, ...] = getattr(cls, "_saved_members", getattr(cls, "_fields", ()))
+def members(cls: Any) -> dict[str, Any]:
+    """The names and types of a value that is kept member by member: a named tuple, or a class with `_saved_types`."""
+    if hasattr(cls, "_fields"):
+        return get_type_hints(cls, include_extras=True)
+    found: dict[str, Any] = getattr(cls, "_saved_types", {})
     return found
 
 

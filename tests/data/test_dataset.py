@@ -5,7 +5,7 @@ import pytest
 
 import broadmatch
 from broadmatch.data import CSR, Dataset, Names
-from broadmatch.errors import BadInput
+from broadmatch.errors import BadArtifact, BadInput
 from broadmatch.io.artifacts import save
 from broadmatch.state import State
 
@@ -59,5 +59,5 @@ def test_parts_that_do_not_fit(parts, message):
 
 def test_a_state_without_label_names():
     arrays = {k: v for k, v in Dataset(X, Y, LABELS).to_state().arrays.items() if not k.startswith("labels")}
-    with pytest.raises(BadInput, match="no label names"):
+    with pytest.raises(BadArtifact, match="it has no 'labels_text'"):
         Dataset.from_state(State("dataset", {}, arrays, {"n_features": 3, "n_labels": 2}))

@@ -1,13 +1,15 @@
 """Checkpoints: the last whole one counts, whatever was left lying about."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import broadmatch
 from broadmatch.errors import BadArtifact, CannotWrite
 from broadmatch.io.checkpoints import Checkpoints
+from broadmatch.layout import Axes, Index
 from broadmatch.state import State
 
 
@@ -99,8 +101,8 @@ def test_a_damaged_one_is_refused(tmp_path):
 
 
 class Tree(NamedTuple):
-    child: np.ndarray
-    weight: np.ndarray
+    child: Annotated[NDArray[np.int64], Axes("nodes"), Index("nodes")]
+    weight: Annotated[NDArray[np.float64], Axes("weights")]
 
 
 def test_parts_are_taken_up_by_the_same_work_only(tmp_path):

@@ -138,6 +138,7 @@ def test_columns(rows):
         np.array(address),
         np.array([0, missing.ctypes.data, 0]),
         np.array([0, 0, table.ctypes.data]),
+        np.array([0, 0, len(table)]),
         seeds,
         starts,
         1,

@@ -74,9 +74,13 @@ def kind_and_chance(rule: Inclusion) -> tuple[int, float]:
     return (POISSON, float(rule.p)) if isinstance(rule, Poisson) else (BLOOM, float(rule.n))
 
 
+def filter_size(rule: Inclusion) -> int:
+    """How many bytes both filters have; one each where there is nothing to filter."""
+    return 1 << (rule.span * _COUNTERS_A_KEY - 1).bit_length() if isinstance(rule, Bloom) else 2
+
+
 def empty_filters(rule: Inclusion) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Cleared filters and where they stand: current filter, keys counted, span."""
     if not isinstance(rule, Bloom):
         return np.zeros((2, 1), np.uint8), np.zeros(3, np.int64)
-    counters = 1 << (rule.span * _COUNTERS_A_KEY - 1).bit_length()
-    return np.zeros((2, counters // 2), np.uint8), np.array([0, 0, rule.span], np.int64)
+    return np.zeros((2, filter_size(rule) // 2), np.uint8), np.array([0, 0, rule.span], np.int64)

@@ -6,17 +6,19 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.clicks._bloom import CURRENT
 from broadmatch.clicks._hogwild import learn_beside
 from broadmatch.clicks._learners import BLOCK, learn_rows, score_rows, weights_and_rates
 from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, Settings
 from broadmatch.clicks._table import STEP, USED, Admission, Table
 from broadmatch.clicks.hogwild import Threads
-from broadmatch.clicks.inclusion import Bloom, Inclusion, InclusionRule, empty_filters, kind_and_chance
+from broadmatch.clicks.inclusion import Bloom, Inclusion, InclusionRule, empty_filters, filter_size, kind_and_chance
 from broadmatch.clicks.serving import ServingModel, sigmoids
 from broadmatch.clicks.table import ENCODINGS, FeatureTable
 from broadmatch.data import Impressions
-from broadmatch.errors import BadArtifact, BadParameter
+from broadmatch.errors import BadParameter
 from broadmatch.io.artifacts import Artifact
+from broadmatch.layout import require
 from broadmatch.params import Number, OneOf, Whole, learned
 from broadmatch.state import Online, State
 
@@ -97,8 +99,13 @@ class TableLearner(Artifact, Online):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Restore a learner; it goes on as if it had never stopped."""
-        learner = cls(**{name: rule.from_plain(state.params[name]) for name, rule in cls.rules.items()})
-        fresh, given = learner.to_state().arrays, state.arrays
+        learner, given = (
+            cls(**{name: rule.from_plain(state.params[name]) for name, rule in cls.rules.items()}),
+            state.arrays,
+        )
+        learner.check_params()
+        require(given["filters"].size == filter_size(learner.inclusion), "its filters are of another size")
+        fresh = learner.to_state().arrays
         keys, numbers = given["keys"], given["numbers"]
         fits = (
             all(given[name].dtype == fresh[name].dtype for name in fresh)
@@ -107,9 +114,9 @@ class TableLearner(Artifact, Online):
             and bool(np.all(keys[:-1] < keys[1:]))
             and not (len(keys) and keys[0] == 0)
             and int(given["state"][USED]) == len(keys)
+            and given["rolling"][CURRENT] in (0, 1)
         )
-        if not fits:
-            raise BadArtifact(f"The saved {cls.kind} is damaged: its keys and numbers do not fit; train it again.")
+        require(fits, "its keys and numbers do not fit")
         learner.table_.fill(keys, np.ascontiguousarray(numbers).view(learner.table_.cells.dtype))
         learner.table_.state[:] = given["state"]
         for name in cls._beside_the_table():

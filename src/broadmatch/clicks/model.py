@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.clicks.calibration.base import WholeCalibration
 from broadmatch.clicks.calibration.isotonic import IsotonicCalibration
 from broadmatch.clicks.calibration.poisson import PoissonCalibration
 from broadmatch.clicks.calibration.sliced import SlicedCalibration
@@ -14,8 +15,9 @@ from broadmatch.clicks.serving import ServingModel
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.io.artifacts import Artifact
+from broadmatch.layout import require
 from broadmatch.signals import Description, Encoder, FeatureNames
-from broadmatch.state import State, restore
+from broadmatch.state import State, restore, unpack
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,13 +133,17 @@ class ClickModel(Artifact):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Open a saved model."""
-        plain, names = state.facts["description"], state.facts["models"]
+        plain, known = state.facts["description"], unpack({"models": list, "training": dict}, state)
         description = (
             plain if isinstance(plain, str) else Description.from_dict(plain | {"signals": dict(plain["signals"])})
         )
-        models = {name: restore(state.parts[f"model_{i}"]) for i, name in enumerate(names)}
-        others = {name: restore(state.parts[name]) for name in ("calibration", "names") if name in state.parts}
-        return cls(description, models, training=state.facts["training"], **others)
+        names = [name for name in known["models"] if isinstance(name, str)]
+        require(0 < len(names) == len(known["models"]) == len(set(names)), "its models have no names of their own")
+        models = unpack({f"model_{i}": ServingModel for i in range(len(names))}, state).values()
+        held = {"calibration": SlicedCalibration | WholeCalibration, "names": FeatureNames}
+        others = {name: restore(state.parts[name]) for name in held if name in state.parts}
+        require(all(isinstance(part, held[name]) for name, part in others.items()), "its parts are of other kinds")
+        return cls(description, dict(zip(names, models, strict=True)), training=known["training"], **others)
 
     def description_to_predict(self) -> Description | str:
         """What is read to predict: of the slices, only those by which the model is calibrated."""

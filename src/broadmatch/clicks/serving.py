@@ -1,7 +1,7 @@
 """The model as it serves: coefficients and rates in 16 bytes a feature, opened from disk without reading it all."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,10 @@ from broadmatch.clicks._record import sigmoid
 from broadmatch.clicks._table import serve_one, serve_rows, used_slots
 from broadmatch.clicks.table import FeatureTable
 from broadmatch.data import Impressions
-from broadmatch.errors import BadArtifact, BadInput
+from broadmatch.errors import BadInput
 from broadmatch.io.artifacts import Artifact
-from broadmatch.state import State
+from broadmatch.layout import Axes, require
+from broadmatch.state import State, unpack
 
 _PLAIN: NDArray[np.float32] = np.empty(0, np.float32)
 
@@ -71,7 +72,8 @@ class ServingModel(Artifact):
 
     def items(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
         """Every feature's key, ascending, with its coefficient and its learning rate."""
-        keys, slots = np.empty(self.n_features, np.uint64), np.empty(self.n_features, np.int64)
+        n_used = int(np.count_nonzero(self.words[:, :2].any(axis=1)))
+        keys, slots = np.empty(n_used, np.uint64), np.empty(n_used, np.int64)
         used_slots(self.words, keys, slots)
         order = np.argsort(keys)
         cells = self.cells[slots[order], 2:].astype(np.float64)
@@ -86,11 +88,11 @@ class ServingModel(Artifact):
         """Open a saved model."""
         cells = state.arrays["cells"]
         n = len(cells)
-        if cells.dtype != np.float32 or cells.ndim != 2 or cells.shape[1] != 4 or n & (n - 1) or not n:
-            raise BadArtifact("The saved serving model is damaged: its table has another shape; train it again.")
-        if state.facts["n_features"] >= n or not _has_room(cells):
-            raise BadArtifact("The saved serving model is damaged: its table is full; train it again.")
-        return cls(cells, float(state.facts["unseen"]), int(state.facts["n_features"]))
+        fits = cells.dtype == np.float32 and cells.ndim == 2 and cells.shape[1] == 4 and n and not n & (n - 1)
+        require(bool(fits), "its table has another shape")
+        facts = unpack({"unseen": float, "n_features": Annotated[int, Axes("features")]}, state)
+        require(facts["n_features"] < n and _has_room(cells), "its table is full")
+        return cls(cells, **facts)
 
     def _one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any) -> tuple[float, float]:
         keys = np.asarray(keys, np.uint64)

@@ -1,12 +1,13 @@
 """The sparse rows that every kernel sees: int64 `indptr`, int32 sorted `indices`, float32 `data`, no stored zeros."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
+from broadmatch.layout import Axes, Index, Offsets, require
 
 if TYPE_CHECKING:
     import scipy.sparse as sp  # at run time only where it is used: click models do without
@@ -22,10 +23,10 @@ class CSR(NamedTuple):
     (array([0, 1], dtype=int32), array([1., 1.], dtype=float32))
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    data: NDArray[np.float32]
-    n_cols: int
+    indptr: Annotated[NDArray[np.int64], Offsets(".rows", ".entries")]
+    indices: Annotated[NDArray[np.int32], Axes(".entries"), Index(".columns")]
+    data: Annotated[NDArray[np.float32], Axes(".entries")]
+    n_cols: Annotated[int, Axes(".columns")]
 
     @property
     def n_rows(self) -> int:
@@ -43,6 +44,13 @@ class CSR(NamedTuple):
     def rows(self) -> NDArray[np.int64]:
         """The row of each entry."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+
+    def _check_whole(self) -> None:
+        """Refuse rows whose columns do not rise."""
+        falls = self.indices[1:] <= self.indices[:-1]
+        starts = self.indptr[1:-1]
+        falls[starts[(starts > 0) & (starts < self.nnz)] - 1] = False
+        require(not falls.any(), "the columns of a row do not rise")
 
     def row(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Columns and values of row `i`, as views."""

@@ -1,7 +1,7 @@
 """A data set: features X, labels Y, and the names that travel with them."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from broadmatch.data.csr import CSR
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
-from broadmatch.state import State
+from broadmatch.layout import Axes
+from broadmatch.state import State, unpack
 
 
 @dataclass
@@ -19,11 +20,11 @@ class Dataset:
     `points` and `features` may be unnamed; labels always have names ("0", "1", … where none are known).
     """
 
-    X: CSR
-    Y: CSR
-    labels: Names
-    features: Names | None = None
-    points: Names | None = None
+    X: Annotated[CSR, Axes("points", "features")]
+    Y: Annotated[CSR, Axes("points", "labels")]
+    labels: Annotated[Names, Axes("labels")]
+    features: Annotated[Names | None, Axes("features")] = None
+    points: Annotated[Names | None, Axes("points")] = None
 
     def __post_init__(self) -> None:
         if self.X.n_rows != self.Y.n_rows:
@@ -58,21 +59,7 @@ class Dataset:
     @classmethod
     def from_state(cls, state: State) -> "Dataset":
         """Make the data set again; the arrays stay where they are, on disk."""
-        a = state.arrays
-
-        def matrix(key: str, n_cols: int) -> CSR:
-            return CSR(a[f"{key}_indptr"], a[f"{key}_indices"], a[f"{key}_data"], n_cols)
-
-        def names(key: str) -> Names | None:
-            return Names(a[f"{key}_text"], a[f"{key}_offsets"]) if f"{key}_text" in a else None
-
-        labels = names("labels")
-        if labels is None:
-            raise BadInput("The data set has no label names.")
-        return cls(
-            matrix("x", state.facts["n_features"]),
-            matrix("y", state.facts["n_labels"]),
-            labels,
-            names("features"),
-            names("points"),
-        )
+        facts = {"x_n_cols": state.facts["n_features"], "y_n_cols": state.facts["n_labels"]}
+        unnamed = {name: None for name in ("features", "points") if f"{name}_text" not in state.arrays}
+        hints = {name.lower(): hint for name, hint in get_type_hints(cls, include_extras=True).items()}
+        return cls(*unpack(hints, replace(state, facts=facts | unnamed)).values())

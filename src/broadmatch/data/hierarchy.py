@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,20 @@ from broadmatch.data.convert import check_structure
 from broadmatch.data.csr import CSR, gathered, offsets
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
+from broadmatch.layout import Axes, Index, Offsets
 from broadmatch.parallel import blocks
-from broadmatch.state import State
+from broadmatch.state import State, unpack
 
 if TYPE_CHECKING:
     import scipy.sparse as sp  # at run time only where it is used: click models do without
 
 _CELLS = 1 << 22  # entries that are worked on at a time
 _SHOWN = 20  # members of a cycle that an error names
+_SAVED = {
+    "names": Annotated[Names, Axes("categories")],
+    "parent_ptr": Annotated[NDArray[np.int64], Offsets("categories", "links")],
+    "parents": Annotated[NDArray[np.int32], Axes("links"), Index("categories")],
+}
 
 
 class Lists(tuple[NDArray[np.int64], NDArray[np.int32]]):
@@ -107,6 +113,14 @@ class Hierarchy:
             found[i] = np.unique(np.concatenate([np.array([i], np.int32), *above]))
         return Lists.of(found)
 
+    def above(self, category: int) -> NDArray[np.int32]:
+        """The categories above one, however far, and itself, ascending."""
+        found, new = {category}, [category]
+        while new:
+            new = [parent for i in new for parent in self.parents.at(i).tolist() if parent not in found]
+            found.update(new)
+        return np.array(sorted(found), np.int32)
+
     def number(self, name: str) -> int:
         """The number of a category."""
         if name not in self.names:
@@ -123,8 +137,14 @@ class Hierarchy:
     @classmethod
     def from_state(cls, state: State) -> "Hierarchy":
         """The hierarchy that was saved."""
-        a = state.arrays
-        return cls(Names(a["names_text"], a["names_offsets"]), Lists((a["parent_ptr"], a["parents"])))
+        names, *parents = unpack(_SAVED, state).values()
+        found = cls(names, Lists(parents))
+        found._refuse_cycles()
+        return found
+
+    @property
+    def _saved_shape(self) -> tuple[int]:
+        return (self.n_categories,)
 
     def _layers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The depth of each category, and how many of its parents have none, for they are in a cycle or below one."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from broadmatch.data.csr import gathered, joined_ptr, offsets
 from broadmatch.errors import BadInput
 from broadmatch.kernels.hash_table import first_wrong_row
-from broadmatch.state import State
+from broadmatch.layout import Axes, require
+from broadmatch.state import State, unpack
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -214,23 +215,38 @@ class Batch:
         """The batch that was saved."""
         import pyarrow as pa
 
-        arrays: dict[str, Any] = dict(state.arrays)
-        stream = arrays.pop("slices", None)
+        arrays = unpack({name: Annotated[hint, Axes(f".{name}")] for name, hint in _SAVED.items()}, state)
+        impressions = Impressions(*(arrays.pop(name) for name in Impressions._fields))
+        impressions.check()
+        n, keys = impressions.n_rows, len(impressions.keys)
         slices: dict[str, pa.Array] = {}
-        if stream is not None:
+        if "slices" in state.arrays:
+            stream = unpack({"slices": Annotated[NDArray[np.uint8], Axes("bytes")]}, state)["slices"]
             with pa.ipc.open_stream(pa.py_buffer(stream)) as source:
                 table = source.read_all().combine_chunks()
+            table.validate(full=True)
+            require(len(table) == n, "its slices have other rows")
             slices = {
                 name: column.chunk(0) if column.num_chunks else pa.array([], column.type)
                 for name, column in zip(table.column_names, table.columns, strict=True)
             }
-        impressions = Impressions(**{name: arrays.pop(name) for name in Impressions._fields})
+        lengths = [*((len(array), n) for array in arrays.values()), (len(impressions.fields), keys)]
+        whole = len(impressions.clicked) == len(impressions.weight) == n
+        require(whole and all(length in (0, known) for length, known in lengths), "its columns differ in length")
         return cls(impressions, **arrays, slices=slices)
 
 
 def _part(array: NDArray[np.generic], rows: Any) -> Any:
     """Some of an array, or an empty one as it is."""
     return array[rows] if len(array) else array
+
+
+_SAVED = {
+    **get_type_hints(Impressions),
+    "time": NDArray[np.int64],
+    "query": NDArray[np.uint64],
+    "id": NDArray[np.uint64],
+}
 
 
 def _joined(parts: list[NDArray[np.generic]]) -> Any:

@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from typing import Annotated, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data.csr import gathered, offsets
+from broadmatch.layout import Axes, Offsets, require
 
 
 class Names(Sequence[str]):
@@ -18,9 +19,10 @@ class Names(Sequence[str]):
     ('naïve', 1, False)
     """
 
-    text: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    _saved_members = ("text", "offsets")
+    _saved_types: ClassVar = {
+        "text": Annotated[NDArray[np.uint8], Axes(".bytes")],
+        "offsets": Annotated[NDArray[np.int64], Offsets(".names", ".bytes")],
+    }
 
     def __init__(self, text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         self.text, self.offsets = text, offsets
@@ -85,6 +87,16 @@ class Names(Sequence[str]):
         wanted = np.arange(len(self))[positions]  # as numpy indexes: negative ones count from the end
         starts, where = gathered(self.offsets, wanted)
         return Names(self.text[where], starts)
+
+    @property
+    def _saved_shape(self) -> tuple[int]:
+        return (len(self),)
+
+    def _check_whole(self) -> None:
+        """Refuse what is not text, or is cut within a character."""
+        self.text.tobytes().decode("utf-8", "surrogatepass")
+        starts = self.offsets[self.offsets < len(self.text)]
+        require(not ((self.text[starts] & 0xC0) == 0x80).any(), "a name starts within a character")
 
     def _positions(self) -> dict[str, int]:
         if self._index is None:

@@ -15,6 +15,7 @@ from broadmatch.features.stop_words import StopWords, as_stop_words
 from broadmatch.features.transformer import Transformer
 from broadmatch.features.word_counts import Vocabulary, count_pages
 from broadmatch.kernels import F32, I32, I64
+from broadmatch.layout import Axes, Within
 from broadmatch.params import Jobs, Whole, learned
 from broadmatch.progress import task
 
@@ -53,9 +54,9 @@ class PageVectorizer(Transformer):
     stop_words: Annotated[Any, StopWords(), "words to drop"] = "english"
     n_jobs: Jobs = None
 
-    vocabulary_: Names = learned()
+    vocabulary_: Annotated[Names, Axes("words")] = learned()
     """The words that are columns, in order."""
-    idf_: NDArray[np.float64] = learned()
+    idf_: Annotated[NDArray[np.float64], Axes("words"), Within()] = learned()
     """The inverse page frequency of each column."""
     n_pages_: int = learned()
     """How many pages it was fitted on."""

@@ -9,6 +9,7 @@ from broadmatch.features._pivoted import pivoted_rows
 from broadmatch.features.html_scan import WordRows
 from broadmatch.features.page_vectorizer import PageVectorizer
 from broadmatch.kernels import F32, I32, I64
+from broadmatch.layout import POSITIVE, Within
 from broadmatch.params import Number, OneOf, Whole, learned
 
 
@@ -37,7 +38,7 @@ class PivotedVectorizer(PageVectorizer):
         str, OneOf(("pages", "occurrences")), "what n_w counts: pages that have the word, or how often it is there"
     ] = "pages"
 
-    mean_terms_: float = learned()
+    mean_terms_: Annotated[float, Within(POSITIVE)] = learned()
     """How many words of the vocabulary a page has on average."""
 
     def _learn_weights(self, pages: NDArray[np.int64], occurrences: NDArray[np.int64]) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, as_features, as_labels
 from broadmatch.errors import BadInput
 from broadmatch.features.transformer import Transformer
+from broadmatch.layout import Axes, Index, require
 from broadmatch.parallel import blocks
 from broadmatch.params import Number, Whole, learned
 
@@ -42,9 +43,9 @@ class RocchioSelector(Transformer):
     beta: Annotated[float, Number(0, above=True), "weight of the points that have the label"] = 16.0
     gamma: Annotated[float, Number(0), "weight of the points that do not"] = 4.0
 
-    columns_: NDArray[np.int64] = learned()
+    columns_: Annotated[NDArray[np.int64], Axes("chosen"), Index("features")] = learned()
     """The chosen columns, in order."""
-    n_features_in_: int = learned()
+    n_features_in_: Annotated[int, Axes("features")] = learned()
     """How many there were to choose from."""
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -71,6 +72,9 @@ class RocchioSelector(Transformer):
         place[self.columns_] = np.arange(len(self.columns_), dtype=np.int32)
         kept = features.where(place[features.indices] >= 0)
         return kept._replace(indices=place[kept.indices], n_cols=len(self.columns_)).to_scipy()
+
+    def _restored(self) -> None:
+        require(bool((np.diff(self.columns_) > 0).all()), "the chosen columns do not rise")
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the chosen features, out of those of all features; numbers without these."""

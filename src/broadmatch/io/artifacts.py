@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -22,10 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
+from broadmatch.layout import Damage
 from broadmatch.state import KINDS, State, restore
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+_MOST_MANIFEST = 1 << 26
+_AGAIN = "copy or train the folder again"
 _PLAIN_NAME = re.compile(r"[a-z0-9_]+")
 _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 
@@ -61,10 +65,8 @@ class Artifact:
 def load(path: str | os.PathLike[str], kind: type = object, *, verify: bool = True) -> Any:
     """Open the artifact `path`, which has to hold a `kind`; see `broadmatch.load`."""
     state = load_state(path, verify=verify)
-    try:
+    with opening(path):
         found = restore(state)
-    except KeyError as error:
-        raise BadArtifact(f"{path} is damaged: it has no {error}; copy or train the folder again.") from error
     if not isinstance(found, kind):
         raise BadArtifact(f"{path} holds a {type(found).__name__}, but a {kind.__name__} is asked for.")
     return found
@@ -74,13 +76,22 @@ def load_state(path: str | os.PathLike[str], *, verify: bool = True) -> State:
     """Open the folder `path` as a `State`, checked."""
     folder = Path(path)
     manifest = read_manifest(folder)
-    try:
+    with opening(folder / MANIFEST):
         arrays = {name: _open(folder, name, entry, verify) for name, entry in manifest["arrays"].items()}
         return _assemble(manifest, "", arrays, folder)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadArtifact(
-            f"{folder / MANIFEST} is damaged: it is not whole ({error}); copy or train the folder again."
-        ) from error
+
+
+@contextlib.contextmanager
+def opening(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever goes wrong while what `path` holds is put together is the fault of `path`: raise `BadArtifact`."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ImportError) or (isinstance(error, BadArtifact) and not isinstance(error, Damage)):
+            raise
+        what = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or type(error).__name__
+        what = error.reason if isinstance(error, Damage) else what
+        raise BadArtifact(f"{path} is damaged: {what}; {_AGAIN}.") from error
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -91,21 +102,23 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise MissingFile(f"There is no model or data set at {folder}.")
     if not file.is_file():
         raise BadArtifact(f"{folder} is not a broadmatch folder: it has no {MANIFEST}.")
+    _check_place(folder, file)
+    if file.stat().st_size > _MOST_MANIFEST:
+        raise BadArtifact(f"{file} is damaged: a manifest has at most {_MOST_MANIFEST:,} bytes; {_AGAIN}.")
     try:
         manifest = json.loads(file.read_bytes())
-        version = manifest["format"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadArtifact(f"{file} is damaged: it is not a manifest; copy or train the folder again.") from error
+        version, claimed = manifest["format"], manifest.pop("checksum", None)
+        checksum = _checksum(manifest)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadArtifact(f"{file} is damaged: it is not a manifest; {_AGAIN}.") from error
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise BadArtifact(
             f"{folder} was written by a newer broadmatch (format {version}, this one reads up to {FORMAT_VERSION}): "
             "upgrade broadmatch."
         )
-    claimed = manifest.pop("checksum", None)
-    if claimed != _checksum(manifest):
-        raise BadArtifact(f"{file} was altered: its checksum does not fit; copy or train the folder again.")
-    if manifest.get("kind") not in KINDS:
-        raise BadArtifact(f"{folder} holds a {manifest.get('kind')!r}, which this broadmatch does not know.")
+    if claimed != checksum:
+        raise BadArtifact(f"{file} was altered: its checksum does not fit; {_AGAIN}.")
+    _check_kind(manifest.get("kind"), folder)
     return dict(manifest)
 
 
@@ -197,12 +210,23 @@ def _describe(state: State, prefix: str, folder: Path, files: dict[str, Any]) ->
 
 
 def _assemble(tree: Mapping[str, Any], prefix: str, arrays: Mapping[str, NDArray[Any]], folder: Path) -> State:
-    kind = tree["kind"]
-    if kind not in KINDS:
-        raise BadArtifact(f"{folder} holds a {kind!r}, which this broadmatch does not know.")
+    _check_kind(tree["kind"], folder)
+    for part in ("params", "facts", "parts"):
+        if not isinstance(tree[part], dict):
+            raise TypeError(f"{part} is not a mapping")
     own = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix) and "." not in n[len(prefix) :]}
     parts = {key: _assemble(part, f"{prefix}{key}.", arrays, folder) for key, part in tree["parts"].items()}
-    return State(kind, tree["params"], own, tree["facts"], parts)
+    return State(tree["kind"], tree["params"], own, tree["facts"], parts)
+
+
+def _check_kind(kind: object, folder: Path) -> None:
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise BadArtifact(f"{folder} holds a {kind!r}, which this broadmatch does not know.")
+
+
+def _check_place(folder: Path, file: Path) -> None:
+    if file.resolve().parent != folder.resolve():
+        raise BadArtifact(f"{file} is a link that leads out of the folder; copy the file itself.")
 
 
 def _write_array(file: Path, array: NDArray[Any]) -> dict[str, Any]:
@@ -224,22 +248,33 @@ def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> ND
     if not _NAME.fullmatch(name):
         raise BadArtifact(f"{folder / MANIFEST} is damaged: {name!r} is not the name of an array.")
     file = folder / f"{name}.npy"
-    again = "copy or train the folder again"
     if not file.is_file():
-        raise BadArtifact(f"{file} is missing; {again}.")
+        raise BadArtifact(f"{file} is missing; {_AGAIN}.")
+    _check_place(folder, file)
     size = file.stat().st_size
     if size != entry["bytes"]:
-        raise BadArtifact(f"{file} is truncated or altered: {size:,} bytes instead of {entry['bytes']:,}; {again}.")
+        raise BadArtifact(f"{file} is truncated or altered: {size:,} bytes instead of {entry['bytes']:,}; {_AGAIN}.")
     try:
-        # Copy-on-write: the file never changes, and kernels see the same array type as for arrays in memory. A
-        # read-only map is another type to numba, and every kernel would be compiled a second time.
-        array = np.load(file, mmap_mode="c" if np.prod(entry["shape"], dtype=np.int64) else None, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise BadArtifact(f"{file} is damaged: {error}; {again}.") from error
-    if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
-        raise BadArtifact(f"{file} is altered: its type or shape is not the manifest's; {again}.")
-    if verify and array.size and hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest() != entry["sha256"]:
-        raise BadArtifact(f"{file} is altered: its sha256 is not the manifest's; {again}.")
+        with file.open("rb") as raw:
+            if np.lib.format.read_magic(raw) != (1, 0):
+                raise ValueError("it is of another version of the format")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(raw)
+            start = raw.tell()
+            if dtype.hasobject or min(shape, default=0) < 0:
+                raise ValueError("it holds Python objects, or less than nothing")
+    except Exception as error:  # numpy reads what stands there as Python's text, which may go wrong in any way
+        raise BadArtifact(f"{file} is damaged: {error}; {_AGAIN}.") from error
+    if dtype.str != entry["dtype"] or list(shape) != entry["shape"]:
+        raise BadArtifact(f"{file} is altered: its type or shape is not the manifest's; {_AGAIN}.")
+    if start + dtype.itemsize * math.prod(shape) != size:  # before there is an array of that size
+        raise BadArtifact(f"{file} is altered: it has not as many bytes as its shape says; {_AGAIN}.")
+    if not math.prod(shape):
+        return np.empty(shape, dtype)
+    # Copy-on-write: the file never changes, and kernels see the same array type as for arrays in memory. A
+    # read-only map is another type to numba, and every kernel would be compiled a second time.
+    array = np.memmap(file, dtype, "c", start, shape)
+    if verify and hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest() != entry["sha256"]:
+        raise BadArtifact(f"{file} is altered: its sha256 is not the manifest's; {_AGAIN}.")
     # A plain view: the memory map stays its base, without memmap's cost on every slice.
     return np.asarray(array)
 

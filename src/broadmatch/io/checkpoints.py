@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadArtifact, CannotWrite
-from broadmatch.io.artifacts import load_state, save
-from broadmatch.state import State
+from broadmatch.io.artifacts import load_state, opening, save
+from broadmatch.state import State, unpack_value
 
 KIND = "checkpoint"
 _NUMBER = re.compile(r"\d{8}")
@@ -47,8 +47,8 @@ class Checkpoints:
         """Checkpoints of work in parts; `shaping` and `arrays` are what a part depends on: parameters and data."""
         return cls(folder, "" if folder is None else _fingerprint(shaping, arrays))
 
-    def take(self, number: int, kind: type[Part]) -> Part | None:
-        """The part of that number, a named tuple of arrays, if it was finished before."""
+    def take(self, number: int, kind: type[Part], **lengths: int) -> Part | None:
+        """The part of that number, a named tuple of arrays, if it was finished before; `lengths` are those of axes."""
         if not self._used or not self._place(number).exists():
             return None
         state = load_state(self._place(number))
@@ -57,8 +57,8 @@ class Checkpoints:
                 f"{self._place(number)} was made from other data or with other parameters: "
                 f"remove {self.folder}, or go on with those."
             )
-        fields: Any = kind
-        return kind(*(state.arrays[name] for name in fields._fields))
+        with opening(self._place(number)):
+            return unpack_value(kind, state, lengths)
 
     def keep(self, number: int, part: Any) -> None:
         """File a finished part."""

@@ -42,7 +42,7 @@ def along(p: float, x: F64, y: F64) -> float:
         return float(y[0])
     if p >= x[n - 1]:
         return float(y[n - 1])
-    at = np.searchsorted(x, p, side="right")
+    at = min(int(np.searchsorted(x, p, side="right")), n - 1)  # that of NaN is n
     share = (p - x[at - 1]) / (x[at] - x[at - 1])
     # never beyond the next knot: rounding must not break the order
     return float(min(y[at - 1] + share * (y[at] - y[at - 1]), y[at]))

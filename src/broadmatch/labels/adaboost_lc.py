@@ -14,6 +14,7 @@ from broadmatch.labels._adaboost_lc import best_of_rows, best_of_scores, hypothe
 from broadmatch.labels.base import Best, FitOptions, LabelModel, Row
 from broadmatch.labels.boosting import BoostingHistory, How, Labelled, boost
 from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
+from broadmatch.layout import Axes
 from broadmatch.parallel import each_block
 from broadmatch.params import Jobs, Number, OneOf, Whole, learned
 
@@ -59,8 +60,8 @@ class AdaBoostLC(LabelModel):
     bar: ClassVar[float] = 0.0
     sized: ClassVar[bool] = True
 
-    alpha_: NDArray[np.float32] = learned()
-    limits_: NDArray[np.float32] = learned()
+    alpha_: Annotated[NDArray[np.float32], Axes("features+1", "labels")] = learned()
+    limits_: Annotated[NDArray[np.float32], Axes("features")] = learned()
     n_rounds_: int = learned()
     history_: BoostingHistory = learned()
 

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Annotated, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from broadmatch.kernels.isotonic import calibrate_rows
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.calibration import Calibration, fit_calibration
 from broadmatch.labels.predictor import NOTHING, LabelPredictor, Row, is_table, training_data
+from broadmatch.layout import Axes, require
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole, learned
 
@@ -53,14 +54,14 @@ class LabelModel(LabelPredictor):
     published: ClassVar[dict[str, Any]] = {}
     """The parameters with which the model is that of its paper, where they are not the default: see `as_published`."""
 
-    feature_names_: Names | None = learned()
+    feature_names_: Annotated[Names | None, Axes("features")] = learned()
     point_names_: Names | None = learned()
-    n_features_in_: int = learned()
-    n_points_: int = learned()
-    label_counts_: NDArray[np.float64] = learned()
+    n_features_in_: Annotated[int, Axes("features")] = learned()
+    n_points_: Annotated[int, Axes("points")] = learned()
+    label_counts_: Annotated[NDArray[np.float64], Axes("labels")] = learned()
     calibration_: Calibration | None = learned()
     dense_labels_: bool = learned()
-    label_names_: Names = learned()
+    label_names_: Annotated[Names, Axes("labels")] = learned()
 
     @classmethod
     def as_published(cls, **parameters: Any) -> Self:
@@ -171,6 +172,13 @@ class LabelModel(LabelPredictor):
         """Precision at 1, for scikit-learn's searches."""
         self._check_fitted()
         return float(precision_at_k(self._renumbered(*as_labels(Y)), self.predict_topk(X, k=1), k=1))
+
+    @property
+    def _saved_shape(self) -> tuple[int, int]:
+        return self.n_features_in_, len(self.label_names_)
+
+    def _restored(self) -> None:
+        require(min(self._saved_shape) > 0, "it has no features, or no labels")
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         raise NotImplementedError

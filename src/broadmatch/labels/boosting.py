@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels import F32, F64, I64
 from broadmatch.kernels.coverings import Closed, Sets
 from broadmatch.labels._adaboost_lc import Found, Hypotheses, Points, best_single, step_together, weigh_rows
+from broadmatch.layout import Axes, require
 from broadmatch.parallel import blocks, each_block, map_threads
 
 _ROWS, _HYPOTHESES = 256, 64
@@ -37,7 +38,13 @@ class BoostingHistory:
 
     training: F64
     evaluation: F64
-    _saved_members: ClassVar = ("training", "evaluation")
+    _saved_types: ClassVar = {
+        "training": Annotated[F64, Axes(".rounds", len(MEASURES))],
+        "evaluation": Annotated[F64, Axes(".rounds", ".measures")],
+    }
+
+    def _check_whole(self) -> None:
+        require(self.evaluation.shape[1] in (0, len(MEASURES)), "its history has other measures")
 
     def of(self, measure: str, part: str = "training") -> F64:
         """One measure after 0, 1, 2, … rounds; `part` is "training" or "evaluation"."""
@@ -80,9 +87,9 @@ class How(NamedTuple):
 class Round(NamedTuple):
     """What a finished round leaves: the weights after it, and the rows of the history before it."""
 
-    alpha: F32
-    training: F64
-    evaluation: F64
+    alpha: Annotated[F32, Axes("features+1", "labels")]
+    training: Annotated[F64, Axes(len(MEASURES))]
+    evaluation: Annotated[F64, Axes("measured")]
 
 
 class Boosted(NamedTuple):
@@ -104,6 +111,8 @@ def boost(
     """Run the rounds; with `patience`, stop once the evaluation points see no gain, and go back to the best round."""
     arrays = training.arrays() + (() if evaluation is None else evaluation.arrays())
     kept = Checkpoints.of_parts(checkpoint, shaping, arrays)
+    measured = 0 if evaluation is None else len(MEASURES)
+    lengths = {"features": training.X.n_cols, "labels": training.Y.n_cols, "measured": measured}
     booster = _Booster(training, evaluation, how)
     alpha = np.zeros((training.X.n_cols + 1, training.Y.n_cols), np.float32)
     rows: list[F64] = []
@@ -113,7 +122,7 @@ def boost(
     with progress.task("Boosting", total=how.rounds, unit="rounds") as bar:
         for number in range(how.rounds + 1):
             last = number == how.rounds
-            finished = None if last else kept.take(number, Round)
+            finished = None if last else kept.take(number, Round, **lengths)
             if finished is not None:
                 after = Round(*map(np.array, finished))
             elif last:

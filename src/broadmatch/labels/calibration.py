@@ -1,18 +1,22 @@
 """From scores to probabilities: a rising map that is learned from points that the model has not seen."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.kernels.isotonic import pool_adjacent_violators
+from broadmatch.layout import Axes, Within, require
 
 
 class Calibration(NamedTuple):
     """The knots of a rising, piecewise linear map from scores to probabilities."""
 
-    scores: NDArray[np.float64]
-    probabilities: NDArray[np.float64]
+    scores: Annotated[NDArray[np.float64], Axes(".knots"), Within()]
+    probabilities: Annotated[NDArray[np.float64], Axes(".knots"), Within(0, 1)]
+
+    def _check_whole(self) -> None:
+        require(len(self.scores) > 0 and bool((np.diff(self.scores) >= 0).all()), "the knots of a calibration fall")
 
 
 def fit_calibration(scores: NDArray[np.float32], right: NDArray[np.bool_]) -> Calibration:

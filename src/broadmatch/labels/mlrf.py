@@ -6,18 +6,19 @@ import os
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR
 from broadmatch.data.csr import concatenated, joined_ptr, offsets
 from broadmatch.io.checkpoints import Checkpoints
+from broadmatch.kernels import F32, I32, I64
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels._forest import predict_rows
 from broadmatch.labels._mlrf import bootstrap, grow_tree
 from broadmatch.labels.base import Best, LabelModel, Row
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.mlrf_explain import explain
+from broadmatch.layout import Axes, Index, Offsets, check_trees
 from broadmatch.parallel import Stop, each_block, map_threads
 from broadmatch.params import Flag, Jobs, Number, Seed, Whole, learned
 
@@ -32,15 +33,18 @@ class ThresholdForest(NamedTuple):
     follows it.
     """
 
-    roots: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float32]
-    child: NDArray[np.int32]
-    leaf_ptr: NDArray[np.int64]
-    leaf_label: NDArray[np.int32]
-    leaf_share: NDArray[np.float32]
-    point_ptr: NDArray[np.int64]
-    point: NDArray[np.int32]
+    roots: Annotated[I64, Axes("trees")]
+    feature: Annotated[I32, Axes("nodes"), Index("features", -1)]
+    threshold: Annotated[F32, Axes("nodes")]
+    child: Annotated[I32, Axes("nodes")]
+    leaf_ptr: Annotated[I64, Offsets("leaves", "votes")]
+    leaf_label: Annotated[I32, Axes("votes"), Index("labels")]
+    leaf_share: Annotated[F32, Axes("votes")]
+    point_ptr: Annotated[I64, Offsets("leaves", "members")]
+    point: Annotated[I32, Axes("members"), Index("points")]
+
+    def _check_whole(self) -> None:
+        check_trees(self.roots, self.feature >= 0, self.child, self.child, len(self.leaf_ptr) - 1)
 
     @classmethod
     def joined(cls, trees: "list[ThresholdForest]") -> "ThresholdForest":
@@ -94,7 +98,7 @@ class MLRF(LabelModel):
     published: ClassVar[dict[str, Any]] = {"n_trees": 100, "max_leaf": 1000, "bootstrap": True}
 
     forest_: ThresholdForest = learned()
-    train_labels_: CSR = learned()
+    train_labels_: Annotated[CSR, Axes("points", "labels")] = learned()
 
     def explain(self, x: Any, label: int | str, n_voters: int = 5) -> Explanation:
         """Why `label` is, or is not, recommended for the row `x`: every leaf reached, the tests on the way there,
@@ -113,7 +117,7 @@ class MLRF(LabelModel):
         labelled = (np.diff(Y.indptr) > 0).astype(np.float32)
 
         def grow(number: int) -> ThresholdForest:
-            finished = kept.take(number, ThresholdForest)
+            finished = kept.take(number, ThresholdForest, points=X.n_rows, features=X.n_cols, labels=Y.n_cols)
             if finished is not None:
                 return finished
             weights, seed = labelled, np.uint64(self.seed * 1_000_003 + number)

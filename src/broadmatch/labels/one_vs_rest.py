@@ -19,6 +19,7 @@ from broadmatch.labels._one_vs_rest_logistic import LogisticExamples, solve_logi
 from broadmatch.labels.base import Best, LabelModel, Row
 from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
+from broadmatch.layout import Axes, Index, Within, require
 from broadmatch.parallel import Stop, blocks, each_block, map_threads
 from broadmatch.params import Either, Flag, Jobs, Number, OneOf, Whole, derived, learned
 
@@ -35,10 +36,13 @@ _SEARCH_POINTS, _SEARCH_LABELS = 10_000, 300
 class Part(NamedTuple):
     """The pruned weights of some labels: how many each has, their features, their values; the biases."""
 
-    lengths: NDArray[np.int64]
-    features: NDArray[np.int32]
-    values: NDArray[np.float32]
-    bias: NDArray[np.float32]
+    lengths: Annotated[NDArray[np.int64], Axes("labels"), Within(0)]
+    features: Annotated[NDArray[np.int32], Axes("weights"), Index("features")]
+    values: Annotated[NDArray[np.float32], Axes("weights")]
+    bias: Annotated[NDArray[np.float32], Axes("labels")]
+
+    def _check_whole(self) -> None:
+        require(int(self.lengths.sum()) == len(self.features), "the weights of its labels are not as many")
 
 
 class OneVsRest(LabelModel):
@@ -97,9 +101,9 @@ class OneVsRest(LabelModel):
     kind: ClassVar[str] = "one_vs_rest"
     bar: ClassVar[float] = 0.0
 
-    weights_: CSR = learned()
+    weights_: Annotated[CSR, Axes("features", "labels")] = learned()
     """Features × labels."""
-    bias_: NDArray[np.float32] = learned()
+    bias_: Annotated[NDArray[np.float32], Axes("labels")] = learned()
     c_: float = learned()
     """The cost that was used."""
     _rank_bias: NDArray[np.float32] = derived()
@@ -140,7 +144,7 @@ class OneVsRest(LabelModel):
         data = self._logistic_examples(rows, Y, c) if self.loss == "logistic" else self._examples(rows, Y, c)
         shaping = {k: v for k, v in self.get_params().items() if k not in ("n_jobs", "tail")} | {"c": c}
         kept = Checkpoints.of_parts(checkpoint, shaping, (*X[:3], *Y[:3]))
-        found = self._solved(data, Y.n_cols, kept)
+        found = self._solved(data, X.n_cols, Y.n_cols, kept)
         self.weights_ = CSR(offsets(found.lengths), found.features, found.values, X.n_cols).transposed()
         counts = np.bincount(Y.indices, minlength=Y.n_cols)
         self.bias_, self.c_ = found.bias + self._lift(counts), c
@@ -148,16 +152,16 @@ class OneVsRest(LabelModel):
     def _derive(self) -> None:
         self._rank_bias = np.where(self.label_counts_ > 0, self.bias_, np.float32(-np.inf))
 
-    def _solved(self, data: Examples | LogisticExamples, n_labels: int, kept: Checkpoints) -> Part:
+    def _solved(self, data: Examples | LogisticExamples, n_features: int, n_labels: int, kept: Checkpoints) -> Part:
         """The weights of all labels."""
         stop = Stop()
         parts = list(blocks(n_labels, min(_PART, -(-n_labels // _PARTS))))
 
         def solve(number: int) -> Part:
-            finished = kept.take(number, Part)
+            first, last = parts[number]
+            finished = kept.take(number, Part, labels=last - first, features=n_features)
             if finished is not None:
                 return finished
-            first, last = parts[number]
             made = []
             # Newton's method has room for one block only.
             size = LANES if isinstance(data, LogisticExamples) else last - first

@@ -10,10 +10,12 @@ import numpy as np
 
 from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadArtifact, BadInput
+from broadmatch.features import PageVectorizer
 from broadmatch.io.artifacts import Artifact
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import LabelPredictor
-from broadmatch.state import State, pack, restore
+from broadmatch.layout import require
+from broadmatch.state import State, pack, unpack
 
 log = logging.getLogger("broadmatch")
 _BATCH = 1024
@@ -118,4 +120,6 @@ class Recommender(Artifact):
         """The recommender that was saved."""
         if set(state.parts) != {"vectorizer", "model"}:
             raise BadArtifact(f"A recommender has a vectorizer and a model, but this one has {sorted(state.parts)}.")
-        return cls(restore(state.parts["vectorizer"]), restore(state.parts["model"]))
+        vectorizer, model = unpack({"vectorizer": PageVectorizer, "model": LabelPredictor}, state).values()
+        require(len(vectorizer.vocabulary_) == model.n_features_in_, "its model has other words than its vectorizer")
+        return cls(vectorizer, model)

@@ -6,29 +6,45 @@ columns, where the columns of a node are neighbours. L. Tang, S. Rajan and V. Na
 classification via MetaLabeler", WWW 2009, §5.2.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from broadmatch.data import CSR
 from broadmatch.kernels import F32, I32, I64, kernel
+from broadmatch.layout import Axes, Index, Offsets, Within, require
 
 STOP = -1
 """Where a way leads that ends here: its category is reported."""
+_LOWEST = np.finfo(np.float32).min
 
 
 class Nodes(NamedTuple):
     """The inner nodes, parents before children; node 0 stands above all roots."""
 
-    first: I64  # node -> its first column
-    ways: I64  # node -> how many of its columns are ways; the others are numbers of ways
-    category: I32  # node -> its category, −1 for node 0
-    meaning: I32  # column -> the category of a way, or the number
-    leads: I32  # column -> the node that a way leads to, or STOP
-    bias: F32  # of columns
-    ptr: I64  # feature -> its weights
-    column: I32
-    weight: F32
+    first: Annotated[I64, Offsets("nodes", "columns")]  # node -> its first column
+    ways: Annotated[I64, Axes("nodes"), Within(0)]  # how many of its columns are ways; others are numbers of ways
+    category: Annotated[I32, Axes("nodes"), Index("categories", -1)]  # −1 for node 0
+    meaning: Annotated[I32, Axes("columns"), Within(0)]  # column -> the category of a way, or the number
+    leads: Annotated[I32, Axes("columns"), Index("nodes", -1)]  # column -> the node that a way leads to, or STOP
+    bias: Annotated[F32, Axes("columns")]
+    ptr: Annotated[I64, Offsets("features", "weights")]  # feature -> its weights
+    column: Annotated[I32, Axes("weights"), Index("columns")]
+    weight: Annotated[F32, Axes("weights")]
     score_weight: float  # below 0: the numbers are classes, and the best one is taken
+
+    def check_ways(self, n_categories: int) -> None:
+        """Refuse ways that lead back, or to no category, and numbers that are not those of ways."""
+        n_columns = np.diff(self.first)
+        require(len(self.ways) > 0 and bool((self.ways <= n_columns).all()), "a node has more ways than columns")
+        node = np.repeat(np.arange(len(self.ways)), n_columns)
+        is_way = np.arange(len(node)) - self.first[node] < self.ways[node]
+        require(bool(((self.leads < 0) | (self.leads > node))[is_way].all()), "a way leads back")
+        require(self.meaning[is_way].max(initial=-1) < n_categories, "a way leads to no category")
+        number, of = self.meaning[~is_way], node[~is_way]
+        rises = (np.diff(number) > 0) | (np.diff(of) > 0)
+        require(bool(rises.all() and (number <= self.ways[of]).all()), "a node's numbers are not those of its ways")
+        CSR(self.ptr, self.column, self.weight, len(node))._check_whole()
 
 
 @kernel
@@ -119,6 +135,7 @@ def walk_row(nodes: Nodes, index: I32, value: F32, scores: F32, reached: F32, qu
             if reached[to] == -np.inf:
                 queue[n_queue] = to
                 n_queue += 1
+                reached[to] = _LOWEST  # so that it comes once, whatever the score
             reached[to] = max(reached[to], score)
     return n_out
 
@@ -129,6 +146,7 @@ def report(category: int, score: float, found: F32, out: I32, n: int) -> int:
     if found[category] == -np.inf:
         out[n] = category
         n += 1
+        found[category] = _LOWEST
     found[category] = max(found[category], score)
     return n
 

@@ -17,6 +17,7 @@ from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import LabelModel
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import LabelPredictor, Row, is_table, training_data
+from broadmatch.layout import Axes
 from broadmatch.parallel import blocks
 from broadmatch.params import Rule, Whole, clone, derived, learned
 
@@ -97,7 +98,7 @@ class SetModel(LabelPredictor):
         "it is and `model_` is trained in its place",
     ] = field(default=None, kw_only=False)
 
-    model_: LabelModel = learned()
+    model_: Annotated[LabelModel, Axes("features", "labels")] = learned()
     dense_labels_: bool = learned()
     label_counts_: NDArray[np.float64] = derived()
     tuning_seconds_: float = derived()

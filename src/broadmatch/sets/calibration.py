@@ -1,6 +1,6 @@
 """From the scores of each label to probabilities: one rising map a label."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Ranking
 from broadmatch.data.csr import offsets
 from broadmatch.labels.calibration import fit_calibration
+from broadmatch.layout import Axes, Offsets, Within, require
 from broadmatch.sets._cuts import calibrate_labels
 from broadmatch.sets.ranked import LabelLists
 
@@ -17,9 +18,14 @@ _ENOUGH = 10  # right ones that a label needs for a map of its own
 class LabelCalibrations(NamedTuple):
     """The knots of all maps: those of label l are ptr[l] to ptr[l+1]."""
 
-    ptr: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    probabilities: NDArray[np.float64]
+    ptr: Annotated[NDArray[np.int64], Offsets("labels", ".knots")]
+    scores: Annotated[NDArray[np.float64], Axes(".knots"), Within()]
+    probabilities: Annotated[NDArray[np.float64], Axes(".knots"), Within(0, 1)]
+
+    def _check_whole(self) -> None:
+        rises = np.diff(self.scores) >= 0
+        rises[self.ptr[1:-1] - 1] = True
+        require(bool(np.diff(self.ptr).all() and rises.all()), "the knots of a label's calibration fall")
 
     @classmethod
     def fit(cls, ranking: Ranking, truth: CSR) -> "LabelCalibrations":

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadInput
 from broadmatch.labels.predictor import Row
+from broadmatch.layout import Axes, Within
 from broadmatch.params import Either, OneOf, Whole, learned
 from broadmatch.sets.base import Candidates, SetModel, Training
 from broadmatch.sets.ranked import places
@@ -31,7 +32,7 @@ class RCut(SetModel):
     ] = "floor"
     kind: ClassVar[str] = "rcut"
 
-    k_: int = learned()
+    k_: Annotated[int, Within(1)] = learned()
 
     def predict_one(self, x: Any) -> Row:
         """The set of one row, best label first, and the scores."""
@@ -72,7 +73,7 @@ class PCut(SetModel):
     kind: ClassVar[str] = "pcut"
     pointwise: ClassVar[bool] = False
 
-    shares_: NDArray[np.float64] = learned()
+    shares_: Annotated[NDArray[np.float64], Axes("labels")] = learned()
 
     def predict_one(self, x: Any) -> Row:
         """Refused: one point has no share."""

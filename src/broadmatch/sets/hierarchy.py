@@ -18,6 +18,7 @@ from broadmatch.labels.base import checked_names
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import LabelPredictor, Row, is_table, training_data
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
+from broadmatch.layout import Axes
 from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Jobs, Number, OneOf, Rule, Whole, learned
 from broadmatch.sets._hierarchy import Nodes, walk_rows
@@ -89,13 +90,13 @@ class HierarchicalLabels(LabelPredictor):
     n_jobs: Jobs = None
     kind: ClassVar[str] = "hierarchical_labels"
 
-    feature_names_: Names | None = learned()
-    n_features_in_: int = learned()
+    feature_names_: Annotated[Names | None, Axes("features")] = learned()
+    n_features_in_: Annotated[int, Axes("features")] = learned()
     dense_labels_: bool = learned()
-    label_counts_: NDArray[np.float64] = learned()
+    label_counts_: Annotated[NDArray[np.float64], Axes("categories")] = learned()
     """How many training points have each category itself."""
     nodes_: Nodes = learned()
-    hierarchy_: Hierarchy = learned()
+    hierarchy_: Annotated[Hierarchy, Axes("categories")] = learned()
 
     def check_params(self) -> None:
         """Check every parameter, and that both models of a node take rows alike."""
@@ -165,6 +166,9 @@ class HierarchicalLabels(LabelPredictor):
         """Micro-F1 of the sets as they are, without ancestors, for scikit-learn's searches."""
         self._check_fitted()
         return micro_f1(by_category(Y, self.hierarchy_), self.predict(X))
+
+    def _restored(self) -> None:
+        self.nodes_.check_ways(self.hierarchy_.n_categories)
 
     def _derive(self) -> None:
         self.label_names_ = self.hierarchy_.names

@@ -55,16 +55,18 @@ class Ways:
 
     def _path(self, category: int) -> list[Step]:
         """The steps from above the roots; they end with the first that is not taken."""
-        parents, name = self.hierarchy.parents.at(category).tolist(), self.hierarchy.names[category]
-        if not parents:
-            return self._step(0, category, name)
-        found = []
-        for parent in parents:
-            path = self._path(parent)
-            if path and all(step.went_left for step in path) and parent in self.node_of:
-                path = path + self._step(self.node_of[parent], category, name)
-            found.append(path)
-        return max(found, key=lambda path: (sum(step.went_left for step in path), path[-1].value if path else 0.0))
+        above = self.hierarchy.above(category)
+        paths: dict[int, list[Step]] = {}
+        for at in above[np.argsort(self.hierarchy.depth[above], kind="stable")].tolist():
+            parents, name = self.hierarchy.parents.at(at).tolist(), self.hierarchy.names[at]
+            found = [] if parents else [self._step(0, at, name)]
+            for parent in parents:
+                path = paths[parent]
+                if path and all(step.went_left for step in path) and parent in self.node_of:
+                    path = path + self._step(self.node_of[parent], at, name)
+                found.append(path)
+            paths[at] = max(found, key=lambda path: (sum(s.went_left for s in path), path[-1].value if path else 0.0))
+        return paths[category]
 
     def _step(self, node: int, category: int, name: str) -> list[Step]:
         """What a node decides about a child, or about its own category; nothing, if it does not know of it."""

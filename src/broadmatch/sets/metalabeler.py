@@ -15,6 +15,7 @@ from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import LabelModel
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import NOTHING, Row
+from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
@@ -81,7 +82,7 @@ class MetaLabeler(SetModel):
     kind: ClassVar[str] = "metalabeler"
 
     counter_: LabelModel = learned()
-    numbers_: NDArray[np.int64] = learned()
+    numbers_: Annotated[NDArray[np.int64], Axes("numbers"), Within(0)] = learned()
     usual_: int = learned()
     calibrations_: LabelCalibrations | None = learned()
 
@@ -92,6 +93,13 @@ class MetaLabeler(SetModel):
             raise BadParameter("calibrated must be False where on is 'content', which looks at no scores.")
         if self.bar and self.score_weight is None:
             raise BadParameter("bar must be 0 where score_weight is None: there is nothing that it is a bar for.")
+
+    def _restored(self) -> None:
+        numbers, (n_features, n_labels) = self.numbers_, self.model_._saved_shape
+        known = len(numbers) > 0 and bool((np.diff(numbers) > 0).all()) and numbers[-1] <= n_labels
+        require(known and self.usual_ in numbers, "its numbers of labels are none")
+        width = {"content": n_features, "scores": n_labels}.get(self.on, min(self.candidates, n_labels))
+        require(self.counter_._saved_shape == (width, len(numbers)), "the model of the number learned something else")
 
     def predict_one(self, x: Any) -> Row:
         """The set of one row, best label first, and the scores."""

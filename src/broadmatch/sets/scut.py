@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Ranking
 from broadmatch.labels.predictor import Row
+from broadmatch.layout import Axes
 from broadmatch.params import Number, OneOf, learned
 from broadmatch.sets._cuts import cycled_cuts, separate_cuts
 from broadmatch.sets.base import Candidates, Folds, FoldSeed, SetModel, Training
@@ -55,7 +56,7 @@ class SCut(SetModel):
     seed: FoldSeed = 0
     kind: ClassVar[str] = "scut"
 
-    thresholds_: NDArray[np.float64] = learned()
+    thresholds_: Annotated[NDArray[np.float64], Axes("labels")] = learned()
 
     def predict_one(self, x: Any) -> Row:
         """The set of one row, best label first, and the scores."""

@@ -69,12 +69,12 @@ def keys_of_joined(text: Bytes, seeds: U64, out: U64) -> int:
 
 @kernel
 def put_columns(
-    kinds: I64, values: I64, missing: I64, tables: I64, seeds: U64, starts: I64, place: int, out: U64
+    kinds: I64, values: I64, missing: I64, tables: I64, sizes: I64, seeds: U64, starts: I64, place: int, out: U64
 ) -> None:
     """The keys of many columns, one feature a row each, from `place` of the rows on.
 
     Column c lies at the address values[c], as its kind says; missing[c] and tables[c] are the addresses of its flags
-    and of its table of keys, 0 where there are none.
+    and of its table of sizes[c] keys, 0 where there are none.
     """
     n = len(starts) - 1
     for a in range(0, n, _BLOCK):
@@ -82,7 +82,7 @@ def put_columns(
         for c in range(len(kinds)):
             seed, at = seeds[c], place + c
             if kinds[c] == CODES:
-                codes, table = carray(to_int32(values[c]), n), carray(to_uint64(tables[c]), 1)
+                codes, table = carray(to_int32(values[c]), n), carray(to_uint64(tables[c]), sizes[c])
                 for r in range(a, b):
                     out[starts[r] + at] = table[codes[r]]
             elif kinds[c] == INT32:

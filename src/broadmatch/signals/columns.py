@@ -64,7 +64,9 @@ def put_sources(sources: Sequence[Source], starts: NDArray[np.int64], place: int
         np.array([0 if a is None else a.__array_interface__["data"][0] for a in arrays], np.int64)
         for arrays in zip(*((s.values, s.missing, s.table) for s in sources), strict=True)
     )
-    put_columns(kinds, values, missing, tables, np.array([s.seed for s in sources], np.uint64), starts, place, out)
+    sizes = np.array([0 if s.table is None else len(s.table) for s in sources], np.int64)
+    seeds = np.array([s.seed for s in sources], np.uint64)
+    put_columns(kinds, values, missing, tables, sizes, seeds, starts, place, out)
 
 
 def keys_of(source: Source) -> Keys:

@@ -3,17 +3,24 @@
 import threading
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.kernels.hash_table import number_keys, numbers_of
-from broadmatch.state import State
+from broadmatch.layout import Axes, Index, Offsets, require
+from broadmatch.state import State, unpack
 
 MISSING_VALUE = "(missing)"
 AS_IS_VALUE = "(as is)"
 _CHUNK = 1 << 16
+_SAVED = {
+    "keys": Annotated[NDArray[np.uint64], Axes("names")],
+    "signal": Annotated[NDArray[np.int16], Axes("names"), Index("signals")],
+    "text": Annotated[NDArray[np.uint8], Axes("bytes")],
+    "offsets": Annotated[NDArray[np.int64], Offsets("names", "bytes")],
+}
 
 
 class FeatureNames:
@@ -82,14 +89,17 @@ class FeatureNames:
     @classmethod
     def from_state(cls, state: State) -> "FeatureNames":
         """The names that `to_state` gave."""
+        signals: list[Any] = unpack({"signals": list}, state)["signals"]
+        require(all(isinstance(signal, str) for signal in signals), "a signal has no name")
+        kept = unpack(_SAVED, state, {"signals": len(signals)})
         names = cls()
-        names._signals = list(state.facts["signals"])
-        names._signal_numbers = {signal: number for number, signal in enumerate(names._signals)}
-        names._signal = array("h", np.asarray(state.arrays["signal"], np.int16).tobytes())
-        names._text = bytearray(np.asarray(state.arrays["text"], np.uint8).tobytes())
-        names._offsets = array("q", np.asarray(state.arrays["offsets"], np.int64).tobytes())
-        names._make_room(len(state.arrays["keys"]))
-        names._keys = array("Q", np.asarray(state.arrays["keys"], np.uint64).tobytes())
+        names._signals = signals
+        names._signal_numbers = {signal: number for number, signal in enumerate(signals)}
+        names._signal = array("h", kept["signal"].tobytes())
+        names._text = bytearray(kept["text"].tobytes())
+        names._offsets = array("q", kept["offsets"].tobytes())
+        names._make_room(len(kept["keys"]))
+        names._keys = array("Q", kept["keys"].tobytes())
         names._renumber()
         return names
 

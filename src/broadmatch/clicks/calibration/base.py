@@ -14,6 +14,7 @@ from broadmatch.clicks.calibration._maps import add_to_bins
 from broadmatch.errors import BadInput
 from broadmatch.evaluate.checks import column, refuse
 from broadmatch.io.artifacts import Artifact
+from broadmatch.layout import Axes, require
 from broadmatch.params import Whole, learned
 from broadmatch.state import Online
 
@@ -45,8 +46,8 @@ class Sums(NamedTuple):
     With a half-life h, an impression counts half after h later ones, in all slices alike.
     """
 
-    values: F64
-    clock: NDArray[np.int64]
+    values: Annotated[F64, Axes(".slices", ".bins", 3)]
+    clock: Annotated[NDArray[np.int64], Axes(2)]
 
     @classmethod
     def empty(cls, scale: Scale, n_slots: int = 1) -> "Sums":
@@ -106,6 +107,9 @@ class WholeCalibration(Artifact, Online):
     def apply_one(self, probability: float) -> float:
         """Give τ(p) of one probability."""
         return float(self.apply([probability])[0])
+
+    def _restored(self) -> None:
+        require(self.sums_.values.shape[:2] == (1, FINE.n_bins), "its sums are not those of all traffic")
 
 
 class Judged(NamedTuple):

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from broadmatch.clicks.calibration._maps import apply_knots, fit_knots
 from broadmatch.clicks.calibration.base import F64, FINE, WholeCalibration, checked_probability
+from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Number, learned
 
 MIN_CLICKS = 20.0
@@ -33,12 +34,16 @@ class IsotonicCalibration(WholeCalibration):
 
     min_clicks: Annotated[float, Number(0, above=True), "clicks that a group of bins expects at least"] = MIN_CLICKS
 
-    knots_x_: F64 = learned()
-    knots_y_: F64 = learned()
+    knots_x_: Annotated[F64, Axes("knots"), Within()] = learned()
+    knots_y_: Annotated[F64, Axes("knots"), Within()] = learned()
 
     def _start(self) -> None:
         self.knots_x_ = self.knots_y_ = np.empty(0)
         super()._start()
+
+    def _restored(self) -> None:
+        super()._restored()
+        require(bool((np.diff(self.knots_x_) >= 0).all()), "the knots of a calibration fall")
 
     def _fit(self, weight: F64, clicks: F64, predicted: F64) -> None:
         today = self.sums_.factor(self.half_life)

@@ -1,7 +1,7 @@
 """The slices that a stream was seen to have, numbered, each with its parent; columns of any kind become their keys."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from broadmatch.clicks.calibration import _slices as kernels
 from broadmatch.errors import BadInput
 from broadmatch.io.values import missing_of, numpy_of, texts_of, with_gaps
 from broadmatch.kernels import hashing
+from broadmatch.layout import Axes, Index, require
 
 U64 = NDArray[np.uint64]
 I32 = NDArray[np.int32]
@@ -19,8 +20,11 @@ I32 = NDArray[np.int32]
 class SliceTable:
     """Numbers of slices along a hierarchy of columns: 0 is all traffic, others count up in order of appearance."""
 
-    _saved_members = ("columns", "keys", "parents")
-    columns: tuple[str, ...]
+    _saved_types: ClassVar = {
+        "columns": tuple[str, ...],
+        "keys": Annotated[U64, Axes("slices")],
+        "parents": Annotated[I32, Axes("slices"), Index("slices")],
+    }
 
     def __init__(self, columns: Sequence[str], keys: U64 | None = None, parents: I32 | None = None) -> None:
         self.columns = tuple(columns)
@@ -29,6 +33,10 @@ class SliceTable:
         self._parents = np.zeros(1, np.int32) if parents is None else np.array(parents, np.int32)
         self._seeds = [hashing.seed_of(name) for name in self.columns]
         self._make_room()
+
+    def _check_whole(self) -> None:
+        known = self.n_slices > 0 and bool((self.parents[1:] < np.arange(1, self.n_slices)).all())
+        require(known and bool(self.keys[1:].all()), "its slices have no keys, or come before their parents")
 
     @property
     def keys(self) -> U64:

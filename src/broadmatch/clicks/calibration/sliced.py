@@ -21,6 +21,7 @@ from broadmatch.clicks.calibration.isotonic import MIN_CLICKS, IsotonicCalibrati
 from broadmatch.clicks.calibration.poisson import PoissonCalibration
 from broadmatch.clicks.calibration.slice_table import SliceTable
 from broadmatch.io.artifacts import Artifact
+from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Number, OneOf, Rule, learned
 from broadmatch.state import Online, State
 
@@ -43,13 +44,23 @@ class ColumnNames(Rule):
 class SliceMaps(NamedTuple):
     """The map of each slice: γ and κ, or a factor and the piecewise linear map it multiplies; the others are empty."""
 
-    log_factor: F64
-    exponent: F64
-    factor: F64
-    map_of: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    knots_x: F64
-    knots_y: F64
+    log_factor: Annotated[F64, Axes(".powers")]
+    exponent: Annotated[F64, Axes(".powers")]
+    factor: Annotated[F64, Axes(".mapped")]
+    map_of: Annotated[NDArray[np.int32], Axes(".mapped")]
+    starts: Annotated[NDArray[np.int64], Axes(".starts")]
+    knots_x: Annotated[F64, Axes(".knots"), Within()]
+    knots_y: Annotated[F64, Axes(".knots"), Within()]
+
+    def check(self, powers: bool, n_slices: int) -> None:
+        """Refuse maps that are not those of the first of so many slices: powers, or piecewise linear ones."""
+        fitted = len(self.log_factor if powers else self.factor)
+        require(0 < fitted <= n_slices, "its maps are not those of its slices")
+        if not powers:
+            starts, last = self.starts, len(self.starts) - 2
+            whole = last >= 0 and starts[0] == 0 and starts[-1] == len(self.knots_x) and (np.diff(starts) >= 0).all()
+            require(bool(whole), "the maps of its slices do not follow each other")
+            require(self.map_of.min() >= 0 and self.map_of.max() <= last, "a slice has a map that is not there")
 
 
 _NONE = np.empty(0)
@@ -163,3 +174,11 @@ class SlicedCalibration(Artifact, Online):
         self._ready()
         self.sums_ = self.sums_.first(self.slices_.n_slices)
         return super().to_state()
+
+    def _restored(self) -> None:
+        powers = self.method == "poisson"
+        require(isinstance(self.whole_, PoissonCalibration if powers else IsotonicCalibration), "its method is another")
+        require(self.slices_.columns == tuple(self.by), "its slices are by other columns")
+        summed = self.sums_.values.shape[:2] == (self.slices_.n_slices, COARSE.n_bins)
+        require(summed, "its sums are not those of its slices")
+        self.maps_.check(powers, self.slices_.n_slices)

@@ -156,9 +156,9 @@ def labels_of(shown: Events, ids: U64, times: I64, clicked: F32) -> None:
     """clicked[i] = 1 if the accepted impression with this id and time was clicked, else 0."""
     for i in range(len(ids)):
         e = shown.slots[slot_of(shown.slots, shown.ids, ids[i])]
-        while shown.times[e - 1] != times[i]:
+        while e != 0 and shown.times[e - 1] != times[i]:
             e = shown.earlier[e - 1]
-        clicked[i] = shown.marks[e - 1]
+        clicked[i] = shown.marks[e - 1] if e != 0 else 0
 
 
 @kernel

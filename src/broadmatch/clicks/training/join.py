@@ -7,7 +7,7 @@ object in one process, whose state can be saved between any two calls.
 import heapq
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +16,23 @@ from broadmatch.clicks.training import _join as click_join
 from broadmatch.clicks.training._join import AFTER, BEFORE, COUNTS, Clock, Events
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput
+from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Number, learned
-from broadmatch.state import Online, State
+from broadmatch.state import Online, State, unpack
 
 log = logging.getLogger("broadmatch")
+
+_SAVED: dict[str, Any] = {
+    "counts": Annotated[NDArray[np.int64], Axes(len(COUNTS))],
+    "passed": Annotated[NDArray[np.int64], Axes(3), Within(BEFORE, AFTER)],
+    "pending": Batch,
+    **{f"{name}_ids": Annotated[NDArray[np.uint64], Axes(name)] for name in ("shown", "waiting")},
+    **{
+        f"{name}_{part}": Annotated[NDArray[np.int64], Axes(name)]
+        for name in ("shown", "waiting")
+        for part in ("times", "marks")
+    },
+}
 
 P = TypeVar("P")
 Q = TypeVar("Q")
@@ -178,7 +191,7 @@ class ClickJoin(Online):
         """The join as it was saved; it goes on as if nothing had happened."""
         self = cls(**state.params)
         self._ready()
-        arrays = state.arrays
+        arrays = unpack(_SAVED, state)
         self.counts_[:] = arrays["counts"]
         self._clock.seen[:] = arrays["passed"][:2]
         self._closed = int(arrays["passed"][2])
@@ -193,7 +206,11 @@ class ClickJoin(Online):
             )[0]
             for name in ("shown", "waiting")
         )
-        self._keep(Batch.from_state(state.parts["pending"]))
+        pending = arrays["pending"]
+        for column in (pending.time, pending.id):
+            require(len(column) == len(pending), "its impressions have no times or ids")
+        require(bool((np.diff(pending.time) >= 0).all()), "its impressions are not in the order of time")
+        self._keep(pending)
         return self
 
     def _arrays(

@@ -1,7 +1,7 @@
 """The training points nearest to a point that is known to have some labels."""
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.kernels.intrinsics import prefetch
 from broadmatch.kernels.top_k import keep_best, order_best
 from broadmatch.labels.ranking_trees._points import dot
+from broadmatch.layout import Axes, Index, Offsets, Within
 
 _LOOKED_AT = 500  # points, by revealed labels alone, whose features are compared as well
 _LEAST = np.finfo(np.float32).tiny
@@ -22,18 +23,18 @@ class NearestPoints(NamedTuple):
     `x_share` and `power` say who is near, and how fast votes fall with the distance.
     """
 
-    label_ptr: I64  # point -> its labels
-    label: I32
-    gain: F32  # y_il / p_l
-    inverse_length: F32  # point -> 1 / √Σ_l r_l²
-    point_ptr: I64  # label -> points that have it
-    point: I32
-    rarity: F32  # label -> r_l = 1 / p_l
-    x_ptr: I64
-    x_feature: I32
-    x_value: F32
-    row: I32  # point -> its number in the training data, where some have no labels
-    most: int
+    label_ptr: Annotated[I64, Offsets(".points", ".label_entries")]  # point -> its labels
+    label: Annotated[I32, Axes(".label_entries"), Index(".labels")]
+    gain: Annotated[F32, Axes(".label_entries")]  # y_il / p_l
+    inverse_length: Annotated[F32, Axes(".points")]  # point -> 1 / √Σ_l r_l²
+    point_ptr: Annotated[I64, Offsets(".labels", ".point_entries")]  # label -> points that have it
+    point: Annotated[I32, Axes(".point_entries"), Index(".points")]
+    rarity: Annotated[F32, Axes(".labels"), Within(1)]  # label -> r_l = 1 / p_l
+    x_ptr: Annotated[I64, Offsets(".points", ".features")]
+    x_feature: Annotated[I32, Axes(".features"), Index("features")]
+    x_value: Annotated[F32, Axes(".features")]
+    row: Annotated[I32, Axes(".points"), Index("points")]  # its number in the training data, where some have no labels
+    most: Annotated[int, Within(0)]
     share: float
     x_share: float
     power: float

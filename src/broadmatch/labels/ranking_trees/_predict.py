@@ -1,7 +1,7 @@
 """Asking FastXML, PfastreXML and SwiftXML: down every tree, add up the leaves, re-rank, keep the best."""
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from broadmatch.kernels.random import STRIDE
 from broadmatch.kernels.top_k import keep_best, order_best
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints, add_neighbours
 from broadmatch.labels.ranking_trees._points import damped, damped_scale, dot, unit_scale
+from broadmatch.layout import POSITIVE, Axes, Index, Offsets, Within, check_trees
 
 _LIKELY = 0.3  # of the best label's votes
 _ROUNDING = 2e-5  # of a product of unit rows in float32, relative, at worst; some hundred entries
@@ -29,21 +30,24 @@ class RankingForest(NamedTuple):
     add to all slots is added up before the way down. Features beyond `ahead_ptr` have none.
     """
 
-    roots: I64
-    child: I32
-    bias: F32
-    weight_ptr: I64
-    weight_feature: I32
-    weight_value: F32
-    leaf_ptr: I64
-    leaf_label: I32
-    leaf_value: F32
-    leaf_size: I32
-    slot: I32  # node -> its slot, −1 for none
-    slot_node: I32
-    ahead_ptr: I64
-    ahead_slot: I32
-    ahead_value: F32
+    roots: Annotated[I64, Axes("trees")]
+    child: Annotated[I32, Axes("nodes")]
+    bias: Annotated[F32, Axes("nodes")]
+    weight_ptr: Annotated[I64, Offsets("nodes", "weights")]
+    weight_feature: Annotated[I32, Axes("weights"), Within(0)]
+    weight_value: Annotated[F32, Axes("weights")]
+    leaf_ptr: Annotated[I64, Offsets("leaves", "votes")]
+    leaf_label: Annotated[I32, Axes("votes"), Index("labels")]
+    leaf_value: Annotated[F32, Axes("votes"), Within(POSITIVE)]  # a sum of 0 says that a label has no votes yet
+    leaf_size: Annotated[I32, Axes("leaves"), Within(0)]
+    slot: Annotated[I32, Axes("nodes"), Index("slots", -1)]  # node -> its slot, −1 for none
+    slot_node: Annotated[I32, Axes("slots"), Index("nodes")]
+    ahead_ptr: Annotated[I64, Offsets("ahead", "ahead_weights")]
+    ahead_slot: Annotated[I32, Axes("ahead_weights"), Index("slots")]
+    ahead_value: Annotated[F32, Axes("ahead_weights")]
+
+    def _check_whole(self) -> None:
+        check_trees(self.roots, self.child >= 0, self.child, -1 - self.child, len(self.leaf_size))
 
 
 class Tail(NamedTuple):

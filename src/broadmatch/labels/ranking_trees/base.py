@@ -14,9 +14,10 @@ from broadmatch.labels.ranking_trees._points import inverse_discounts, inverse_i
 from broadmatch.labels.ranking_trees._predict import RankingForest, Routing
 from broadmatch.labels.ranking_trees._split import Costs, TreePoints
 from broadmatch.labels.ranking_trees.explain import explain
-from broadmatch.labels.ranking_trees.forest import Growing, grow_forest
+from broadmatch.labels.ranking_trees.forest import Growing, check_inputs, grow_forest
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.update import NewPoints, read_new_points, updated_forest
+from broadmatch.layout import require
 from broadmatch.params import Flag, Jobs, Number, OneOf, Seed, Whole, learned
 
 _STEPS, _TOLERANCE = 1, 0.01  # of each logistic regression: more cost time and rank no better
@@ -98,6 +99,15 @@ class RankingTrees(LabelModel):
 
     def _routing(self) -> Routing:
         return Routing(bool(self.damped), 0 if self.ties == "right" else int(self.seed) + 1)
+
+    def _n_inputs(self) -> int:
+        """How many features a node's hyperplane may have, those of item sets behind the point's own."""
+        return self.n_features_in_
+
+    def _restored(self) -> None:
+        super()._restored()
+        check_inputs(self.forest_, self._n_inputs())
+        require(len(self.forest_.ahead_ptr) > self.n_features_in_, "it has more features than the trees know")
 
     def _sizes(self) -> tuple[int, int]:
         return self.n_features_in_, len(self.label_names_)

@@ -15,6 +15,7 @@ from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.labels.ranking_trees._predict import RankingForest, reach_shares
 from broadmatch.labels.ranking_trees._split import Costs, TreePoints
 from broadmatch.labels.ranking_trees._tree import child_seed, grow, split_rows
+from broadmatch.layout import require
 from broadmatch.parallel import Stop, map_threads, n_workers
 
 _OFTEN = 1 / 64
@@ -66,10 +67,12 @@ def grow_forest(
     workers = n_workers(how.n_jobs)
 
     def tree(number: int, n_jobs: int) -> RankingForest:
-        finished = kept.take(number, RankingForest)
+        points = points_of(number)
+        finished = kept.take(number, RankingForest, labels=points.n_labels)
         if finished is not None:
+            check_inputs(finished, points.x_width + points.z_width)
             return finished
-        grown = _grow_tree(points_of(number), rows, how, number, n_jobs, stop)
+        grown = _grow_tree(points, rows, how, number, n_jobs, stop)
         if not stop.flag[0]:
             kept.keep(number, grown)
         return grown
@@ -94,6 +97,12 @@ def grow_forest(
 def one_tree(*grown: NDArray[Any]) -> RankingForest:
     """A forest of one tree, of what `grow` gives."""
     return RankingForest(np.zeros(1, np.int64), *grown, **_no_slots(len(grown[0])))
+
+
+def check_inputs(forest: RankingForest, n_inputs: int) -> None:
+    """Refuse a forest whose nodes have weights of features that are not there."""
+    highest = max(forest.weight_feature.max(initial=-1), len(forest.ahead_ptr) - 2)
+    require(highest < n_inputs, "a node has weights of features that are not there")
 
 
 def with_slots(forest: RankingForest, frequency: NDArray[np.float64]) -> RankingForest:

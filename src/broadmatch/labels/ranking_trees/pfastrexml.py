@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self, Unpack
+from typing import Annotated, Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from broadmatch.labels.ranking_trees.base import PropensityPreset, RankingTrees,
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.tail import LabelMeans, TailClassifier
 from broadmatch.labels.ranking_trees.update import NewPoints
+from broadmatch.layout import POSITIVE, Axes, Within, require
 from broadmatch.params import derived, learned
 
 
@@ -26,12 +27,16 @@ class RerankedTrees(RankingTrees):
     gamma: TailFall = 12.0
     published: ClassVar[dict[str, Any]] = RankingTrees.published | {"gamma": 30.0}
 
-    propensities_: NDArray[np.float64] = learned()
+    propensities_: Annotated[NDArray[np.float64], Axes("labels"), Within(POSITIVE, 1)] = learned()
     means_: LabelMeans = learned()
     tail_: Tail = derived()
 
     def _tail(self) -> TailClassifier:
         raise NotImplementedError
+
+    def _restored(self) -> None:
+        super()._restored()
+        require(self.means_.feature.max(initial=-1) < self._n_inputs(), "the means have features that are not there")
 
     def _derive(self) -> None:
         self.tail_ = self._tail().tail(self.means_)

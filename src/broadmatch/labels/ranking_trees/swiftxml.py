@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Self, Unpack
 
+import numpy as np
+
 from broadmatch.data import CSR
 from broadmatch.labels.base import FitOptions
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints
@@ -12,6 +14,7 @@ from broadmatch.labels.ranking_trees.neighbours import keep_points, more_points
 from broadmatch.labels.ranking_trees.pfastrexml import RerankedTrees, gains, label_propensities, more_propensities
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.tail import TailClassifier
+from broadmatch.layout import Axes, require
 from broadmatch.params import Number, OneOf, Whole, learned
 
 
@@ -73,7 +76,7 @@ class SwiftXML(RerankedTrees):
         "reveal": 1.0,
     }
 
-    label_features_: CSR = learned()
+    label_features_: Annotated[CSR, Axes("labels", "item_features")] = learned()
     neighbours_: NearestPoints = learned()
 
     def fit(
@@ -129,6 +132,16 @@ class SwiftXML(RerankedTrees):
         self.forest_ = self._grown(points_of, Y, checkpoint, data, self.c_item_sets)
         self.propensities_, self.label_features_, self.means_ = p, features, tail.learned(X, Y)
         self.neighbours_ = keep_points(X, Y, p, self.neighbours, float(self.neighbour_share), self.seed)
+
+    def _n_inputs(self) -> int:
+        return self.n_features_in_ + self.label_features_.n_cols
+
+    def _restored(self) -> None:
+        super()._restored()
+        near, n_labels = self.neighbours_, len(self.label_names_)
+        require(not near.most or len(near.rarity) == n_labels, "the labels of the nearest points are not the model's")
+        described = self.item_sets == "plain" or bool(np.diff(self.label_features_.indptr).all())
+        require(described, "a label lacks the feature that is its own")
 
     def _item_sets(self) -> ItemSets:
         return ItemSets(self.label_features_, self.item_sets == "weighed")

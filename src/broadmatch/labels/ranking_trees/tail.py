@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from broadmatch.labels.ranking_trees._points import unit_rows
 from broadmatch.labels.ranking_trees._predict import Tail
 from broadmatch.labels.ranking_trees.item_sets import ItemSets, item_sets
 from broadmatch.labels.ranking_trees.update import NewPoints
+from broadmatch.layout import Axes, Offsets, Within
 from broadmatch.parallel import blocks, map_threads
 
 _KEEP = 200  # entries of a mean: what is left out hardly changes a distance, and most of the work is saved
@@ -35,10 +36,10 @@ class Means(NamedTuple):
 class LabelMeans(NamedTuple):
     """What the re-ranker has learned: a row (μ_l, λ_z·ν_l) for each label, and ‖μ_l‖², λ_z·‖ν_l‖²."""
 
-    ptr: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    value: NDArray[np.float32]
-    norms: NDArray[np.float64]
+    ptr: Annotated[NDArray[np.int64], Offsets("labels", ".entries")]
+    feature: Annotated[NDArray[np.int32], Axes(".entries"), Within(0)]
+    value: Annotated[NDArray[np.float32], Axes(".entries")]
+    norms: Annotated[NDArray[np.float64], Axes("labels", 2)]
 
 
 _EMPTY = (np.zeros(1, np.int64), *NOTHING)
