@@ -79,4 +79,5 @@ def test_explain(model, page, market):
     pages = market / "pages.parquet"
     assert "--name" in failed("explain", model, pages, phrase["phrase"])
     name = json.loads(worked("recommend", model, pages, "--json").splitlines()[0])["page"]
-    assert json.loads(worked("explain", model, pages, phrase["phrase"], "--name", name, "--json")) == why
+    for address in (name, f"{name}?utm_source=mail", name.rstrip("/")):
+        assert json.loads(worked("explain", model, pages, phrase["phrase"], "--name", address, "--json")) == why

@@ -102,12 +102,13 @@ def _revealed_of_page(
 
 
 def _one_page(page: Path, name: str | None, columns: dict[str, str] | None) -> "Page":
+    from broadmatch.harvest.page_names import plain_page
     from broadmatch.io import PageSource
 
     found = iter(PageSource(page, columns=columns))
     if name is not None:
         for one in found:
-            if one.name == name:
+            if plain_page(one.name) == plain_page(name):
                 return one
         raise BadInput(f"{page} has no page named {name!r}.")
     first = next(found, None)
