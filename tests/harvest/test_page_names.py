@@ -71,6 +71,21 @@ def test_clicks_on_pages_that_are_one_are_added_up(tmp_path, caplog):
     assert list(train.points) == ["https://a.example/p"]
 
 
+@pytest.mark.parametrize("files", [("a.example/p/index.html", "a.example/t.html"), ("p.html", "t/index.htm")])
+def test_files_of_a_mirrored_site_are_the_pages_of_its_addresses(tmp_path, files):
+    (tmp_path / "log.csv").write_text("query,page\n" + "pizza,https://a.example/p/\ntea,http://a.example/t\n" * 3)
+    found = harvest(ClickLog(tmp_path / "log.csv"), min_clicks=1, test_share=0.0)
+    train, _ = build_datasets(found, [Page(name, b"stone oven") for name in files], PageVectorizer(min_pages=1))
+    assert sorted(train.points) == ["http://a.example/t", "https://a.example/p"]
+
+
+def test_a_file_that_the_log_names_is_not_taken_for_another(tmp_path):
+    (tmp_path / "log.csv").write_text("query,page\n" + "pizza,p.html\ntea,https://a.example/p\n" * 3)
+    found = harvest(ClickLog(tmp_path / "log.csv"), min_clicks=1, test_share=0.0)
+    train, _ = build_datasets(found, [Page("p.html", b"stone oven")], PageVectorizer(min_pages=1))
+    assert list(train.points) == ["p.html"]
+
+
 def test_revealed_phrases_belong_to_a_page_by_any_of_its_addresses(tmp_path):
     (tmp_path / "bids.csv").write_text("page,phrase\nhttps://a.example/p/?utm_id=1,pizza\nhttps://a.example/p,tea\n")
     found = read_revealed(tmp_path / "bids.csv", Names.of(["pizza", "tea"]))

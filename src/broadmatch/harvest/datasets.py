@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest.beliefs import sparse_beliefs
 from broadmatch.harvest.clicks import Harvest
 from broadmatch.harvest.npmi import npmi
-from broadmatch.harvest.page_names import plain_page
+from broadmatch.harvest.page_names import addresses_of_files, plain_page, saved_as
 from broadmatch.io import Page
 from broadmatch.params import OneOf
 
@@ -58,7 +59,7 @@ def build_datasets(
         raise BadParameter(
             "pages must be something to go through twice, but it is an iterator; give a list or a PageSource."
         )
-    pages = pages if harvest.exact_pages else _PlainNames(pages)
+    pages = pages if harvest.exact_pages else _PlainNames(pages, harvest)
     X, rows = _vectorize(pages, harvest.train_pages, vectorizer, "training", fit=not _is_fitted(vectorizer))
     Y = _weigh(harvest.train_counts, weights, n_jobs)
     features = _feature_names(vectorizer, X.n_cols)
@@ -69,16 +70,28 @@ def build_datasets(
 
 
 class _PlainNames:
-    """Pages by the names that the log has where addresses are merged; of pages with the same name, the first counts."""
+    """Pages by the names that the log has where addresses are merged; of pages with the same name, the first counts.
 
-    def __init__(self, pages: Iterable[NamedPage]) -> None:
-        self._pages, self._counted = pages, False
+    A file whose path is not in the log is the page that it mirrors: `shop.example/pizza/index.html` is
+    `https://shop.example/pizza`.
+    """
+
+    def __init__(self, pages: Iterable[NamedPage], harvest: Harvest) -> None:
+        self._pages, self._harvest, self._counted = pages, harvest, False
+
+    @cached_property
+    def _addresses(self) -> dict[str, str]:
+        """Names of the log by the files that mirror them; a name of the log stands for itself."""
+        names = [*self._harvest.train_pages, *self._harvest.test_pages]
+        return addresses_of_files(names) | {name: name for name in names}
 
     def __iter__(self) -> Iterator[NamedPage]:
         seen: set[str] = set()
         merged = 0
         for page in self._pages:
             name = plain_page(page.name)
+            if "://" not in name:
+                name = self._addresses.get(name) or self._addresses.get(saved_as(name), name)
             merged += name in seen
             if name not in seen:
                 seen.add(name)
@@ -109,7 +122,7 @@ class _Chosen:
             first, n = next(iter(self._wanted), ""), len(self._wanted)
             raise BadInput(
                 f"None of the {n:,} clicked training pages, such as {first!r}, is among the pages, such as {met!r}; "
-                "their names must be those of the log."
+                "name pages as the log does, or keep the folders of a mirrored site."
             )
 
 

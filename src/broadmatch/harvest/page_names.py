@@ -1,6 +1,8 @@
 """One name for pages whose addresses differ only in how a visitor came there, or in a slash at the end."""
 
+import re
 from collections import UserDict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from broadmatch.io.duck import create_text_function
@@ -39,6 +41,27 @@ def plain_page(name: str) -> str:
     bare = path.rstrip("/")
     path = path if not bare or bare.endswith(":") else bare
     return f"{path}{'?' if kept else ''}{kept}{sharp}{fragment}"
+
+
+def saved_as(address: str) -> str:
+    """The path that a mirrored site (`wget --mirror`, HTTrack) has for the page, without what such tools add to it.
+
+    >>> saved_as("https://shop.example/pizza"), saved_as("shop.example/pizza/index.html"), saved_as("pizza.html")
+    ('shop.example/pizza', 'shop.example/pizza', 'pizza')
+    """
+    return re.sub(r"(/index)?\.html?$|/$", "", re.sub(r"^https?://", "", address))
+
+
+def addresses_of_files(addresses: Iterable[str]) -> dict[str, str]:
+    """The address of each file of a mirrored site; of a single site, also of its files without the folder of the host.
+
+    >>> addresses_of_files(["https://shop.example/pizza"])
+    {'shop.example/pizza': 'https://shop.example/pizza', 'pizza': 'https://shop.example/pizza'}
+    """
+    found = {saved_as(address): address for address in addresses if "://" in address}
+    if len({path.partition("/")[0] for path in found}) == 1:
+        found |= {path.partition("/")[2] or "index": address for path, address in found.items()}
+    return found
 
 
 class ByPage(UserDict[str, Value]):

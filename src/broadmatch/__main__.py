@@ -1,0 +1,6 @@
+"""`python -m broadmatch` is the command `broadmatch`."""
+
+from broadmatch.cli import main
+
+if __name__ == "__main__":
+    main()
