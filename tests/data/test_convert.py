@@ -298,3 +298,11 @@ def test_lists_of_numbers_are_labels_ragged_or_not(lists):
 def test_lists_of_numbers_that_may_be_a_matrix_are_refused(lists, message):
     with pytest.raises(BadInput, match=message):
         as_labels(lists)
+
+
+@pytest.mark.parametrize("make", [list, lambda rows: [np.array(r) for r in rows], pd.Series, pl.Series, pa.array])
+def test_lists_of_numbers_of_equal_length_are_labels_and_no_weights(make):
+    labels, names = as_labels(make([[1, 2], [3, 4]]))
+    assert list(names) == ["0", "1", "2", "3", "4"]
+    assert [labels.row(i)[0].tolist() for i in range(2)] == [[1, 2], [3, 4]]
+    assert as_labels(np.array([[1, 2], [3, 4]]))[0].row(1)[1].tolist() == [3, 4]  # a matrix is one

@@ -3,6 +3,9 @@
 import itertools
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -181,6 +184,26 @@ def test_unusable_pages(pages, message: str) -> None:
         PageVectorizer().fit(pages)
     with pytest.raises(BadInput, match=message):
         PageVectorizer().fit_transform(pages)
+
+
+TABLE = {"name": ["a", "b"], "Text": ["fresh pizza", "fresh pasta"], "price": [1, 2]}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_table_gives_its_column_of_text(make):
+    expected = PageVectorizer(min_pages=1).fit_transform(TABLE["Text"])
+    only = {"anything": TABLE["Text"], "price": [1, 2]}
+    for pages in (make(TABLE), make(only), make(only)["anything"]):
+        assert (PageVectorizer(min_pages=1).fit_transform(pages) != expected).nnz == 0
+    with pytest.raises(BadInput, match=r"several columns of text: name, other; give the column .* table\['html'\]"):
+        PageVectorizer().fit(make({"name": ["a", "b"], "other": ["x", "y"]}))
+    with pytest.raises(BadInput, match="no column of text"):
+        PageVectorizer().fit(make({"price": [1, 2]}))
+
+
+def test_pages_by_name_are_refused():
+    with pytest.raises(BadInput, match=r"give the pages alone, as list\(pages.values\(\)\)"):
+        PageVectorizer().fit({"a.html": "<p>pizza"})
 
 
 def test_words_of_few_pages_are_kept_by_default():

@@ -3,6 +3,9 @@
 import itertools
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import broadmatch
@@ -60,6 +63,17 @@ def test_pages_keep_their_names_and_one_text_is_one_page(trained):
     assert named == [Recommendation(f"page {i}", found.phrases) for i, found in enumerate(expected)]
     assert list(trained.recommend("pizza", k=2)) == [Recommendation("0", expected[3].phrases)]
     assert list(trained.recommend(NEW[1], k=2)) == [Recommendation("0", expected[1].phrases)]
+
+
+def test_pages_may_come_in_a_table_by_name_or_alone(trained):
+    texts = [html for html, _ in pages()][:3]
+    expected = [(f"p{i}", answer.phrases) for i, answer in enumerate(trained.recommend(texts))]
+    columns = {"URL": ["p0", "p1", "p2"], "title": ["x", "y", "z"], "html": texts}
+    by_name = dict(zip(columns["URL"], texts, strict=True))
+    for table in (pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns), by_name):
+        assert list(trained.recommend(table)) == expected
+    assert list(trained.recommend(pl.Series(texts))) == list(trained.recommend(texts))
+    assert list(trained.recommend(Page("p0", texts[0].encode()))) == expected[:1]
 
 
 def test_sets_come_through_the_same_door(trained):

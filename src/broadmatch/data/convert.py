@@ -12,6 +12,7 @@ from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
 
 log = logging.getLogger("broadmatch")
+_SEVERAL = (list, tuple, set, frozenset, np.ndarray)
 
 
 def as_features(X: Any, *, n_features: int | None = None) -> CSR:
@@ -39,12 +40,13 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
     """
     if Y is None:
         raise BadInput("This requires y to be passed, but the target y is None; give the labels of the points.")
-    if (lists := _label_lists(Y)) is not None:
+    rows = _rows(Y)
+    if (lists := _label_lists(rows)) is not None:
         known: dict[str, int] = {}
         numbered = [[known.setdefault(name, len(known)) for name in row] for row in lists]
         log.info("Y: converted from lists of names to %d labels.", len(known))
         return CSR.from_rows(numbered, len(known)), Names.of(known)
-    if (ids := _id_lists(Y)) is not None:
+    if (ids := _id_lists(rows)) is not None:
         n_labels = 1 + max((label for row in ids for label in row), default=-1)
         log.info("Y: converted from lists of numbers to %d labels.", n_labels)
         return CSR.from_rows(ids, n_labels), Names.numbers(n_labels)
@@ -148,29 +150,32 @@ def _as_numpy(given: Any, what: str) -> Any:
         raise BadInput(f"{what} is neither a matrix nor a table: its rows differ in length.") from error
 
 
-def _label_lists(Y: Any) -> list[Sequence[Any]] | None:
-    """The rows of Y as lists of names, if that is what Y is."""
+def _rows(Y: Any) -> list[Any]:
+    """The rows of a list, of an array of lists or of a column of lists; none of what is a matrix or a table."""
     import scipy.sparse as sp
 
     if sp.issparse(Y) or isinstance(Y, CSR):
-        return None
+        return []
     if hasattr(Y, "to_pylist") and not hasattr(Y, "column_names"):
         Y = Y.to_pylist()
     elif hasattr(Y, "to_list") and getattr(Y, "ndim", 1) == 1:
         Y = Y.to_list()
     if isinstance(Y, np.ndarray) and Y.dtype != object:
-        return None
+        return []
     if not isinstance(Y, Iterable) or (hasattr(Y, "shape") and getattr(Y, "ndim", 1) != 1):
-        return None
-    rows = list(Y)
+        return []
+    return list(Y)
+
+
+def _label_lists(rows: list[Any]) -> list[Sequence[Any]] | None:
+    """The rows as lists of names, if that is what they are."""
     if rows and all(isinstance(row, str) for row in rows):
         raise BadInput("Y is a list of strings; give a list of lists, one list of label names a point.")
-    several = (list, tuple, set, frozenset, np.ndarray)
-    by_name = any(isinstance(row, several) and any(isinstance(name, str) for name in row) for row in rows)
-    if not by_name and not (rows and all(isinstance(row, several) and len(row) == 0 for row in rows)):
+    by_name = any(isinstance(row, _SEVERAL) and any(isinstance(name, str) for name in row) for row in rows)
+    if not by_name and not (rows and all(isinstance(row, _SEVERAL) and len(row) == 0 for row in rows)):
         return None
     for i, row in enumerate(rows):
-        if not isinstance(row, several):
+        if not isinstance(row, _SEVERAL):
             raise BadInput(f"Y: row {i} is {row!r}; it must be a list of label names, [] for none.")
         for name in row:
             if not isinstance(name, str):
@@ -179,12 +184,11 @@ def _label_lists(Y: Any) -> list[Sequence[Any]] | None:
     return [sorted(row) if isinstance(row, set | frozenset) else list(row) for row in rows]
 
 
-def _id_lists(Y: Any) -> list[list[int]] | None:
-    """The rows of Y as lists of the numbers of labels, if that is what Y is: lists, not an array."""
-    several = (list, tuple, set, frozenset)
-    if not isinstance(Y, list | tuple) or not Y or not all(isinstance(row, several) for row in Y):
+def _id_lists(given: list[Any]) -> list[list[int]] | None:
+    """The rows as lists of the numbers of labels, if that is what they are."""
+    if not given or not all(isinstance(row, _SEVERAL) for row in given):
         return None
-    rows = [sorted(row) if isinstance(row, set | frozenset) else list(row) for row in Y]
+    rows = [sorted(row) if isinstance(row, set | frozenset) else list(row) for row in given]
     if not all(isinstance(label, int | np.integer) and not isinstance(label, bool) for row in rows for label in row):
         return None
     lengths = {len(row) for row in rows}

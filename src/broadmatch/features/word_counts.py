@@ -1,7 +1,7 @@
 """Streams of pages to counts of words, block by block, on threads; and the vocabulary that grows with them."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from broadmatch.data import Names
 from broadmatch.errors import BadInput
 from broadmatch.features.html_scan import Page, WordCounts, scan_pages
 from broadmatch.features.stop_words import as_stop_words
+from broadmatch.io.pages import USUAL
 from broadmatch.kernels.vocabulary import Words, WordTable, fill_slots, hash_words, number_words
 from broadmatch.parallel import map_threads
 
@@ -107,6 +108,38 @@ class Vocabulary:
         self.table = WordTable(slots, Words(hashes, starts, arena))
 
 
+def texts_of(pages: Any) -> Iterable[Any]:
+    """The pages one by one; of a table, its column of text: html, text, content or body, or the only one there is."""
+    if isinstance(pages, str | bytes):
+        raise BadInput("pages is one text; give a list, or any iterable, of pages.")
+    if isinstance(pages, Mapping):
+        raise BadInput("pages are given by name; give the pages alone, as list(pages.values()).")
+    if not is_table(pages):
+        return pages.to_pylist() if hasattr(pages, "to_pylist") else cast(Iterable[Any], pages)
+    columns = [name for name in columns_of(pages) if any(isinstance(v, str | bytes) for v in listed(pages, name)[:100])]
+    usual = [name for known in USUAL["html"] for name in columns if str(name).lower() == known]
+    if not usual and len(columns) != 1:
+        text = f"several columns of text: {', '.join(map(str, columns))}" if columns else "no column of text"
+        raise BadInput(f"pages is a table with {text}; give the column that has the pages, such as table['html'].")
+    return listed(pages, (usual or columns)[0])
+
+
+def is_table(given: Any) -> bool:
+    """Whether something is a table with columns: pandas, polars or Arrow."""
+    return hasattr(given, "column_names") or (hasattr(given, "columns") and hasattr(given, "to_numpy"))
+
+
+def columns_of(table: Any) -> list[Any]:
+    """The names of a table's columns."""
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)
+
+
+def listed(table: Any, name: Any) -> list[Any]:
+    """A column of a table as a list."""
+    column = table[name]
+    return list(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
+
+
 def _longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
     longer = np.zeros(size, array.dtype)
     longer[: len(array)] = array
@@ -119,11 +152,9 @@ def _slots_for(words: int) -> int:
 
 def _blocks(pages: Iterable[Page]) -> Iterator[list[Page]]:
     """Cut the stream into lists of pages, by bytes and by number, the same way every time."""
-    if isinstance(pages, str | bytes):
-        raise BadInput("pages is one text; give a list, or any iterable, of pages.")
     block: list[Page] = []
     size = 0
-    for number, page in enumerate(pages):
+    for number, page in enumerate(texts_of(pages)):
         if not isinstance(page, str | bytes):
             raise BadInput(f"Page {number} is a {type(page).__name__}; a page is bytes or a string of HTML or text.")
         block.append(page)

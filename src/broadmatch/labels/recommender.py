@@ -4,14 +4,16 @@ import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadArtifact, BadInput
 from broadmatch.features import PageVectorizer
+from broadmatch.features.word_counts import columns_of, is_table, listed, texts_of
 from broadmatch.io.artifacts import Artifact
+from broadmatch.io.pages import USUAL, Page
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import LabelPredictor
 from broadmatch.layout import require
@@ -63,14 +65,15 @@ class Recommender(Artifact):
     ) -> Iterator[Recommendation]:
         """The `k` best phrases of each page, or with None the set that the model predicts, best first.
 
-        Pages are read in batches, so any number may come; one text is one page. `revealed` are the phrases that pages
+        Pages are read in batches, so any number may come; one text is one page, a mapping is pages by name, and of a
+        table the columns are taken that `broadmatch.io.PageSource` takes. `revealed` are the phrases that pages
         are known to have, by the name of the page, or for each page in turn. They are not recommended again, and a
         model for warm starts (`SwiftXML`) learns from them. Those that the model does not know are counted.
         """
         if k is None and not self.model.pointwise:
             name = type(self.model).__name__
             raise BadInput(f"The sets of {name} depend on all pages together, but pages come in batches; give a k.")
-        return self._answers(iter([pages] if isinstance(pages, bytes | str) else pages), k, revealed)
+        return self._answers(iter(_one_by_one(pages)), k, revealed)
 
     def _answers(self, pages: Iterator[AnyPage], k: int | None, revealed: Any) -> Iterator[Recommendation]:
         lists = None if revealed is None or isinstance(revealed, Mapping) else iter(revealed)
@@ -123,3 +126,16 @@ class Recommender(Artifact):
         vectorizer, model = unpack({"vectorizer": PageVectorizer, "model": LabelPredictor}, state).values()
         require(len(vectorizer.vocabulary_) == model.n_features_in_, "its model has other words than its vectorizer")
         return cls(vectorizer, model)
+
+
+def _one_by_one(pages: Any) -> Iterable[AnyPage]:
+    """Pages, with their names where they have them, from whatever holds them."""
+    if isinstance(pages, bytes | str | Page):
+        return [pages]
+    if isinstance(pages, Mapping):
+        return pages.items()
+    if not is_table(pages):
+        return cast(Iterable[AnyPage], pages)
+    lower = {str(name).lower(): name for name in columns_of(pages)}
+    names = [listed(pages, lower[known]) for known in USUAL["name"] if known in lower]
+    return zip(map(str, names[0]), texts_of(pages), strict=True) if names else texts_of(pages)
