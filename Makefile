@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test lint fuzz bench clean
 
 install: $(STAMP)
 
@@ -28,6 +28,9 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+fuzz: install
+	$(BIN)/python -m benchmarks.fuzz --seconds 10
 
 bench: install
 	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'

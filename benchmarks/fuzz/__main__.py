@@ -10,6 +10,7 @@ import argparse
 import faulthandler
 import hashlib
 import json
+import logging
 import os
 import random
 import resource
@@ -88,6 +89,7 @@ def work(name: str, seed: int, first: int, seconds: float, *, once: bool) -> int
     run, report, found = targets()[name], OUT / f"{name}.json", set()
     OUT.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("error")
+    logging.getLogger("broadmatch").setLevel(logging.CRITICAL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-") as place:

@@ -4,7 +4,6 @@ import functools
 import gzip
 import io
 import json
-import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,6 @@ from broadmatch.harvest import harvest
 from broadmatch.io import ClickLog, PageSource, RecordStream, VWStream, read_pairs
 from broadmatch.io.tables import REVEALED
 from broadmatch.signals import Categorical, Description, Hour, Numeric
-
-logging.getLogger("broadmatch").setLevel(logging.CRITICAL)
 
 ROWS = [
     {"query": "Pizza near me", "page": "https://a.example/?utm_source=x", "time": "2024-01-31 09:30:00", "clicks": 3},
@@ -136,7 +133,7 @@ def _encoded(draw: random.Random, file: Path) -> None:
     description = Description(
         label=draw.choice(("clicks", "clicks >= 2", "clicked")),
         time=draw.choice((None, "time")),
-        signals=[Categorical("query"), Categorical("page"), Numeric("clicks"), Hour("hour", column="time")],
+        signals=[Categorical("query"), Categorical("page"), Numeric("clicks"), Hour("time")],
     )
     for batch, _ in BatchStream(file, description, labelled=draw.random() < 0.7):
         batch.impressions.check()

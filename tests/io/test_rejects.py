@@ -5,10 +5,13 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from broadmatch.errors import CannotWrite, MissingFile, TooManyBadRows
 from broadmatch.io import Rejects
+from broadmatch.io.rejects import Faults
 
 
 def test_rows_are_kept_with_source_line_and_reason(tmp_path):
@@ -24,6 +27,25 @@ def test_rows_are_kept_with_source_line_and_reason(tmp_path):
     ]
     assert rejects.count == 3
     assert rejects.reasons == {"the query is empty": 1, "not UTF-8": 2}
+
+
+def test_a_time_that_python_has_no_value_for_can_be_filed(tmp_path):
+    table = pa.record_batch({"time": pa.array([2**60], pa.timestamp("s")), "page": ["p"]})
+    faults = Faults(1)
+    faults.add(np.ones(1, bool), "the query is empty")
+    with Rejects(tmp_path / "r.jsonl") as rejects:
+        faults.file(table, "log.parquet", lambda row: row, rejects)
+    assert json.loads((tmp_path / "r.jsonl").read_text())["row"] == '{"page": "p"}'
+
+
+def test_all_reasons_are_said(caplog):
+    with caplog.at_level(logging.WARNING, "broadmatch"), Rejects() as rejects:
+        for n in range(1, 9):
+            rejects.add("log.csv", n, f"reason {n}", count=n)
+        rejects.finish(good=1000)
+    assert all(f"reason {n}: {n}" in caplog.text for n in range(1, 9))
+    with pytest.raises(TooManyBadRows, match=r"All: reason 8: 8; reason 7: 7; .*; reason 1: 1\. Check the format"):
+        rejects.finish(good=35)
 
 
 def test_no_bad_rows_no_file_no_word(tmp_path, caplog):

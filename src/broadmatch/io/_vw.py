@@ -23,11 +23,14 @@ _NEWLINE, _SPACE, _QUOTE, _NINE, _COLON, _BAR = 10, 32, 39, 57, 58, 124
 
 
 @kernel
-def scan(text: Any, at: int, stop: int, lines: int, most_lines: int, enough: int) -> tuple[int, int, int]:
+def scan(
+    text: Any, at: int, stop: int, lines: int, most_lines: int, enough: int, most: int
+) -> tuple[int, int, int]:  # fmt: skip
     """Pass over whole lines from `at` on: (where the next line begins, how many lines, separators in these lines).
 
-    It ends with line number `most_lines`, or with the first line that ends at `enough` or later; `lines` is how many
-    stand before `at`. A separator is a blank, a colon or a bar; each feature ends with one.
+    It ends with line number `most_lines`, with the first line that ends at `enough` or later, or with `most` or more
+    separators; `lines` is how many stand before `at`. A separator is a blank, a colon or a bar; each feature ends with
+    one.
     """
     begin, found, seen = at, 0, 0
     for i in range(at, stop):
@@ -36,7 +39,7 @@ def scan(text: Any, at: int, stop: int, lines: int, most_lines: int, enough: int
         seen += (byte <= _SPACE) | (byte == _COLON) | (byte == _BAR)
         if byte == _NEWLINE:
             begin, found, lines = i + 1, seen, lines + 1
-            if lines == most_lines or begin >= enough:
+            if lines == most_lines or begin >= enough or found >= most:
                 break
     return begin, lines, found
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.io._records import BROKEN_QUOTES, FINE, TOO_FEW, TOO_MANY
+from broadmatch.io.files import json_line
 from broadmatch.io.formats import Dialect
 from broadmatch.io.streams import Mark
 
@@ -146,7 +147,7 @@ def _quick_json(found: TextRecords, names: list[str]) -> "pa.RecordBatch | None"
     fine, good = np.flatnonzero(found.codes == FINE), _good(found)
     some = fine[np.linspace(0, len(fine) - 1, min(len(fine), _SAMPLED)).astype(np.int64)]
     try:
-        rows = [json.loads(found.record(i)) for i in some.tolist()]
+        rows = [json_line(found.record(i)) for i in some.tolist()]
         columns = [[row.get(name) for row in rows] for name in names]
         if not rows or any(len(_kinds(values) - {int}) > 1 or _kinds(values) & {dict, list} for values in columns):
             return None
@@ -181,7 +182,7 @@ def _slow_json(found: TextRecords, wanted: Mapping[str, str]) -> "pa.RecordBatch
             found.codes[i] = BLANK
             continue
         try:
-            row = json.loads(line)
+            row = json_line(line)
             if not isinstance(row, dict):
                 raise ValueError
             if _SURROGATE.search(line):

@@ -3,12 +3,13 @@
 import contextlib
 import gzip
 import io
+import json
 import os
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias, cast
 
 from broadmatch.errors import BadInput, CannotWrite, MissingFile
 from broadmatch.io.formats import PACKINGS, STANDARD_INPUT, packing_of
@@ -28,9 +29,9 @@ class Readable(Protocol):
         ...
 
 
-LARGEST_WHOLE = 1 << 28
-"""Bytes of a packed text that is not read in pieces."""
-_BUFFER = 1 << 20
+LARGEST_WHOLE, LARGEST_RATIO = 1 << 24, 50
+"""Bytes that a packed file which is held whole may have unpacked, or if more, how many times its packed size."""
+_BUFFER, _MOST_VALUES = 1 << 20, 1 << 22
 _WILD = frozenset("*?[")
 
 
@@ -65,20 +66,38 @@ def open_binary(path: PathLike) -> io.BufferedReader:
     return io.BufferedReader(_Unpacked(file, cast(BinaryIO, pa.input_stream(str(file), "zstd")), packing), _BUFFER)
 
 
+def open_whole(path: PathLike) -> io.BufferedReader:
+    """Open a file as `open_binary` does, for what is held in memory as a whole.
+
+    A packed file that unpacks to more than `LARGEST_WHOLE`, and than `LARGEST_RATIO` times its size, is refused there.
+    """
+    stream = open_binary(path)
+    if packing_of_file(Path(path)) is not None:
+        cast(_Unpacked, stream.raw).limit = largest_whole(Path(path))
+    return stream
+
+
+def largest_whole(file: Path) -> int:
+    """How many bytes a packed file may have unpacked where it is held whole."""
+    return max(LARGEST_WHOLE, LARGEST_RATIO * file.stat().st_size)
+
+
 def read_text(path: PathLike) -> str:
-    """The whole of a text, for what is held in memory anyway; a packed one may have `LARGEST_WHOLE` bytes."""
+    """The whole of a text, for what is held in memory anyway."""
     file = Path(path)
-    most = -1 if packing_of_file(file) is None else LARGEST_WHOLE + 1
-    with open_binary(file) as stream:
-        content = stream.read(most)
-    if len(content) == most:
-        raise BadInput(
-            f"{file} has more than {LARGEST_WHOLE >> 20} megabytes unpacked; unpack it first if it is right."
-        )
+    with open_whole(file) as stream:
+        content = stream.read()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{file} is not UTF-8 (byte {error.start:,}); convert it.") from error
+
+
+def json_line(line: bytes) -> Any:
+    """What a line of JSON holds; ValueError also if it has so many values that they would take far more memory."""
+    if len(line) > _MOST_VALUES and line.count(b",") + line.count(b"[") + line.count(b"{") > _MOST_VALUES:
+        raise ValueError("more values than a record has")
+    return json.loads(line)
 
 
 @contextlib.contextmanager
@@ -134,6 +153,14 @@ def skip(stream: Readable, offset: int, file: Path) -> None:
         if not got:
             raise _shorter(file, offset, offset - left)
         left -= got
+
+
+def too_large(file: Path, limit: int) -> BadInput:
+    """The error for a packed file that unpacks to more than what may be held."""
+    return BadInput(
+        f"{file} unpacks to more than {limit >> 20:,} megabytes, over {LARGEST_RATIO} times its size; "
+        "unpack it first if that is right."
+    )
 
 
 def _shorter(file: Path, done: int, size: int) -> BadInput:
@@ -225,6 +252,7 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, file: Path, stream: BinaryIO, packing: str) -> None:
         self._file, self._stream, self._packing, self._seen = file, stream, packing, 0
+        self.limit: int | None = None
 
     def readable(self) -> bool:
         return True
@@ -247,6 +275,8 @@ class _Unpacked(io.RawIOBase):
             raise BadInput(f"{self._file} {what} after {self._seen:,} bytes ({error}); fetch it again.") from error
         view[: len(piece)] = piece
         self._seen += len(piece)
+        if self.limit is not None and self._seen > self.limit:
+            raise too_large(self._file, self.limit)
         return len(piece)
 
     def close(self) -> None:

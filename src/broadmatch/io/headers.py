@@ -15,6 +15,7 @@ BOM = codecs.BOM_UTF8
 DELIMITERS = ",;\t|"
 """What stands between the fields of a table, in the order in which it is preferred."""
 
+MOST_COLUMNS = 100_000
 _WORD = re.compile(r"\s*\w+\s*")
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r|$)")
 _LOOKED_AT, _JOINED = 60, 20
@@ -120,6 +121,8 @@ def _records(text: bytes) -> list[tuple[int, int]]:
 
 def _filled(text: str, delimiter: str) -> tuple[int, int]:
     """How many fields a line has, and how many are not empty."""
+    if text.count(delimiter) > MOST_COLUMNS:
+        return text.count(delimiter), MOST_COLUMNS
     try:
         fields: Sequence[str] = split_names(text, delimiter)
     except csv.Error:  # a field that is longer than Python's reader takes

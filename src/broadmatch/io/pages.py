@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile
 from broadmatch.io.columns import ColumnMap
-from broadmatch.io.files import PathLike, Source, expand, open_binary, replacing_file
+from broadmatch.io.files import PathLike, Source, expand, json_line, open_binary, replacing_file
 from broadmatch.io.formats import PAGES, STANDARD_INPUT, format_of, suffixes
 from broadmatch.io.rejects import Rejects
 from broadmatch.io.streams import RecordStream
@@ -187,7 +187,7 @@ class _Reader:
                 if not line.strip():
                     continue
                 try:
-                    row = json.loads(line)
+                    row = json_line(line)
                 except (ValueError, RecursionError):
                     self._reject(file, number, "the line is not JSON", line)
                     continue

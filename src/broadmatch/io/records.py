@@ -7,7 +7,6 @@ so many bytes), so that they are the same from wherever a reading starts.
 
 import contextlib
 import csv
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from broadmatch.errors import BadInput, MissingFile
 from broadmatch.io import _records as kernels
 from broadmatch.io import decode, headers
 from broadmatch.io.decode import TextRecords
-from broadmatch.io.files import Readable, open_at, open_binary, packing_of_file, skip
+from broadmatch.io.files import Readable, json_line, open_at, open_binary, packing_of_file, skip
 from broadmatch.io.formats import DIALECTS
 from broadmatch.io.rejects import Rejects
 from broadmatch.io.streams import Mark, Records
@@ -84,6 +83,8 @@ class TextFile:
         if names is not None:
             return tuple(names)
         self.titled, self.header = found.titled, text[found.begin : found.end]
+        if (n := self.header.count(found.delimiter.encode())) > headers.MOST_COLUMNS:
+            raise BadInput(f"{self.path} has {n + 1:,} columns; at most {headers.MOST_COLUMNS:,} can be read.")
         self.data_offset, self.data_line = self.data_offset + found.end, len(_LINE_END.findall(text, 0, found.end))
         try:
             columns = headers.split_names(self.header.decode(), found.delimiter)
@@ -98,7 +99,7 @@ class TextFile:
         keys: dict[str, None] = {}
         for line in text.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
             with contextlib.suppress(ValueError, RecursionError):  # what is no JSON, or no Unicode, is rejected later
-                row = json.loads(line)
+                row = json_line(line)
                 if isinstance(row, dict):
                     "".join(row).encode()
                     keys.update(dict.fromkeys(row))

@@ -1,5 +1,6 @@
 """Bad rows: counted, written to a file with the reason, and a run that is mostly rubbish is stopped."""
 
+import contextlib
 import json
 import logging
 import os
@@ -156,10 +157,19 @@ class Faults:
         """Send the bad rows of an Arrow table to `rejects`; without any, the first of them is an error."""
         for row in np.flatnonzero(self.number).tolist():
             reason = self.reasons[self.number[row] - 1]
-            text = json.dumps(table.slice(row, 1).to_pylist()[0], ensure_ascii=False, default=str)
+            text = _shown(table.slice(row, 1))
             if rejects is None:
                 raise BadInput(
                     f"{source or 'The batch'}, line {line(row)}: {reason} ({text[:_SHOWN]}); "
                     "correct the row, or pass rejects to have such rows put aside."
                 )
             rejects.add(source, line(row), reason, text)
+
+
+def _shown(row: Any) -> str:
+    """A row as JSON; without what no Python value stands for, such as times of other geological ages."""
+    shown = {}
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        with contextlib.suppress(ValueError, OverflowError):
+            shown[name] = column[0].as_py()
+    return json.dumps(shown, ensure_ascii=False, default=str)

@@ -31,7 +31,7 @@ LONGEST_LINE = 4 << 20
 """Bytes of a line beyond which it is not a line of examples; of a longer one only the beginning is kept."""
 
 _READ = 4 << 20
-_ENOUGH = 64 << 20
+_ENOUGH, _MOST = 64 << 20, 16 << 20
 
 REASONS = {
     kernels.TOO_LONG: f"the line is longer than {LONGEST_LINE:,} bytes",
@@ -63,16 +63,16 @@ class Block:
 def blocks(stream: io.BufferedIOBase, mark: Mark, most_lines: int) -> Iterator[Block]:
     """Cut the rest of a stream, which stands at `mark`, into blocks of `most_lines`.
 
-    A block of 64 MB ends before that. The last block of the stream may have fewer.
+    A block of 64 MB, or of 16 million separators, ends before that. The last block of the stream may have fewer.
     """
     held = np.empty(0, np.uint8)
     # Bytes of long lines that are not held: `beyond` of whole lines, `dropped` of one whose end is not reached.
     at = n = separators = beyond = dropped = added = 0
     ended = False
     while True:
-        at, n, more = kernels.scan(held, at, len(held), n, most_lines, _ENOUGH - beyond)
+        at, n, more = kernels.scan(held, at, len(held), n, most_lines, _ENOUGH - beyond, _MOST - separators)
         separators += more
-        if n == most_lines or at + beyond >= _ENOUGH or (ended and n):
+        if n == most_lines or at + beyond >= _ENOUGH or separators >= _MOST or (ended and n):
             last = ended and at == len(held)
             lines, offset = mark.line + n, mark.offset + at + beyond - (added if last else 0)
             text, first, mark = held[:at], mark.line, Mark(lines, offset, lines, whole=last)

@@ -13,20 +13,23 @@ from numpy.typing import NDArray
 from broadmatch.data.csr import CSR
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
-from broadmatch.io.files import open_binary, replacing_file
+from broadmatch.io.files import open_whole, replacing_file
 from broadmatch.io.matrices.sidecar_names import beside, read_names
 from broadmatch.io.matrices.text_rows import tidy
 from broadmatch.io.matrices.xmc import refuse_weights
 
 PREFIX = b"__label__"
 _MOST_COPIES = 100_000
+_LONGEST_LINE = 1 << 24
 
 
 def read(path: Path) -> tuple[CSR, CSR, Names, Names]:
     """Read X (word counts), Y, and the names of features and labels."""
     words, labels = _Column(path, "features"), _Column(path, "labels")
-    with open_binary(path) as stream:
-        for number, line in enumerate(stream, 1):
+    with open_whole(path) as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), 1):
+            if len(line) == _LONGEST_LINE:
+                raise BadInput(f"{path}, line {number}: the line is longer than {_LONGEST_LINE >> 20} megabytes.")
             tokens = line.split()
             words.add([t for t in tokens if not t.startswith(PREFIX)], number)
             labels.add([t[len(PREFIX) :] for t in tokens if t.startswith(PREFIX)], number)

@@ -12,7 +12,7 @@ from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, MissingFile
-from broadmatch.io.files import naming, read_text, replacing_file
+from broadmatch.io.files import largest_whole, naming, read_text, replacing_file, too_large
 
 _BROKEN = (ValueError, KeyError, IndexError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
 
@@ -95,12 +95,16 @@ def _load(path: Path) -> dict[str, Any]:
         raise MissingFile(f"There is no file {path}.")
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            if sum(part.file_size for part in arrays.zip.infolist()) > (limit := largest_whole(path)):
+                raise too_large(path, limit)
             if "format" in arrays and "shape" in arrays:
                 stream.seek(0)
                 matrix = sp.csr_matrix(sp.load_npz(stream))
                 matrix.check_format(full_check=True)
                 return {"matrix": matrix}
             return {name: arrays[name] for name in arrays}
+    except BadInput:
+        raise
     except _BROKEN as error:
         raise BadInput(f"{path} is damaged or is not an .npz of numbers ({error}); fetch or write it again.") from error
 

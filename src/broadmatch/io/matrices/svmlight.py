@@ -12,17 +12,18 @@ from pathlib import Path
 
 from broadmatch.data.csr import CSR
 from broadmatch.errors import BadInput
-from broadmatch.io.files import open_binary, replacing_file
+from broadmatch.io.files import open_whole, replacing_file
 from broadmatch.io.matrices.sidecar_names import read_names
 from broadmatch.io.matrices.text_rows import Layout, SparseRows, read_rows, write_rows
 from broadmatch.io.matrices.xmc import refuse_weights
 
+_LONGEST_HEAD = 1 << 16
 _SIZES = re.compile(rb"# (\d+) points, (\d+) features, (\d+) labels")
 
 
 def read(path: Path) -> tuple[CSR, CSR]:
     """Read X and Y; they are as wide as the comment of sizes or the names beside say, or else as the largest index."""
-    with open_binary(path) as stream:
+    with open_whole(path) as stream:
         head = _comments(stream)
         rows = read_rows(stream, path, 1 + head.count(b"\n"), Layout(True, comments=True))
     if not rows.n_rows and not head:
@@ -47,10 +48,10 @@ def write(X: CSR, Y: CSR, path: Path) -> None:
 
 
 def _comments(stream: io.BufferedReader) -> bytes:
-    """The comment lines that open the stream, which then stands at the first other line."""
+    """The comments that open the stream, which then stands at the first other line; of very many only some."""
     head = b""
-    while stream.peek(1)[:1] == b"#":
-        head += stream.readline()
+    while stream.peek(1)[:1] == b"#" and len(head) < _LONGEST_HEAD:
+        head += stream.readline(_LONGEST_HEAD)
     return head
 
 

@@ -18,7 +18,7 @@ NEWLINE = b"\n"
 MOST_COLUMNS = (1 << 31) - 1
 MOST_LABELS = 100_000_000
 _BLOCK = 1 << 22
-_LONGEST_LINE = 1 << 28
+_LONGEST_LINE = 1 << 26
 _ROWS_WRITTEN, _CELLS_WRITTEN = 1 << 13, 1 << 20
 _WORD = re.compile(rb"[^\s#]*")
 

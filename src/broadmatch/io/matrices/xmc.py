@@ -12,7 +12,7 @@ import numpy as np
 
 from broadmatch.data.csr import CSR
 from broadmatch.errors import BadInput
-from broadmatch.io.files import open_binary, replacing_file
+from broadmatch.io.files import open_whole, replacing_file
 from broadmatch.io.matrices.text_rows import MOST_COLUMNS, MOST_LABELS, Layout, SparseRows, read_rows, write_rows
 
 
@@ -25,7 +25,7 @@ def read(path: Path, labels_path: Path | None) -> tuple[CSR, CSR]:
                 f"{path} has {X.n_rows:,} points and {labels_path} has {Y.n_rows:,}; they must be of the same points."
             )
         return X, Y
-    with open_binary(path) as stream:
+    with open_whole(path) as stream:
         n_points, n_features, n_labels = _header(stream, path, ("points", "features", "labels"))
         rows = read_rows(stream, path, 2, Layout(True, n_labels=n_labels, n_columns=n_features))
     rows = _checked(rows, n_points, path)
@@ -58,7 +58,7 @@ def refuse_weights(Y: CSR, path: Path) -> None:
 
 
 def _read_matrix(path: Path, column: str) -> CSR:
-    with open_binary(path) as stream:
+    with open_whole(path) as stream:
         n_points, n_columns = _header(stream, path, ("points", f"{column}s"))
         rows = read_rows(stream, path, 2, Layout(False, n_columns=n_columns, column=column))
     matrix = _checked(rows, n_points, path).matrix(n_columns)
