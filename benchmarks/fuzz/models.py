@@ -376,15 +376,22 @@ def write(files: Files, place: Path) -> None:
 
 
 @functools.cache
-def _folders() -> dict[str, Files]:
-    """The files of a folder of each kind."""
-    place = Path(__file__).parents[1] / "out" / "fuzz" / f"models-{_source()}"
+def made_by(module: str) -> Path:
+    """The folder that a module of fuzzers makes, once for just this source and by a process of its own."""
+    place = Path(__file__).parents[1] / "out" / "fuzz" / f"{module.rpartition('.')[2]}-{_source()}"
     if not place.exists():
         usual = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
         part = place.with_suffix(f".{os.getpid()}")
-        subprocess.run([sys.executable, "-m", __spec__.name, str(part)], env=usual, check=True)
+        part.mkdir(parents=True)
+        subprocess.run([sys.executable, "-m", module, str(part)], env=usual, check=True)
         part.rename(place)
-    return {found.name: read(found) for found in sorted(place.iterdir())}
+    return place
+
+
+@functools.cache
+def _folders() -> dict[str, Files]:
+    """The files of a folder of each kind."""
+    return {found.name: read(found) for found in sorted(made_by(__spec__.name).iterdir())}
 
 
 @functools.cache
@@ -403,7 +410,7 @@ def read(folder: Path) -> Files:
 
 def _source() -> str:
     """A name for just this source."""
-    files = [Path(__file__), *sorted(Path(broadmatch.__file__).parent.rglob("*.py"))]
+    files = [*sorted(Path(__file__).parent.glob("*.py")), *sorted(Path(broadmatch.__file__).parent.rglob("*.py"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

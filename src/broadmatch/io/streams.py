@@ -85,6 +85,8 @@ class Position:
                 str(name): Mark(int(m["rows"]), int(m["offset"]), int(m["line"]), bool(m["whole"]))
                 for name, m in plain["files"].items()
             }
+            if any(min(mark.rows, mark.offset, mark.line) < 0 for mark in marks.values()):
+                raise ValueError("a number below 0")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput(f"This is not the position of a stream ({error!r}); take one that to_json made.") from error
         return cls(marks)

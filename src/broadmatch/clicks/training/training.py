@@ -32,8 +32,10 @@ from broadmatch.data import Batch
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, BroadmatchError, CannotWrite, TooManyBadRows
 from broadmatch.evaluate.prediction_log import PredictionLog
 from broadmatch.io import Position, Rejects
+from broadmatch.io.artifacts import opening
 from broadmatch.io.checkpoints import KIND, Checkpoints
 from broadmatch.io.files import Source
+from broadmatch.io.vw import VWPosition
 from broadmatch.parallel import map_threads, n_workers
 from broadmatch.params import Flag, Number, Whole
 from broadmatch.signals import Categorical, Description, FeatureNames
@@ -353,17 +355,17 @@ class ClickTraining:
                 "overwrite=True."
             )
         self._resumed = True
-        try:
-            return self._restore(last)
-        except KeyError as error:
+        run = last.facts.get("run")
+        if not isinstance(run, dict):
             raise BadArtifact(
-                f"{self.checkpoints} is not a folder of checkpoints of a training run: it has no {error}; "
-                "choose another."
-            ) from error
+                f"{self.checkpoints} is not a folder of checkpoints of a training run: it has no 'run'; choose another."
+            )
+        _compare(run, self._run_facts())
+        with opening(self.checkpoints or ""):
+            return self._restore(last)
 
     def _restore(self, last: State) -> int | None:
         facts = last.facts
-        _compare(facts["run"], self._run_facts())
         for name, attribute in _HELD.items():
             if (fresh := getattr(self, attribute)) is not None:
                 part = restore(last.parts[name])
@@ -371,10 +373,13 @@ class ClickTraining:
                     raise KeyError(name)
                 setattr(self, attribute, part)
         self._positions = dict(facts["positions"])
+        for at in self._positions.values():
+            (VWPosition if isinstance(self.description, str) else Position).from_json(at)
         self._n_read, self._refreshed = int(facts["read"]), int(facts["refreshed"])
         self._latest, self._backwards = int(facts["latest"]), int(facts["backwards"])
         self._rejects.resume(facts["rejects"])
         token = facts["predictions"]
+        Whole(0, none=True).check("the number of its predictions", token)
         return None if token is None else int(token)
 
     def _open_log(self, token: int | None) -> PredictionLog:

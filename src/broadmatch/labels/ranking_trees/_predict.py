@@ -39,7 +39,7 @@ class RankingForest(NamedTuple):
     leaf_ptr: Annotated[I64, Offsets("leaves", "votes")]
     leaf_label: Annotated[I32, Axes("votes"), Index("labels")]
     leaf_value: Annotated[F32, Axes("votes"), Within(POSITIVE)]  # a sum of 0 says that a label has no votes yet
-    leaf_size: Annotated[I32, Axes("leaves"), Within(0)]
+    leaf_size: Annotated[I32, Axes("leaves"), Within(1)]
     slot: Annotated[I32, Axes("nodes"), Index("slots", -1)]  # node -> its slot, −1 for none
     slot_node: Annotated[I32, Axes("slots"), Index("nodes")]
     ahead_ptr: Annotated[I64, Offsets("ahead", "ahead_weights")]

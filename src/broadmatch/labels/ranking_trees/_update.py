@@ -67,9 +67,10 @@ def add_to_leaves(
             continue
         n = 0
         for e in range(a, b):
-            order[n] = leaf_label[e]
-            sums[leaf_label[e]] = np.float64(leaf_value[e]) * old
-            n += 1
+            if sums[leaf_label[e]] == 0:
+                order[n] = leaf_label[e]
+                n += 1
+            sums[leaf_label[e]] += np.float64(leaf_value[e]) * old
         for row in members[starts[leaf] : starts[leaf + 1]]:
             for e in range(points.y_ptr[row], points.y_ptr[row + 1]):
                 label = points.y_label[e]
