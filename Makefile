@@ -16,6 +16,7 @@ $(STAMP): pyproject.toml
 		{ echo "Python's venv module is missing; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/broadmatch warmup
 	@touch $(STAMP)
 
 demo: install

@@ -20,6 +20,17 @@ def show(on: bool = True) -> None:
     _shown = on
 
 
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Show no progress of what the block runs."""
+    shown = _shown
+    show(False)
+    try:
+        yield
+    finally:
+        show(shown)
+
+
 class Task:
     """One piece of long work, of `total` steps if that is known."""
 

@@ -1,11 +1,14 @@
 """What a word is."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broadmatch.kernels.words import letters, lower_word, tokenize
+from broadmatch.kernels import I64, Bytes, kernel
+from broadmatch.kernels.words import Letters, letters, lower_word, tokenize
 
 
 @pytest.mark.parametrize(
@@ -32,13 +35,24 @@ def test_the_shortest_word_is_chosen_by_the_reader() -> None:
     assert tokenize("a Bc def, 7", 3) == ["def"]
 
 
+@kernel
+def every_word(text: Bytes, letters: Letters, arena: Bytes, ends: I64) -> int:
+    """The words of a text behind each other, and where each ends; gives how many."""
+    at, end, n = 0, 0, 0
+    while at < len(text):
+        at, size = lower_word(text, at, len(text), letters, arena[end:])
+        if size > 0:
+            end += size
+            ends[n] = end
+            n += 1
+    return n
+
+
 def words_of(text: str) -> list[str]:
-    encoded = np.frombuffer(text.encode() or b" ", np.uint8)
-    arena, at, words = np.empty(2 * len(encoded) + 8, np.uint8), 0, []
-    while at < len(encoded):
-        at, size = lower_word(encoded, at, len(encoded), letters(), arena)
-        words += [arena[:size].tobytes().decode()] if size else []
-    return words
+    encoded = np.frombuffer(bytearray(text.encode()), np.uint8)
+    arena, ends = np.empty(2 * len(encoded) + 8, np.uint8), np.empty(len(encoded), np.int64)
+    n = every_word(encoded, letters(), arena, ends)
+    return [arena[i:j].tobytes().decode() for i, j in itertools.pairwise([0, *ends[:n].tolist()])]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.text("aA1_ Σςİé\u0301Ⱥ", max_size=30))

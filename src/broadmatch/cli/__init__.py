@@ -17,6 +17,7 @@ from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
 from broadmatch.cli.train import command as train_command
+from broadmatch.cli.warmup import command as warmup_command
 
 __all__ = ["app", "main"]
 
@@ -40,6 +41,7 @@ app.command("evaluate")(evaluate_command)
 app.command("recommend")(recommend_command)
 app.command("explain")(explain_command)
 app.add_typer(clicks_app, name="clicks")
+app.command("warmup")(warmup_command)
 
 
 def _version(wanted: bool) -> None:

@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from broadmatch.labels.predictor import LabelPredictor
 
 
+def run_command(*words: object) -> None:
+    """Run a command within another, as the shell would."""
+    import typer.main
+
+    from broadmatch.cli import app
+
+    command: Any = typer.main.get_command(app)
+    rest = [str(word) for word in words]
+    while hasattr(command, "commands"):
+        command = command.commands[rest.pop(0)]
+    command.main(rest, standalone_mode=False)
+
+
 def load_model(path: Path) -> "tuple[Any | None, LabelPredictor]":
     """What turns pages into rows, None for a model of rows; and the model."""
     import broadmatch

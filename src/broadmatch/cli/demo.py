@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import shlex
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.cli.common import run_command
 from broadmatch.cli.explanations import print_explanation
 from broadmatch.cli.output import Column, print_text
 
@@ -102,19 +104,15 @@ class _Run(NamedTuple):
         self.seconds[title] = round(time.monotonic() - started, 1)
         typer.secho(f"{self.seconds[title]:.1f} s", dim=True)
 
-    def show(self, *words: object) -> list[str]:
+    def show(self, *words: object) -> None:
         """Show a command on one line, so that it can be copied."""
         typer.secho(f"$ {shlex.join(['broadmatch', *map(str, words)])}", dim=True)
-        return [str(word) for word in words]
 
     def call(self, *words: object) -> None:
         """Show a command, and run it."""
-        from broadmatch.cli import app
-
-        group: Any = typer.main.get_command(app)
-        name, *rest = self.show(*words)
-        with output.warnings_only():
-            group.commands[name].main(rest, standalone_mode=False)
+        self.show(*words)
+        with output.at_least(logging.WARNING):
+            run_command(*words)
 
 
 class _Sample(NamedTuple):

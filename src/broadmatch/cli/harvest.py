@@ -1,5 +1,6 @@
 """`broadmatch harvest`: from a click log and pages to labelled rows."""
 
+import logging
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,7 +95,7 @@ def command(
             time_format=time_format,
             rejects=bad_rows,
         )
-        with output.warnings_only():
+        with output.at_least(logging.WARNING):
             found = harvest(
                 log,
                 since=since,

@@ -55,10 +55,10 @@ def log_to_stderr(in_options: Callable[[str], str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def warnings_only() -> Iterator[None]:
-    """Leave out what the command itself is going to say."""
+def at_least(wanted: int) -> Iterator[None]:
+    """Leave out messages below this level while the block runs."""
     level = log.level
-    log.setLevel(logging.WARNING)
+    log.setLevel(wanted)
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from broadmatch.errors import BadInput
 from broadmatch.features.html_scan import Page, WordCounts, scan_pages
 from broadmatch.features.stop_words import as_stop_words
 from broadmatch.io.pages import USUAL
-from broadmatch.kernels.vocabulary import Words, WordTable, fill_slots, hash_words, number_words
+from broadmatch.kernels.vocabulary import Words, WordTable, enter_words, fill_slots, number_words
 from broadmatch.parallel import map_threads
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -59,13 +59,10 @@ class Vocabulary:
         """The fixed vocabulary of a fitted vectorizer; the pages of its words are not known."""
         vocabulary = cls()
         vocabulary.n_words = len(names)
-        hashes = np.empty(len(names), np.uint64)
         # Copies: arrays of mapped files are read-only, which is another type to a kernel.
-        arena, starts = np.array(names.text), np.array(names.offsets)
-        hash_words(arena, starts, hashes)
-        slots = np.zeros(_slots_for(len(names)), np.int32)
-        fill_slots(slots, hashes, len(names))
-        vocabulary.table = WordTable(slots, Words(hashes, starts, arena))
+        words = Words(np.empty(len(names), np.uint64), np.array(names.offsets), np.array(names.text))
+        vocabulary.table = WordTable(np.zeros(_slots_for(len(names)), np.int32), words)
+        enter_words(vocabulary.table, len(names))
         return vocabulary
 
     def add(self, block: WordCounts) -> NDArray[np.int32]:

@@ -40,9 +40,9 @@ class Places(NamedTuple):
 class KernelCache:
     """What numba asks for the machine code of one kernel, and hands what it compiled."""
 
-    def __init__(self, function: Callable[..., Any], kind: str = "") -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.source = Path(function.__code__.co_filename)
-        self.name = f"{self.source.stem}.{function.__qualname__}{kind}"
+        self.name = f"{self.source.stem}.{function.__qualname__}"
 
     @functools.cached_property
     def _files(self) -> dict[Path, Any]:
@@ -60,19 +60,22 @@ class KernelCache:
                 found = file.load((signature, context.codegen().magic_tuple()))
                 if found is not None:
                     return numba.core.compiler.CompileResult._rebuild(context, *found)
-        _waiting.begin()
+        waiting.begin()
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep what was compiled."""
-        _waiting.end()
+        waiting.end()
+        for environment in result._find_referenced_environments():  # those of the parts, too
+            result.codegen.set_env(environment.env_name, environment)
         if not self._files or result.library.has_dynamic_globals:
             return
         write, note = places(self.source.parent)[1:]
         say_once(note)
         if write is not None:
             try:
-                self._files[write].save((signature, result.codegen.magic_tuple()), result._reduce())
+                kept = result._replace(type_annotation="")  # the source with types, of which nobody asks
+                self._files[write].save((signature, result.codegen.magic_tuple()), kept._reduce())
             except OSError as error:
                 say_once(f"Compiled kernels are not kept in {write}: {error.strerror}.")
 
@@ -123,16 +126,16 @@ def _writable(folder: Path) -> bool:
 
 @functools.cache
 def source_stamp(source: Path) -> str:
-    """What changes when a kernel's file does, or one with kernels that it imports, directly or by way of others.
+    """What changes when a kernel's file or `jit.py` does, or one with kernels that it imports, also by way of others.
 
     numba looks at the file of a kernel only: a kernel whose callee in another file was changed would go on as it was.
     Kernels stand in `kernels/` and in files `_name.py`.
     """
-    found, waiting = {source}, [source]
-    while waiting:
-        new = _imported_kernels(waiting.pop()) - found
+    found, unread = {source, Path(__file__).with_name("jit.py")}, [source]
+    while unread:
+        new = _imported_kernels(unread.pop()) - found
         found |= new
-        waiting += new
+        unread += new
     return hashlib.sha256(b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))).hexdigest()
 
 
@@ -154,28 +157,30 @@ def say_once(note: str) -> None:
 
 
 class _Waiting:
-    """How long this process has compiled; it says so once, after a while."""
+    """How long this process has compiled; it says so once, after a while. One kernel is compiled at a time."""
 
     def __init__(self) -> None:
-        self.depth, self.seconds, self.started = 0, 0.0, 0.0
-        self.timer: threading.Timer | None = None
+        self.seconds, self.started, self.announced = 0.0, 0.0, False
+        self.timer = threading.Timer(0.0, self.announce)
 
     def begin(self) -> None:
-        """A kernel has to be compiled, perhaps for another that is being compiled."""
-        self.depth += 1
-        if self.depth == 1:
-            self.started = time.monotonic()
-            self.timer = threading.Timer(max(0.0, _PATIENCE - self.seconds), say_once, [_COMPILING])
-            self.timer.daemon = True
-            self.timer.start()
+        """A kernel has to be compiled."""
+        self.started = time.monotonic()
+        self.timer = threading.Timer(max(0.0, _PATIENCE - self.seconds), self.announce)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def announce(self) -> None:
+        """Say what this process waits for, unless it was said."""
+        if not self.announced:
+            self.announced = True
+            say_once(_COMPILING)
 
     def end(self) -> None:
         """It is compiled."""
-        self.depth -= 1
-        if self.depth == 0 and self.timer is not None:
-            self.timer.cancel()
-            self.seconds += time.monotonic() - self.started
+        self.timer.cancel()
+        self.seconds += time.monotonic() - self.started
 
 
-_COMPILING = "Compiling kernels, once for this machine: about 20 s for a first answer."
-_waiting = _Waiting()
+_COMPILING = "Compiling kernels, once: about 15 s for a first answer. `broadmatch warmup` compiles ahead of time."
+waiting = _Waiting()

@@ -4,13 +4,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-import numba
+import numba as untyped_numba
 import numpy as np
-from numba import types
+from numba.core import codegen, compiler, types
 from numpy.typing import NDArray
 
 from broadmatch.kernels.cache import KernelCache
 
+numba: Any = untyped_numba
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -25,33 +26,79 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile `function` with numba when it is first called, without the GIL; its machine code is kept.
 
-    What another kernel calls is compiled apart from what Python calls: without the wrapper that takes Python's objects,
-    which is much of the time that a small kernel takes to compile, and once for all kinds of integers that are passed
-    for an `int`.
+    What another kernel calls is a part of that one. It is compiled apart, since much of what Python needs is not
+    wanted: no wrapper that takes Python's objects and no machine code of its own. And it is compiled once for all kinds
+    of integers that are passed for an `int`.
     """
-    made = _compiled(function)
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    made: Any = numba.njit(**options, pipeline_class=_KernelCompiler)(function)
     if made is not function:  # numba can be switched off, to debug
+        made._cache = KernelCache(function)
         kinds = list(function.__annotations__.values())
-        part = functools.cache(lambda: _compiled(function, no_cpython_wrapper=True))
 
-        def template(arguments: Sequence[Any], by_name: dict[str, Any]) -> Any:
+        @functools.cache
+        def part() -> Any:
+            return numba.njit(**options, no_cpython_wrapper=True, pipeline_class=_PartCompiler)(function)
+
+        def call_template(arguments: Sequence[Any], by_name: dict[str, Any]) -> Any:
             return part().get_call_template(tuple(map(_wide, arguments, kinds)), by_name)
 
-        made.get_call_template, made.get_overload = template, lambda signature: part().get_overload(signature)
+        made.get_call_template, made.get_overload = call_template, lambda signature: part().get_overload(signature)
     return cast(Function, made)
-
-
-def _compiled(function: Function, **options: Any) -> Any:
-    decorate: Any = numba.njit
-    made: Any = decorate(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
-    if made is not function:
-        made._cache = KernelCache(function, "-part" if options else "")
-    return made
 
 
 def _wide(kind: Any, wanted: Any) -> Any:
     """The type as which an argument of this type is passed."""
-    unliteral: Any = types.unliteral
-    plain = unliteral(kind)
+    plain = numba.types.unliteral(kind)
     is_whole = isinstance(plain, types.Integer) and plain != types.uint64
     return types.int64 if wanted is int and is_whole else plain
+
+
+class _KernelLibrary(codegen.JITCodeLibrary):
+    """The code of a kernel with its parts."""
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "linkonce_odr":
+                function.linkage = "internal"
+        cast(Any, super())._optimize_final_module()
+
+
+class _KernelCompiler(compiler.Compiler):
+    """Compiles a kernel."""
+
+    library: Any = _KernelLibrary
+
+    def compile_extra(self, function: Any) -> Any:
+        self.state.library = self.library(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
+        return cast(Any, super()).compile_extra(function)
+
+
+class _PartLibrary(codegen.JITCodeLibrary):
+    """LLVM's code of a function and of those that it calls: it is optimised with what it becomes a part of."""
+
+    class _NoMachine:
+        """In place of the code generator, where numba would enter what a function that can be run refers to."""
+
+        def set_env(self, name: str, environment: Any) -> None:
+            pass
+
+    codegen = _NoMachine()
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        cast(Any, self)._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        cast(Any, self)._ensure_finalized()
+        return 0
+
+
+class _PartCompiler(_KernelCompiler):
+    """Compiles a function only so far that it can become a part of kernels."""
+
+    library = _PartLibrary

@@ -14,7 +14,7 @@ def before(key: float, item: int, other_key: float, other_item: int) -> bool:
 
 
 @kernel
-def sift_down(labels: I32, scores: F32, n: int) -> None:
+def sift_down(labels: I32, scores: F32 | F64, n: int) -> None:
     """Restore the heap (worst on top) after its top changed."""
     i = 0
     while True:
@@ -30,7 +30,7 @@ def sift_down(labels: I32, scores: F32, n: int) -> None:
 
 
 @kernel
-def keep_best(label: int, score: float, labels: I32, scores: F32, n: int) -> int:
+def keep_best(label: int, score: float, labels: I32, scores: F32 | F64, n: int) -> int:
     """Take a label into the heap of the best (worst on top) if it is good enough; how many there are now."""
     k = len(labels)
     if n < k:
@@ -47,7 +47,7 @@ def keep_best(label: int, score: float, labels: I32, scores: F32, n: int) -> int
 
 
 @kernel
-def order_best(labels: I32, scores: F32, n: int) -> None:
+def order_best(labels: I32, scores: F32 | F64, n: int) -> None:
     """Turn the heap into a list, best first."""
     for last in range(n - 1, 0, -1):
         labels[0], labels[last] = labels[last], labels[0]

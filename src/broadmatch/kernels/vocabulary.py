@@ -38,11 +38,11 @@ def hash_word(text: Bytes, start: int, stop: int) -> np.uint64:
 @kernel
 def fill_slots(slots: I32, hashes: U64, n_words: int) -> None:
     """Enter words 0 to n-1, all different, into empty slots."""
-    mask = len(slots) - 1
+    mask = np.uint64(len(slots) - 1)
     for word in range(n_words):
-        at = int(np.int64(hashes[word] & np.uint64(mask)))
+        at = hashes[word] & mask
         while slots[at] != 0:
-            at = (at + 1) & mask
+            at = (at + _ONE) & mask
         slots[at] = word + 1
 
 
@@ -51,6 +51,13 @@ def hash_words(arena: Bytes, starts: I64, hashes: U64) -> None:
     """hashes[i] = hash(word i)."""
     for word in range(len(starts) - 1):
         hashes[word] = hash_word(arena, starts[word], starts[word + 1])
+
+
+@kernel
+def enter_words(table: WordTable, n_words: int) -> None:
+    """Hash words 0 to n-1, all different, and enter them into empty slots."""
+    hash_words(table.words.arena, table.words.starts, table.words.hashes)
+    fill_slots(table.slots, table.words.hashes, n_words)
 
 
 @kernel

@@ -12,7 +12,7 @@ How short a word may be is the one thing that readers choose: two characters on 
 import functools
 import re
 import unicodedata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,8 @@ from broadmatch.kernels import I32, Bytes, kernel
 WORD, MARK, CASED, IGNORABLE = 1, 2, 4, 8
 """Flags of a code point: starts and continues a word; only continues it; has case; is passed over for case."""
 
-CAPITAL_SIGMA = 0x3A3
+CAPITAL_SIGMA, FINAL_SIGMA = 0x3A3, 0x3C2
 CAPITAL_DOTTED_I = 0x130
-_FINAL_SIGMA, _END = 0x3C2, ord("\n")
 
 _PLANES = 0x40000
 """All letters and digits are in the first four planes, all cased ones in the first two."""
@@ -53,42 +52,37 @@ def tokenize(text: str, shortest: int = 2) -> list[str]:
 def letters() -> Letters:
     """For every code point whether it is part of a word, and its lower case; as `tokenize` has it."""
     flags = np.zeros(0x110000, np.uint8)
-    flags[:_PLANES][np.char.isalnum(np.arange(_PLANES, dtype="<u4").view("<U1"))] = WORD
-    flags[ord("_")] = WORD
+    for run in re.finditer(r"\w+", _text(np.arange(_PLANES))):
+        flags[run.start() : run.end()] = WORD
     flags[_marks()] |= MARK
-    lower = np.arange(_CASED_PLANES, dtype=np.int32)
-    codes = np.flatnonzero((lower >> 11 != 0x1B) & (lower != _END))  # surrogates are no characters
-    text, sigmas = _lowered("", codes)
-    starts = np.append(0, sigmas[:-1] + 2)
-    single = sigmas - starts == 1
-    lower[codes[single]] = text[starts[single]]
-    # Whether a capital sigma is the last of its word is asked of Python itself, before and after each character.
-    is_cased = text[sigmas] == _FINAL_SIGMA
-    of_words = flags[codes] > 0
-    flags[codes[is_cased & of_words]] |= CASED
-    others = codes[~is_cased & of_words]
-    text, sigmas = _lowered("a", others)
-    flags[others[text[sigmas] == _FINAL_SIGMA]] |= IGNORABLE
+    # Python itself is asked, of all characters in one text, which is fast; dotted I is the one that becomes two.
+    every = np.arange(_CASED_PLANES)
+    every[CAPITAL_DOTTED_I] = ord("i")
+    lower = _lowered(every)
+    lower[CAPITAL_DOTTED_I] = CAPITAL_DOTTED_I
+    parts = flags[:_CASED_PLANES]
+    # Whether a capital sigma is the last of its word, after a letter and this character, and after this one alone.
+    parts[(parts > 0) & (_lowered(ord("a"), every, CAPITAL_SIGMA) == FINAL_SIGMA)] |= IGNORABLE
+    parts[(parts > 0) & (_lowered(every, CAPITAL_SIGMA) == FINAL_SIGMA)] ^= IGNORABLE | CASED
     return Letters(flags, lower)
 
 
-def _lowered(before: str, codes: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Lines in lower case of `before`, a character each, and a capital sigma; and the places of these sigmas.
-
-    All in one text: for each character by itself, this would take a tenth of a second.
-    """
-    lines = np.empty((len(codes), len(before) + 3), "<u4")
-    for place, column in enumerate((*map(ord, before), codes, CAPITAL_SIGMA, _END)):
-        lines[:, place] = column
-    text = np.frombuffer(lines.tobytes().decode("utf-32-le").lower().encode("utf-32-le"), "<u4")
-    return text, np.flatnonzero(text == _END) - 1
+def _lowered(*codes: Any) -> I32:
+    """The lower case of the last of these characters, in words of all of them, one word for each code point."""
+    words = np.stack(np.broadcast_arrays(*codes, ord(" ")), axis=1)
+    found = np.frombuffer(_text(words).lower().encode("utf-32-le", "surrogatepass"), np.int32)
+    return found.reshape(words.shape)[:, -2].copy()
 
 
+def _text(codes: NDArray[Any]) -> str:
+    return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+@functools.cache
 def _marks() -> list[int]:
-    """The code points of all combining marks."""
-    codes = [code for first, last in _MARKED_PLANES for code in range(first, last)]
-    kinds = map(unicodedata.category, map(chr, codes))
-    return [code for code, kind in zip(codes, kinds, strict=True) if kind in ("Mn", "Mc", "Me")]
+    """The code points of all combining marks (Mn, Mc, Me)."""
+    planes = (_text(np.arange(first, last)) for first, last in _MARKED_PLANES)
+    return [ord(one) for plane in planes for one in plane if unicodedata.category(one)[0] == "M"]
 
 
 @functools.cache
@@ -106,17 +100,17 @@ def _pattern(shortest: int) -> re.Pattern[str]:
 @kernel
 def code_point(text: Bytes, i: int) -> tuple[int, int]:
     """The code point at i of valid UTF-8, and the position after it."""
-    b = int(np.int64(text[i]))
+    b = text[i]
     if b < 0x80:
         return b, i + 1
-    if b < 0xE0:
-        return ((b & 0x1F) << 6) | (int(np.int64(text[i + 1])) & 0x3F), i + 2
-    if b < 0xF0:
-        return ((b & 0x0F) << 12) | ((int(np.int64(text[i + 1])) & 0x3F) << 6) | (
-            int(np.int64(text[i + 2])) & 0x3F
-        ), i + 3
-    high = ((b & 0x07) << 18) | ((int(np.int64(text[i + 1])) & 0x3F) << 12)
-    return high | ((int(np.int64(text[i + 2])) & 0x3F) << 6) | (int(np.int64(text[i + 3])) & 0x3F), i + 4
+    size, code = 2, b & 0x1F
+    if b >= 0xF0:
+        size, code = 4, b & 0x07
+    elif b >= 0xE0:
+        size, code = 3, b & 0x0F
+    for k in range(i + 1, i + size):
+        code = code << 6 | (text[k] & 0x3F)
+    return code, i + size
 
 
 @kernel

@@ -18,7 +18,7 @@ import numpy as np
 from broadmatch.data import CSR
 from broadmatch.kernels import F32, F64, I32, I64, U64, Flags, kernel
 from broadmatch.kernels.random import below
-from broadmatch.kernels.top_k import sort_best_first, sort_descending
+from broadmatch.kernels.top_k import keep_best, order_best, sort_descending
 
 NO_FEATURE = -1
 # A label's numbers stand side by side, half a cache line of them, because each look at a label costs a cache miss: its
@@ -31,7 +31,7 @@ class LabelBag(NamedTuple):
     """The labels of a node's points side by side, renumbered from 0, so that the sweeps stay in cache.
 
     `weights` and `label_ptr` are by point; label k of the node is label_of[k], and local[label_of[k]] is k while the
-    bag is filled, −1 otherwise. `seen`, `votes` and `rank` are room for the labels of a leaf.
+    bag is filled, −1 otherwise. `seen` are the labels of a leaf, `rank` and `votes` room for the strongest.
     """
 
     weights: F32
@@ -42,8 +42,8 @@ class LabelBag(NamedTuple):
     local: I32
     label_of: I32
     seen: I32
-    votes: F64
     rank: I32
+    votes: F64
 
 
 class FeatureLists(NamedTuple):
@@ -154,7 +154,9 @@ def best_threshold(
                 continue
             rest_squares = squares - 2 * cross + moved_squares
             g_moved = 1 - moved_squares / (mass * mass)
-            g_rest = max(0.0, 1 - rest_squares / (rest * rest))
+            g_rest = 1 - rest_squares / (rest * rest)
+            if g_rest < 0.0:
+                g_rest = 0.0
             objective = (weight * g_moved + (total_weight - weight) * g_rest) / total_weight
             if objective < best:
                 low, high = (following, value) if down else (value, following)
@@ -273,7 +275,7 @@ def best_split(
     # Only a split that makes the bags purer is one; the margin keeps rounding from passing for a gain.
     best = (1 - squares / (total * total)) * (1 - 1e-9) - 1e-12
     best_list, cut = -1, np.float32(0)
-    min_child = max(1.0, balance * weight)
+    min_child = balance * weight if balance * weight > 1.0 else 1.0
     first, length, alive_in, values, points, order = lists[:6]
     weights, label_ptr, label_ids, label_mass, tally = bag[:5]
     n_tried, drawn = 0, 0
@@ -283,7 +285,7 @@ def best_split(
         i = order[other]
         order[other], order[drawn] = order[drawn], i
         drawn += 1
-        if alive_in[i] < min(min_child, n_alive):
+        if alive_in[i] < min_child and alive_in[i] < n_alive:
             continue
         n_tried += 1
         start = first[i]
@@ -354,14 +356,14 @@ def take_away(
 
 @kernel
 def write_leaf(
-    node: NodePoints, n_points: int, bag: LabelBag, weight: float, sweep: int, tree: Tree, leaf: int, room: int
+    node: NodePoints, n_points: int, bag: LabelBag, weight: float, sweep: int, tree: Tree, leaf: int
 ) -> None:
     """Write a leaf's points and its strongest labels with their share c_k / n, the mean vote of its points.
 
     `sweep` is a number that `tally` has not seen.
     """
     label_ptr, label_ids, label_mass, tally = bag.label_ptr, bag.label_ids, bag.label_mass, bag.tally
-    seen, votes, rank = bag.seen, bag.votes, bag.rank
+    seen, rank, votes = bag.seen, bag.rank, bag.votes
     at, found = tree.point_ptr[leaf], 0
     for p in range(n_points):
         if not node.alive[p]:
@@ -375,10 +377,10 @@ def write_leaf(
                 seen[found] = k
                 found += 1
             tally[k, MOVED] += label_mass[j]
+    first, kept = tree.leaf_ptr[leaf], 0
     for i in range(found):
-        votes[i], rank[i] = tally[seen[i], MOVED], i
-    sort_best_first(votes, rank, found)
-    first, kept = tree.leaf_ptr[leaf], min(found, room)
+        kept = keep_best(i, tally[seen[i], MOVED], rank, votes, kept)
+    order_best(rank, votes, kept)
     for i in range(kept):
         tree.leaf_label[first + i] = bag.label_of[seen[rank[i]]]
         tree.leaf_share[first + i] = votes[i] / weight
@@ -394,8 +396,8 @@ def bootstrap(row_weight: F32, candidates: I64, n_draws: int, stream: U64) -> No
 
 @kernel
 def fill_tree(
-    X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, balance: float, leaf_labels: int,
-    stream: U64, stop_flag: I64, node: NodePoints, bag: LabelBag, lists: FeatureLists, tree: Tree,
+    X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, balance: float, stream: U64,
+    stop_flag: I64, node: NodePoints, bag: LabelBag, lists: FeatureLists, tree: Tree,
 ) -> tuple[int, int]:  # fmt: skip
     """Grow one tree on the rows that stand aside for node 0; returns the number of nodes and leaves."""
     rows, alive, aside, aside_node, aside_from = node.rows, node.alive, node.aside, node.aside_node, node.aside_from
@@ -434,7 +436,7 @@ def fill_tree(
         for i in range(n_lists):
             lists.list_of[lists.feature_of[i]] = -1
         feature[here], threshold[here], child[here] = NO_FEATURE, np.float32(0), n_leaves
-        write_leaf(node, n_points, bag, weight, sweep, tree, n_leaves, leaf_labels)
+        write_leaf(node, n_points, bag, weight, sweep, tree, n_leaves)
         n_leaves, sweep = n_leaves + 1, sweep + 1
     return n_nodes, n_leaves
 
@@ -449,7 +451,7 @@ def grow_tree(
     right one. No array grows: a leaf has at least one point, and no more labels than its points.
     """
     aside = np.flatnonzero(row_weight).astype(np.int32)
-    n, n_labels, n_features = len(aside), Y.n_cols, X.n_cols
+    n, n_labels, n_features, room = len(aside), Y.n_cols, X.n_cols, min(leaf_labels, Y.n_cols)
     n_values, n_entries = (int(np.diff(one.indptr)[aside].sum()) for one in (X, Y))
 
     def whole(size: int) -> I32:
@@ -463,7 +465,7 @@ def grow_tree(
     bag = LabelBag(
         np.empty(n, np.float32), np.empty(n + 1, np.int64), whole(n_entries), np.empty(n_entries, np.float32),
         np.zeros((n_labels, TALLY_WIDTH)), np.full(n_labels, -1, np.int32), whole(n_labels), whole(n_labels),
-        np.empty(n_labels), whole(n_labels),
+        whole(room), np.empty(room),
     )  # fmt: skip
     lists = FeatureLists(
         np.empty(n_features, np.int64), whole(n_features), whole(n_features), np.empty(n_values, np.float32),
@@ -473,7 +475,7 @@ def grow_tree(
         whole(2 * n + 1), np.empty(2 * n + 1, np.float32), whole(2 * n + 1), np.zeros(n + 2, np.int64),
         whole(n_entries), np.empty(n_entries, np.float32), np.zeros(n + 2, np.int64), whole(n),
     )  # fmt: skip
-    n_nodes, n_leaves = fill_tree(X, Y, row_weight, features_per_node, max_leaf, balance, leaf_labels,
+    n_nodes, n_leaves = fill_tree(X, Y, row_weight, features_per_node, max_leaf, balance,
                                   np.array([seed], np.uint64), stop_flag, node, bag, lists, tree)  # fmt: skip
     entries = int(tree.leaf_ptr[n_leaves])
     ends = (n_nodes, n_nodes, n_nodes, n_leaves + 1, entries, entries, n_leaves + 1, n)

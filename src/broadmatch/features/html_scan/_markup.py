@@ -36,7 +36,9 @@ _TAG_AT = np.zeros(1024, np.uint8)
 """The tag, if it is one of them, at (name xor name >> 8) mod 1024, where no two of them meet."""
 _TAG_AT[(_PACKED ^ (_PACKED >> 8)) & 1023] = np.arange(len(_NAMES))
 
-_CDATA = np.frombuffer(b"<![CDATA[", np.uint8).copy()
+CDATA, _CDATA_END, _COMMENT, _COMMENT_END, _COMMENT_BANG = (
+    np.frombuffer(text, np.uint8).copy() for text in (b"<![CDATA[", b"]]>", b"<!--", b"-->", b"--!>")
+)
 
 # What a byte means within a tag; any other, 0, is part of a name or a value.
 _SPACE, _SLASH, _END, _EQUALS = 1, 2, 3, 4
@@ -48,17 +50,11 @@ _IN_TAG[[ord("/"), ord(">"), ord("=")]] = _SLASH, _END, _EQUALS
 
 
 @kernel
-def is_letter(b: int) -> bool:
-    """ASCII letter."""
-    return 97 <= (b | 32) <= 122
-
-
-@kernel
 def tag_name(text: Bytes, i: int, stop: int) -> tuple[int, int]:
     """The packed name of the tag at i, and the position after it."""
     name, shift = 0, 0
     while i < stop:
-        b = int(np.int64(text[unsigned(i)]))
+        b = text[unsigned(i)]
         if _IN_TAG[b] and b != 61:  # an equals sign is part of a tag's name
             break
         if 65 <= b <= 90:
@@ -89,31 +85,21 @@ def skip_spaces(text: Bytes, i: int, stop: int) -> int:
 
 
 @kernel
-def skip_tags(text: Bytes, i: int, stop: int) -> tuple[int, int, int, int, bool, bool]:
+def skip_tags(text: Bytes, i: int, stop: int, wanted: Bytes) -> tuple[int, int, int, bool, int, int]:
     """Read the tag whose `<` is at i, to past its `>`, and go on while it means nothing for text and another follows.
 
-    Gives of the last tag where it begins, which it is, the position after the name and the one after the tag (stop
-    + 1 if it never ends), whether it closes itself, and whether it has a `href`. The loops stand here and not in
-    functions: most of a page's bytes pass through them, and numba counts references to an array at each call.
+    Gives of the last tag where it begins, which it is, the position after it (stop + 1 if it never ends), whether it
+    closes itself, and where the value of its attribute `wanted` is, -1 if it has none.
     """
-    begin, tag, after_name, end, closed, href = i, OTHER, i, stop + 1, False, False
+    begin, tag, end, closed, found, found_to = i, OTHER, stop + 1, False, -1, -1
     again = True
     while again:
-        again, begin, name, shift, end, closed, href = False, i, 0, 0, stop + 1, False, False
-        i += 2 if text[unsigned(i + 1)] == 47 else 1
-        while i < stop and (_IN_TAG[text[unsigned(i)]] == 0 or text[unsigned(i)] == 61):
-            b = int(np.int64(text[unsigned(i)]))
-            if 65 <= b <= 90:
-                b |= 32
-            name = name | (b << shift) if shift < 64 else name * 31 + b
-            shift += 8
-            i += 1
-        after_name = i
-        while i < stop:
+        again, begin, end, closed, found, found_to, last = False, i, stop + 1, False, -1, -1, -1
+        name, i = tag_name(text, i + 2 if text[unsigned(i + 1)] == 47 else i + 1, stop)
+        while i < stop and end > stop:
             kind = _IN_TAG[text[unsigned(i)]]
-            if kind == _END:
-                closed = text[unsigned(i - 1)] == 47
-                end = i + 1
+            if kind == _END:  # a slash at the end of a value belongs to the value
+                closed, end = text[unsigned(i - 1)] == 47 and i != last, i + 1
                 break
             first = i
             i += 1
@@ -121,70 +107,29 @@ def skip_tags(text: Bytes, i: int, stop: int) -> tuple[int, int, int, int, bool,
                 continue
             while i < stop and _IN_TAG[text[unsigned(i)]] == 0:  # the name; its first byte may be an equals sign
                 i += 1
-            if i - first == 4 and text[first] | 32 == 104 and text[first + 1] | 32 == 114:  # h, r
-                href = href or (text[first + 2] | 32 == 101 and text[first + 3] | 32 == 102)  # e, f
-            while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
-                i += 1
-            if i >= stop or text[unsigned(i)] != 61:
-                continue
-            i += 1
-            while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
-                i += 1
-            quote = text[unsigned(i)] if i < stop else np.uint8(0)
-            if quote == 34 or quote == 39:
-                i += 1
-                while i < stop and text[unsigned(i)] != quote:
-                    i += 1
-                i += 1
-            else:
-                while i < stop and _IN_TAG[text[unsigned(i)]] != _SPACE and text[unsigned(i)] != 62:
-                    i += 1
-                if i < stop and text[unsigned(i)] == 62:
-                    end = i + 1  # a slash before this `>` belongs to the value: the tag does not close itself
-                    break
-        tag = int(np.int64(_TAG_AT[(name ^ (name >> 8)) & 1023]))
+            name_to = i
+            i = skip_spaces(text, i, stop)
+            value = last = i
+            if i < stop and text[unsigned(i)] == 61:
+                value = i = skip_spaces(text, i + 1, stop)
+                if i < stop and (text[unsigned(i)] == 34 or text[unsigned(i)] == 39):
+                    value, last = i + 1, skip_to(text, i + 1, stop, text[unsigned(i)])
+                    i = last + 1
+                else:
+                    while i < stop and _IN_TAG[text[unsigned(i)]] != _SPACE and text[unsigned(i)] != 62:
+                        i += 1
+                    last = i
+            if found < 0 and same_name(text, first, name_to, wanted):
+                found, found_to = value, last
+        tag = _TAG_AT[(name ^ (name >> 8)) & 1023]
         if _PACKED[tag] != name:
             tag = OTHER
         if end <= stop and tag == OTHER:
-            i = end
-            while i < stop and _IN_TAG[text[unsigned(i)]] == _SPACE:
-                i += 1
+            i = skip_spaces(text, end, stop)
             if i + 2 < stop and text[unsigned(i)] == 60:
                 after = text[unsigned(i + 2 if text[unsigned(i + 1)] == 47 else i + 1)]
                 again = 97 <= after | 32 <= 122
-    return begin, tag, after_name, end, closed, href
-
-
-@kernel
-def attribute(text: Bytes, i: int, stop: int, wanted: Bytes) -> tuple[int, int]:
-    """Where the value of the attribute `wanted` is, or -1, in a tag whose name is before i and whose end is at stop."""
-    value_from, value_to = -1, -1
-    while i < stop and value_from < 0:
-        kind = _IN_TAG[text[i]]
-        if 0 < kind <= _END:
-            i += 1
-            continue
-        first = i
-        i += 1
-        while i < stop and _IN_TAG[text[i]] == 0:
-            i += 1
-        same = same_name(text, first, i, wanted)
-        i = skip_spaces(text, i, stop)
-        first, last = i, i
-        if i < stop and text[i] == 61:
-            first = skip_spaces(text, i + 1, stop)
-            if text[first] == 34 or text[first] == 39:
-                first += 1
-                last = skip_to(text, first, stop, int(np.int64(text[first - 1])))
-                i = last + 1
-            else:
-                last = first
-                while last < stop and _IN_TAG[text[last]] != _SPACE and text[last] != 62:
-                    last += 1
-                i = last
-        if same:
-            value_from, value_to = first, last
-    return value_from, value_to
+    return begin, tag, end, closed, found, found_to
 
 
 @kernel
@@ -192,7 +137,7 @@ def same_name(text: Bytes, start: int, stop: int, name: Bytes) -> bool:
     """Whether text[start:stop] is `name`, upper or lower case."""
     k = 0 if stop - start == len(name) else -1
     while 0 <= k < len(name):
-        b = int(np.int64(text[unsigned(start + k)]))
+        b = text[unsigned(start + k)]
         if 65 <= b <= 90:
             b |= 32
         if b != name[k]:
@@ -204,43 +149,37 @@ def same_name(text: Bytes, start: int, stop: int, name: Bytes) -> bool:
 @kernel
 def declaration_end(text: Bytes, i: int, stop: int) -> int:
     """The position past the comment, doctype or bogus comment that opens with the `<` at i."""
-    if i + 3 < stop and text[i + 1] == 33 and text[i + 2] == 45 and text[i + 3] == 45:  # <!--
-        k = i + 4
-        if k < stop and text[k] == 62:  # <!-->
-            return k + 1
-        if k + 1 < stop and text[k] == 45 and text[k + 1] == 62:  # <!--->
-            return k + 2
-        while k < stop:
-            k = skip_to(text, k, stop, 62)
-            if k - 2 >= i + 4 and text[k - 1] == 45 and text[k - 2] == 45:  # -->
-                return min(k + 1, stop)
-            if k - 3 >= i + 4 and text[k - 1] == 33 and text[k - 2] == 45 and text[k - 3] == 45:  # --!>
-                return min(k + 1, stop)
-            k += 1
-        return stop
-    return min(skip_to(text, i + 1, stop, 62) + 1, stop)
+    if not begins(text, i, stop, _COMMENT):
+        return past(text, i + 1, stop)
+    k = past(text, i + 4, stop)
+    while k < stop and not (text[k - 2] == 45 and text[k - 3] == 45):  # -->, where <!--> and <!---> are whole comments
+        if k >= i + 8 and begins(text, k - 4, k, _COMMENT_BANG):  # --!>
+            break
+        k = past(text, k, stop)
+    return k
 
 
 @kernel
-def cdata(text: Bytes, i: int, stop: int) -> bool:
-    """Whether `<![CDATA[` is at i."""
-    if i + len(_CDATA) > stop:
-        return False
-    k = 0
-    while k < len(_CDATA) and text[i + k] == _CDATA[k]:
+def past(text: Bytes, i: int, stop: int) -> int:
+    """The position after the first `>` from i on, or stop."""
+    return min(skip_to(text, i, stop, 62) + 1, stop)
+
+
+@kernel
+def begins(text: Bytes, i: int, stop: int, what: Bytes) -> bool:
+    """Whether `what` is at i."""
+    k = 0 if i + len(what) <= stop else -1
+    while 0 <= k < len(what) and text[i + k] == what[k]:
         k += 1
-    return k == len(_CDATA)
+    return k == len(what)
 
 
 @kernel
 def cdata_end(text: Bytes, i: int, stop: int) -> int:
     """Where the `]]>` is that ends a CDATA section, or stop."""
-    while i < stop:
-        i = skip_to(text, i, stop, 93)
-        if i + 2 < stop and text[i + 1] == 93 and text[i + 2] == 62:
-            return i
+    while i < stop and not begins(text, i, stop, _CDATA_END):
         i += 1
-    return stop
+    return i
 
 
 @kernel
@@ -251,7 +190,7 @@ def raw_end(text: Bytes, i: int, stop: int, tag: int) -> int:
     """
     in_comment, hidden = False, False
     while i < stop:
-        b = int(np.int64(text[unsigned(i)]))
+        b = text[unsigned(i)]
         if b == 60:  # <
             if i + 1 < stop and text[i + 1] == 47:
                 found, after = tag_name(text, i + 2, stop)
@@ -260,14 +199,14 @@ def raw_end(text: Bytes, i: int, stop: int, tag: int) -> int:
                         return i
                     hidden = False
             elif tag == SCRIPT:
-                if i + 3 < stop and text[i + 1] == 33 and text[i + 2] == 45 and text[i + 3] == 45:
+                if begins(text, i, stop, _COMMENT):
                     in_comment = True
                     i += 2
                     continue
                 if in_comment:
                     found, after = tag_name(text, i + 1, stop)
                     hidden = hidden or (found == _PACKED[SCRIPT] and after < stop)
-        elif b == 45 and in_comment and i + 2 < stop and text[i + 1] == 45 and text[i + 2] == 62:
+        elif in_comment and begins(text, i, stop, _COMMENT_END):
             in_comment, hidden = False, False
         i += 1
     return stop

@@ -100,7 +100,7 @@ def _numeric(text: Bytes, i: int, stop: int, table: References) -> tuple[int, in
         k, base = k + 1, 16
     digits, code = k, 0
     while k < stop:
-        b = int(np.int64(text[k]))
+        b = text[k]
         if 48 <= b <= 57:
             digit = b - 48
         elif base == 16 and (65 <= b <= 70 or 97 <= b <= 102):

@@ -24,10 +24,9 @@ DEEPEST_TABLE = 64
 N_STATE = 6 + DEEPEST_TABLE
 """The links around each open table follow the six."""
 
-_NAME = np.frombuffer(b"name", np.uint8).copy()
-_CONTENT = np.frombuffer(b"content", np.uint8).copy()
-_DESCRIPTION = np.frombuffer(b"description", np.uint8).copy()
-_KEYWORDS = np.frombuffer(b"keywords", np.uint8).copy()
+_HREF, _NAME, _CONTENT, _DESCRIPTION, _KEYWORDS = (
+    np.frombuffer(text, np.uint8).copy() for text in (b"href", b"name", b"content", b"description", b"keywords")
+)
 
 
 @kernel
@@ -50,42 +49,32 @@ def find_text(text: Bytes, stop: int, boost: int, state: I64, found: I64) -> int
             end = i
             if start == end:  # only white space between two tags
                 continue
-        elif html.is_letter(_after_bracket(text, i, stop)):
-            begin, tag, after_name, i, closed, href = html.skip_tags(text, i, stop)
-            if i > stop:
-                break
-            closing = text[begin + 1] == 47  # /
-            if html.A <= tag <= html.TFOOT:
-                _nest(tag, closing, closed, href, state)
-            elif not closing and not (foreign and closed):
-                start, end, read, i = _content(text, tag, after_name, i, stop, foreign > 0)
-                weight = boost if tag == html.TITLE else 1 if tag == html.META else weight
-        elif foreign and html.cdata(text, i, stop):
-            start, end, read = i + 9, html.cdata_end(text, i + 9, stop), RAW
-            i = end + 3
-        elif _is_declaration(text, i, stop):
-            i = html.declaration_end(text, i, stop)
         else:
-            i += 1
+            closing = i + 1 < stop and text[unsigned(i + 1)] == 47  # /
+            at = i + 2 if closing else i + 1
+            after = text[unsigned(at)] if at < stop else np.uint8(0)
+            if 97 <= after | 32 <= 122:
+                begin, tag, i, closed, href, _ = html.skip_tags(text, i, stop, _HREF)
+                if i > stop:
+                    break
+                closing = text[begin + 1] == 47
+                if html.A <= tag <= html.TFOOT:
+                    _nest(tag, closing, closed, href >= 0, state)
+                elif not closing and not (foreign and closed):
+                    start, end, read, i = _content(text, tag, begin, i, stop, foreign > 0)
+                    weight = boost if tag == html.TITLE else 1 if tag == html.META else weight
+            elif foreign and html.begins(text, i, stop, html.CDATA):
+                start, end, read = i + 9, html.cdata_end(text, i + 9, stop), RAW
+                i = end + 3
+            elif after == 33 or after == 63 or (closing and at < stop):  # <!, <?, or what HTML takes for a comment
+                i = html.declaration_end(text, i, stop)
+            else:
+                i += 1
         if start >= 0 and not templates:
             found[n, FROM], found[n, TO], found[n, READ], found[n, WEIGHT] = start, end, read, weight
             n += 1
     state[AT] = i if n else stop
     return n
-
-
-@kernel
-def _after_bracket(text: Bytes, i: int, stop: int) -> int:
-    """The byte after the `<` or `</` at i; 0 at the end."""
-    i += 2 if i + 1 < stop and text[unsigned(i + 1)] == 47 else 1
-    return int(np.int64(text[unsigned(i)])) if i < stop else 0
-
-
-@kernel
-def _is_declaration(text: Bytes, i: int, stop: int) -> bool:
-    """Whether the `<` at i, which begins no tag, begins a comment, a doctype or what HTML takes for a comment."""
-    after = _after_bracket(text, i, stop)
-    return after == 33 or after == 63 or (i + 2 < stop and text[i + 1] == 47)  # ! ? /
 
 
 @kernel
@@ -104,10 +93,10 @@ def _nest(tag: int, closing: bool, closed: bool, href: bool, state: I64) -> None
 
 
 @kernel
-def _content(text: Bytes, tag: int, after_name: int, i: int, stop: int, foreign: bool) -> tuple[int, int, int, int]:
+def _content(text: Bytes, tag: int, begin: int, i: int, stop: int, foreign: bool) -> tuple[int, int, int, int]:
     """The text that comes with a start tag that ends at i: from, to (-1 if none), how it is read; where to go on."""
     if tag == html.META:
-        start, end = _description(text, after_name, i)
+        start, end = _description(text, begin, i)
         return start, end, VALUE, i
     if html.SCRIPT <= tag <= html.NOFRAMES:
         return -1, -1, DATA, html.raw_end(text, i, stop, tag)
@@ -118,11 +107,11 @@ def _content(text: Bytes, tag: int, after_name: int, i: int, stop: int, foreign:
 
 
 @kernel
-def _description(text: Bytes, after_name: int, stop: int) -> tuple[int, int]:
+def _description(text: Bytes, begin: int, stop: int) -> tuple[int, int]:
     """Where the content of a `<meta>` is, if it is the page's description or keywords; -1 if not."""
-    first, last = html.attribute(text, after_name, stop, _NAME)
+    first, last = html.skip_tags(text, begin, stop, _NAME)[4:]
     if html.same_name(text, first, last, _DESCRIPTION) or html.same_name(text, first, last, _KEYWORDS):
-        return html.attribute(text, after_name, stop, _CONTENT)
+        return html.skip_tags(text, begin, stop, _CONTENT)[4:]
     return -1, -1
 
 

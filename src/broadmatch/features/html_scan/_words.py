@@ -82,6 +82,7 @@ def count_words(
     first, are replaced here by larger ones as words come in.
     """
     state, stretches, read, weights, numbers = room
+    row_starts, row_words, row_counts, pending, pages = counts
     n_words, entries = 0, 0
     for page in range(len(page_starts) - 1):
         start, stop = page_starts[page], page_starts[page + 1]
@@ -102,29 +103,20 @@ def count_words(
                 table = WordTable(slots, table.words)
             n_words = number_words(table, n_words, read, n_read, True, numbers)
             for word in range(known, n_words):
-                counts.pending[word] = 0
-                counts.pages[word] = 0
-            entries = tally(numbers, weights, n_read, counts.pending, counts.row_words, entries)
+                pending[word], pages[word] = 0, 0
+            for k in range(n_read):  # a word new to the page becomes an entry of its row
+                word = numbers[k]
+                if pending[word] == 0:
+                    row_words[entries] = word
+                    entries += 1
+                pending[word] += weights[k]
             n = find_text(text, stop, boost, state, stretches)
         for k in range(first, entries):
-            word = counts.row_words[k]
-            counts.row_counts[k] = counts.pending[word]
-            counts.pending[word] = 0
-            counts.pages[word] += 1
-        counts.row_starts[page + 1] = entries
+            word = row_words[k]
+            row_counts[k], pending[word] = pending[word], 0
+            pages[word] += 1
+        row_starts[page + 1] = entries
     return n_words
-
-
-@kernel
-def tally(numbers: I32, weights: I32, n: int, pending: I32, row_words: I32, entries: int) -> int:
-    """Add the weights of n words to what is pending for each; a word new to the page becomes an entry of its row."""
-    for k in range(n):
-        word = numbers[k]
-        if pending[word] == 0:
-            row_words[entries] = word
-            entries += 1
-        pending[word] += weights[k]
-    return entries
 
 
 @kernel

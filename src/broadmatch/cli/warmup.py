@@ -1,0 +1,80 @@
+"""`broadmatch warmup`: compile what commands use, before anybody waits for it."""
+
+import contextlib
+import io
+import logging
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from broadmatch import progress
+from broadmatch.cli import options, output
+from broadmatch.cli.common import run_command
+
+_LABEL_MODELS = ("mlrf", "one-vs-rest", "fastxml", "pfastrexml", "swiftxml", "adaboost-lc")
+_DESCRIPTION = """
+label = "clicked"
+slices = ["country"]
+[signals]
+country = "categorical"
+query = "text"
+price = { kind = "number", buckets = "log" }
+"""
+_IMPRESSIONS = [f"{n % 7 == 0:d},{'AT' if n % 3 else 'DE'},pizza {n % 5} near me,{n % 11}.5\n" for n in range(400)]
+
+
+def command(json: options.Json = False) -> None:
+    """Compile what commands use, so that no first command waits.
+
+    Runs the commands on a few rows each: a few minutes where nothing is compiled yet, some seconds where all is.
+    Machine code is kept for one version of broadmatch, of Python and of numba, and one kind of processor.
+
+    \b
+    Example:
+      broadmatch warmup
+    """
+    from broadmatch.kernels import cache
+
+    cache.waiting.announced = True
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        steps = list(_steps(Path(folder)))
+        output.log.info("Compiling what %d commands use; a few minutes where nothing is compiled yet.", len(steps))
+        with progress.task("Compiling", total=len(steps), unit="commands") as compiling, progress.hidden():
+            for step in steps:
+                with contextlib.redirect_stdout(io.StringIO()), output.at_least(logging.ERROR):
+                    run_command(*step)
+                compiling.advance()
+    seconds, kept = time.monotonic() - started, cache.places(Path(cache.__file__).parent).write
+    if json:
+        facts = {"seconds": round(seconds, 1), "compiling": round(cache.waiting.seconds, 1)}
+        output.print_json(facts | {"folder": None if kept is None else str(kept.parent)})
+        return
+    where = "is not kept" if kept is None else f"is kept in {kept.parent}"
+    output.print_text(f"Done in {seconds:.0f} s, {cache.waiting.seconds:.0f} of them compiling; machine code {where}.")
+
+
+def _steps(folder: Path) -> Iterator[list[object]]:
+    """The commands in turn, each on what those before it wrote."""
+    market, data, page = folder / "market", folder / "data", folder / "page.html"
+    page.write_text("<title>Pizza</title> <p>stone oven pizza, delivery")
+    yield ["simulate", market, "--pages", 100, "--sessions", 6000]
+    log = ["--clicks", market / "clicks.parquet", "--pages", market / "pages.parquet"]
+    yield ["harvest", *log, "--out", data, "--labels", "beliefs", "--min-test-queries", 1]
+    for model in _LABEL_MODELS:
+        rounds = ["--set", "rounds=2"] if model == "adaboost-lc" else []
+        trees = ["--trees", 2] if model in ("mlrf", "fastxml", "pfastrexml", "swiftxml") else []
+        yield ["train", data, "--out", folder / model, "--model", model, *trees, *rounds]
+        yield ["evaluate", folder / model, data]
+        yield ["recommend", folder / model, page, "--out", folder / f"{model}.csv"]
+    yield ["explain", folder / "mlrf", page, "pizza"]
+    described, impressions = folder / "clicks.toml", folder / "impressions.csv"
+    described.write_text(_DESCRIPTION)
+    impressions.write_text("clicked,country,query,price\n" + "".join(_IMPRESSIONS))
+    clicks, seen = folder / "clicks", folder / "predictions"
+    yield ["clicks", "train", impressions, "--describe", described, "--out", clicks, "--predictions", seen, "--names"]
+    yield ["clicks", "validate", seen, "--by", "country"]
+    yield ["clicks", "calibrate", clicks, seen]
+    yield ["clicks", "predict", clicks, impressions, "--out", folder / "probabilities.csv"]
+    yield ["clicks", "show", clicks]
