@@ -66,18 +66,22 @@ def supervise(name: str, seed: int, seconds: float, checked: bool) -> int:
     if checked:
         environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(_cache())}
     while used < seconds and findings < MOST_FINDINGS:
-        report = OUT / f"{name}.json"
+        report = OUT / f"{name}-{seed}.json"
         report.write_text("{}")
-        command = [sys.executable, "-m", "benchmarks.fuzz", "--worker", "--seconds", str(seconds - used)]
-        run = subprocess.run([*command, "--seed", str(seed), "--case", str(case), name], env=environment, check=False)
+        command = [sys.executable, "-m", "benchmarks.fuzz", "--seed", str(seed), name]
+        run = subprocess.run(
+            [*command, "--worker", "--seconds", str(seconds - used), "--case", str(case)], env=environment, check=False
+        )
         done = json.loads(report.read_text())
-        if run.returncode:  # it could not even say what it found
+        at = done.get("case", case)
+        # A crash or a hang comes again; a kernel that was compiled on the way does not.
+        if run.returncode and subprocess.run([*command, "--case", str(at)], env=environment, check=False).returncode:
             findings += 1
-            print(f"{name}: ended with {run.returncode} in a case; see it with --seed {seed} --case {done.get('case')}")
+            print(f"{name}: a process ended with {run.returncode}; see it with --seed {seed} --case {at}")
         findings += done.get("findings", 0)
         used += max(done.get("seconds", 0.0), 0.01)
-        cases += done.get("case", case) + 1 - case
-        case, peak = done.get("case", case) + 1, max(peak, done.get("peak_mb", 0))
+        cases, case, peak = cases + at + 1 - case, at + 1, max(peak, done.get("peak_mb", 0))
+        report.unlink()
     print(
         json.dumps(
             {"fuzz": name, "seed": seed, "cases": cases, "findings": findings, "seconds": round(used, 1),
@@ -90,7 +94,7 @@ def supervise(name: str, seed: int, seconds: float, checked: bool) -> int:
 
 def work(name: str, seed: int, first: int, seconds: float, *, once: bool) -> int:
     """Run cases from number `first` on in this process, and write what came of them where the supervisor looks."""
-    run, report, found = targets()[name], OUT / f"{name}.json", set()
+    run, report, found = targets()[name], OUT / f"{name}-{seed}.json", set()
     OUT.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("error")
     logging.getLogger("broadmatch").setLevel(logging.CRITICAL)
@@ -99,9 +103,8 @@ def work(name: str, seed: int, first: int, seconds: float, *, once: bool) -> int
     with tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-") as place:
         folder = Path(place)
         faulthandler.enable()
-        if not once:
-            for number in range(-20, 0):  # kernels are compiled
-                _attempt(run, name, seed, number, folder, COMPILE_SECONDS)
+        for number in (first,) if once else range(-200, 0):  # kernels are compiled
+            _attempt(run, name, seed, number, folder, COMPILE_SECONDS)
         before, began, case = _peak(), time.monotonic(), first
         while True:
             facts = {

@@ -118,6 +118,10 @@ def test_one_column_is_not_cut_and_lines_that_are_too_long_are_rejected(tmp_path
         {"query": ["pizza", "a|b", "taxi"]}
     ]
     assert find_header(b"a,b\n1,2,3\n1,2,3\n", ",", None)[:3] == (",", 0, 4)
+    # Bars in every line do not make the header a title, where some lines have a comma too many.
+    text = "name,title\n" + "a,Shop | x\n" * 5 + "b,Pizza, hot | Shop\n" * 3
+    assert find_header(text.encode(), ",", None)[:3] == (",", 0, 11)
+    assert find_header(b"Query;Page;CTR, %\nq;p;1,5\nr;p;2,5\n", ",", None).delimiter == ";"
 
 
 GOOGLE_ADS = """Search terms report

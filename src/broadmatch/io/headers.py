@@ -92,7 +92,9 @@ def find_header(head: bytes, preferred: str, names: int | None) -> Header:
         first = next((i for i, (count, _) in enumerate(fields) if count == n), 0)
         if any(filled > 1 for _, filled in fields[:first]) or (first and (times < 2 or _WORD.fullmatch(texts[0]))):
             first = 0
-        if (times, n) > score and 2 * times >= len(fields) - first:
+        # Where the first line has fields by one mark already, another must cut it, and into more.
+        more = n > score[1] and first == 0 if score[1] and at == 0 else True
+        if (times, n) > score and more and 2 * times >= len(fields) - first:
             best, at, score = mark, first, (times, n)
     if names is not None or not rows:
         return Header(best, 0, 0, titled=False)
