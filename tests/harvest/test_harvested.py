@@ -1,5 +1,6 @@
 """The harvested folder: written whole or not at all, opened part by part, replaced only by its like."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -41,9 +42,19 @@ def test_what_is_not_harvested_stays(tmp_path: Path, parts: tuple[Dataset, Datas
     assert not is_harvested(tmp_path / "mine")
     with pytest.raises(MissingFile, match=f"mine is not a harvested folder: it has no {SUMMARY}"):
         open_harvested(tmp_path / "mine")
-    (tmp_path / "mine" / SUMMARY).write_text("{")
-    with pytest.raises(BadArtifact, match="is not JSON"):
-        open_harvested(tmp_path / "mine")
+    for text in ("{", "[1, 2]", "3", "[" * 100_000):
+        (tmp_path / "mine" / SUMMARY).write_text(text)
+        with pytest.raises(BadArtifact, match="is not JSON"):
+            open_harvested(tmp_path / "mine")
+
+
+def test_parts_of_another_kind_are_refused(tmp_path: Path, parts: tuple[Dataset, Dataset, PageVectorizer]) -> None:
+    found = write_harvested(tmp_path / "data", *parts, {"rows": 1})
+    for part, other in (("train", "vectorizer"), ("vectorizer", "test")):
+        shutil.rmtree(tmp_path / "data" / part)
+        shutil.copytree(tmp_path / "data" / other, tmp_path / "data" / part)
+        with pytest.raises(BadArtifact, match=f"{part} holds a"):
+            getattr(found, part)
 
 
 def test_a_run_that_fails_leaves_the_old_folder(tmp_path: Path, parts: tuple[Dataset, Dataset, PageVectorizer]) -> None:

@@ -25,17 +25,20 @@ class Harvested:
     @property
     def train(self) -> Dataset:
         """The data set to learn from."""
-        return cast(Dataset, load(self.folder / "train"))
+        return cast(Dataset, load(self.folder / "train", Dataset))
 
     @property
     def test(self) -> Dataset:
         """The data set to evaluate on."""
-        return cast(Dataset, load(self.folder / "test"))
+        return cast(Dataset, load(self.folder / "test", Dataset))
 
     @property
     def vectorizer(self) -> Any:
         """What turned the pages into rows of both."""
-        return load(self.folder / "vectorizer")
+        found = load(self.folder / "vectorizer")
+        if not hasattr(found, "transform"):
+            raise BadArtifact(f"{self.folder / 'vectorizer'} holds a {type(found).__name__}; harvest the folder again.")
+        return found
 
 
 def is_harvested(folder: PathLike) -> bool:
@@ -47,11 +50,11 @@ def open_harvested(folder: PathLike) -> Harvested:
     """Open a folder that `write_harvested` wrote."""
     file = Path(folder) / SUMMARY
     try:
-        return Harvested(Path(folder), json.loads(file.read_bytes()))
+        return Harvested(Path(folder), dict(json.loads(file.read_bytes())))
     except FileNotFoundError as error:
         raise MissingFile(f"{folder} is not a harvested folder: it has no {SUMMARY}.") from error
-    except ValueError as error:
-        raise BadArtifact(f"{file} is damaged: it is not JSON; harvest the folder again.") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadArtifact(f"{file} is damaged: it is not JSON of a harvest; harvest the folder again.") from error
 
 
 def check_place(place: PathLike) -> None:

@@ -52,7 +52,7 @@ class Marketplace:
             raise MissingFile(f"{path} is not a marketplace: it has no {MARKET}; write one with simulate_marketplace.")
         try:
             return cls(Path(path), **json.loads(file.read_bytes()))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise BadArtifact(f"{file} is damaged: simulate the marketplace again.") from error
 
     @property

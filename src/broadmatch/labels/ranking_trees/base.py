@@ -109,9 +109,6 @@ class RankingTrees(LabelModel):
         check_inputs(self.forest_, self._n_inputs())
         require(len(self.forest_.ahead_ptr) > self.n_features_in_, "it has more features than the trees know")
 
-    def _sizes(self) -> tuple[int, int]:
-        return self.n_features_in_, len(self.label_names_)
-
     def _points(self, X: CSR, Y: CSR, gains: NDArray[np.float32]) -> TreePoints:
         """The arrays that trees grow from: rows of X, no item sets, and the gain of each entry of Y."""
         z = CSR(np.zeros(X.n_rows + 1, np.int64), *NOTHING, 0)

@@ -44,4 +44,4 @@ class FastXML(RankingTrees):
         self.forest_ = self._grown(lambda _: points, Y, checkpoint, (*X[:3], *Y[:3]))
 
     def _ranker(self) -> Ranker:
-        return Ranker(self.forest_, self._routing(), *self._sizes())
+        return Ranker(self.forest_, self._routing(), *self._saved_shape)

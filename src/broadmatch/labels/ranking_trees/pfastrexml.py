@@ -85,7 +85,7 @@ class PfastreXML(RerankedTrees):
         return TailClassifier(float(self.alpha), float(self.gamma), self.n_jobs)
 
     def _ranker(self) -> Ranker:
-        return Ranker(self.forest_, self._routing(), *self._sizes(), tail=self.tail_)
+        return Ranker(self.forest_, self._routing(), *self._saved_shape, tail=self.tail_)
 
 
 def gains(Y: CSR, propensities: NDArray[np.float64]) -> NDArray[np.float32]:

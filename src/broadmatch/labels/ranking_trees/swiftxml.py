@@ -151,5 +151,5 @@ class SwiftXML(RerankedTrees):
         return TailClassifier(float(self.alpha), float(self.gamma), self.n_jobs, found, float(self.item_set_weight))
 
     def _ranker(self) -> Ranker:
-        return Ranker(self.forest_, self._routing(), *self._sizes(), near=self.neighbours_, tail=self.tail_,
+        return Ranker(self.forest_, self._routing(), *self._saved_shape, near=self.neighbours_, tail=self.tail_,
                       item_sets=self._item_sets())  # fmt: skip
