@@ -23,6 +23,10 @@ def test_results_come_in_order(n_jobs):
     assert list(map_threads(late, range(40), n_jobs)) == [i * i for i in range(40)]
 
 
+def test_no_number_of_threads_is_too_large():
+    assert n_workers(10**9) == n_workers(256)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_no_items(n_jobs):
     assert list(map_threads(abs, [], n_jobs)) == []

@@ -15,7 +15,7 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("rule", "good", "bad"),
     [
-        (Whole(), [0, -5, np.int32(3), 10**30], [1.0, "1", True, None, np.float64(2), [1]]),
+        (Whole(), [0, -5, np.int32(3), 2**63 - 1], [1.0, "1", True, None, np.float64(2), [1], 10**30, -(2**64)]),
         (Whole(1), [1, 2], [0, -1]),
         (Whole(1, 3, none=True), [None, 1, 3], [0, 4]),
         (Number(), [0, 1.5, np.float32(2), Fraction(1, 3), -(10**30)], [NAN, INF, -INF, "1", True, None, 1j, 10**400]),

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from broadmatch.params import Whole
 
+_MOST_THREADS = 256  # more only wait for each other, and a saved model may ask for any number
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -36,7 +38,7 @@ def n_workers(n_jobs: int | None) -> int:
         # Not every core of the machine: containers and batch systems give a process only some.
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     Whole(1).check("n_jobs, unless it is None or -1,", n_jobs)
-    return n_jobs
+    return min(n_jobs, _MOST_THREADS)
 
 
 def map_threads(

@@ -57,7 +57,7 @@ def _range(low: float | None, high: float | None, above: bool) -> str:
 
 @dataclass(frozen=True)
 class Whole(Rule):
-    """A whole number from `low` to `high`; `none` allows None too."""
+    """A whole number from `low` to `high`, of at most 64 bits; `none` allows None too."""
 
     low: int | None = None
     high: int | None = None
@@ -68,7 +68,8 @@ class Whole(Rule):
             return self.none
         if isinstance(value, bool) or not isinstance(value, Integral):
             return False
-        return (self.low is None or int(value) >= self.low) and (self.high is None or int(value) <= self.high)
+        high = 2**63 - 1 if self.high is None else self.high
+        return (-(2**63) if self.low is None else self.low) <= int(value) <= high
 
     def text(self) -> str:
         return "a whole number" + _range(self.low, self.high, False) + (" or None" if self.none else "")
