@@ -225,7 +225,7 @@ FIRST_TRY = {
         "--no_stdin -d train.vw -f first.vw",
     ],
     "imports of broadmatch clicks train": [
-        "import broadmatch.cli, typer._adapters, pyarrow.parquet; from broadmatch.clicks import FTRL, ClickTraining"
+        "import broadmatch.cli, pyarrow.parquet; from broadmatch.clicks import FTRL, ClickTraining"
     ],
     "imports of vw": ["import vowpalwabbit"],
     "broadmatch clicks predict": [

@@ -123,7 +123,7 @@ def test_a_column_that_is_absent_is_missing_in_every_row(model, rows, caplog):
         assert len(caplog.messages) == 1
         assert [model.predict_one(row) for row in some.to_pylist()] == p.tolist()
         assert p.tolist() != model.predict_many(rows.slice(0, 20)).tolist()
-    with pytest.raises(BadInput, match="no column 'ad'"):
+    with pytest.raises(BadInput, match="no columns 'ad', 'country'"):
         model.predict_many(rows.select(["clicked"]))
 
 

@@ -66,6 +66,24 @@ def test_numbers_survive_growth(encoding):
     assert table.cells[slots, table.first :].astype(int).tolist() == [twin[k] for k in sorted(twin)]
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_growth_in_place_where_keys_crowd(held):
+    """Around the end of the table, where the search wraps, and to many times the size; also if the array is held."""
+    rng = np.random.default_rng(1)
+    for room in (601, 700, 5000):
+        table = FeatureTable("float64", 2)
+        wanted = [*((int(i) << 40) + 1000 + int(j) for i, j in rng.integers(1, 24, (600, 2))), 7]
+        wanted = list(dict.fromkeys(wanted))[:600]
+        slots = add(table, wanted)
+        table.cells[slots, table.first] = np.arange(len(wanted)) + 1.0
+        before = table.cells if held else None
+        table.reserve(room)
+        found = [int(find(table.words, np.uint64(key))) for key in wanted]
+        assert table.cells[found, table.first].tolist() == (np.arange(len(wanted)) + 1.0).tolist()
+        assert np.count_nonzero(table.words.any(axis=1)) == len(wanted)
+        assert before is None or len(before) == 1024
+
+
 def test_many_keys_of_one_slot():
     """The worst case is slow, a search through all of them, but right."""
     crowd = [(i + 1) << 32 for i in range(600)]

@@ -128,21 +128,33 @@ def add_missing(table: Table, keys: U64, start: int, stop: int, slots: I64, admi
 
 
 @kernel
-def move(words: Words, into: Words) -> None:
-    """Copy every used record into a larger, empty table.
+def spread(words: Words, n_old: int) -> None:
+    """Move the records of a table that was `n_old` slots large, a power of two, to where they belong in all of `words`.
 
-    Homes stay in order, so both tables are walked through in order, the larger one at several places at once.
+    In place: a record is lifted, and put down from its home on, which is the old one or among the new slots. Begun
+    behind an empty slot, all slots between an old home and its record have been done by then, so none is emptied later
+    that another record has been put behind.
     """
-    width, mask, last = words.shape[1], np.uint64(into.shape[0] - 1), np.int64(into.shape[0] - 1)
-    for old in range(words.shape[0]):
+    width, mask, last = words.shape[1], np.uint64(words.shape[0] - 1), np.int64(words.shape[0] - 1)
+    record = np.empty(width, np.uint32)
+    first = 0
+    while words[first, 0] != 0 or words[first, 1] != 0:
+        first += 1
+    for i in range(first + 1, first + n_old):
+        old = i & (n_old - 1)
         low, high = words[old, 0], words[old, 1]
         if low == 0 and high == 0:
             continue
         slot = home(np.uint64(low) | (np.uint64(high) << np.uint64(32)), mask)
-        while into[slot, 0] != 0 or into[slot, 1] != 0:
+        if slot == old:
+            continue
+        for j in range(width):
+            record[j] = words[old, j]
+            words[old, j] = 0
+        while words[slot, 0] != 0 or words[slot, 1] != 0:
             slot = (slot + 1) & last
         for j in range(width):
-            into[slot, j] = words[old, j]
+            words[slot, j] = record[j]
 
 
 @kernel

@@ -13,15 +13,18 @@ from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, Settings
 from broadmatch.clicks._table import STEP, USED, Admission, Table
 from broadmatch.clicks.hogwild import Threads
 from broadmatch.clicks.inclusion import Bloom, Inclusion, InclusionRule, empty_filters, filter_size, kind_and_chance
-from broadmatch.clicks.serving import ServingModel, sigmoids
+from broadmatch.clicks.serving import Coefficients, ServingModel, not_zero, sigmoids
 from broadmatch.clicks.table import ENCODINGS, FeatureTable
 from broadmatch.data import Impressions
 from broadmatch.errors import BadParameter
 from broadmatch.io.artifacts import Artifact
 from broadmatch.layout import require
+from broadmatch.parallel import blocks
 from broadmatch.params import Number, OneOf, Whole, learned
 from broadmatch.state import Online, State
 
+_SERVED_AT_ONCE = 1 << 14
+"""Features of which the coefficients are computed at a time when a model to serve is made."""
 RATES = {"gradients": GRADIENTS, "counts": COUNTS, "global": GLOBAL}
 
 
@@ -219,21 +222,26 @@ class ClickLearner(TableLearner):
         """
         return self._scores(impressions)[1]
 
-    def coefficients(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
+    def coefficients(self) -> Coefficients:
         """Every feature's key, ascending, with its coefficient and its learning rate."""
         self._ready()
-        keys, slots = self.table_.sorted()
-        weights, rates = np.empty(len(keys)), np.empty(len(keys))
-        weights_and_rates(self._table(), slots, self._settings(), weights, rates)
-        return keys, weights, rates
+        return self._coefficients(*self.table_.sorted())
 
     def to_serving(self, *, uncertainty: bool = True) -> ServingModel:
         """What serving needs: the coefficients that are not 0 and, for the uncertainty, every feature's rate."""
-        keys, weights, rates = self.coefficients()
-        kept = np.ones(len(keys), bool) if uncertainty else weights != 0
-        unseen, unseen_rate = np.empty(1), np.empty(1)
-        weights_and_rates(self._table(), np.full(1, -1), self._settings(), unseen, unseen_rate)
-        return ServingModel.of(keys[kept], weights[kept], rates[kept], float(unseen_rate[0]))
+        self._ready()
+        _, _, unseen = self._coefficients(np.zeros(1, np.uint64), np.full(1, -1))
+        if not uncertainty:
+            kept = not_zero(self.coefficients())
+            return ServingModel.of(len(kept[0]), [kept], float(unseen[0]))
+        keys, slots = self.table_.sorted()
+        found = (self._coefficients(keys[a:b], slots[a:b]) for a, b in blocks(len(keys), _SERVED_AT_ONCE))
+        return ServingModel.of(len(keys), found, float(unseen[0]))
+
+    def _coefficients(self, keys: NDArray[np.uint64], slots: NDArray[np.int64]) -> Coefficients:
+        weights, rates = np.empty(len(keys)), np.empty(len(keys))
+        weights_and_rates(self._table(), slots, self._settings(), weights, rates)
+        return keys, weights, rates
 
     def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
         given = self._table(), impressions, row, out, self._settings(), self._admission(), self.streams_[:1]

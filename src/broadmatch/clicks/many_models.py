@@ -1,8 +1,8 @@
 """Many models in one pass: parameters and feature sets compared at the price of little more than one model."""
 
-import numpy as np
+import math
 
-from broadmatch.clicks.serving import ServingModel
+from broadmatch.clicks.serving import ServingModel, not_zero
 from broadmatch.clicks.variants import VariantModels
 
 
@@ -29,8 +29,6 @@ class ManyModels(VariantModels):
 
     def variant(self, name: str, *, uncertainty: bool = True) -> ServingModel:
         """One variant as it serves, with what it needs to tell its uncertainty."""
-        keys, weights, rates = self.coefficients(name)
-        kept = np.ones(len(keys), bool) if uncertainty else weights != 0
-        chosen = self.named[name]
-        unseen = chosen.alpha / chosen.beta if chosen.beta else np.inf
-        return ServingModel.of(keys[kept], weights[kept], rates[kept], unseen)
+        chosen, found = self.named[name], self.coefficients(name)
+        kept = found if uncertainty else not_zero(found)
+        return ServingModel.of(len(kept[0]), [kept], chosen.alpha / chosen.beta if chosen.beta else math.inf)

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.clicks.calibration.base import WholeCalibration
-from broadmatch.clicks.calibration.isotonic import IsotonicCalibration
-from broadmatch.clicks.calibration.poisson import PoissonCalibration
-from broadmatch.clicks.calibration.sliced import SlicedCalibration
 from broadmatch.clicks.serving import ServingModel
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput, BadParameter
@@ -22,7 +18,9 @@ from broadmatch.state import State, restore, unpack
 if TYPE_CHECKING:
     import pyarrow as pa
 
-AnyCalibration = SlicedCalibration | PoissonCalibration | IsotonicCalibration
+    from broadmatch.clicks.calibration.base import WholeCalibration
+    from broadmatch.clicks.calibration.sliced import SlicedCalibration
+
 MODEL = "model"
 """The name of the only model."""
 
@@ -49,7 +47,7 @@ class ClickModel(Artifact):
         description: Description | str,
         models: Mapping[str, ServingModel],
         *,
-        calibration: AnyCalibration | None = None,
+        calibration: "SlicedCalibration | WholeCalibration | None" = None,
         names: FeatureNames | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
@@ -69,14 +67,10 @@ class ClickModel(Artifact):
 
         A column that is absent is missing in every row, as in `predict_one`.
         """
-        serving, calibration = self.variant(model), self.calibration
-        if model not in (None, next(iter(self.models))):
-            calibration = None
+        serving, is_first = self.variant(model), model in (None, next(iter(self.models)))
         batch = rows if isinstance(rows, Batch) else self._known_encoder().encode(rows, labelled=False)
         p = serving.predict_many(batch.impressions, encoded=batch is not rows)
-        if isinstance(calibration, SlicedCalibration):
-            return calibration.apply(p, batch.slices)
-        return p if calibration is None else calibration.apply(p)
+        return self._calibrated(p, batch.slices) if is_first else p
 
     def uncertainty_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
         """u(x) of each row, in log-odds: how far one more example could move the prediction (§6)."""
@@ -87,9 +81,7 @@ class ClickModel(Artifact):
         """The click probability of one impression, given as column → value."""
         encoder = self._known_encoder()
         p = self.variant().predict_one(*encoder.encode_one(row))
-        if isinstance(self.calibration, SlicedCalibration):
-            return float(self.calibration.apply([p], encoder.slices_one(row, self.calibration.by))[0])
-        return p if self.calibration is None else self.calibration.apply_one(p)
+        return p if self.calibration is None else float(self._calibrated([p], encoder.slices_one(row, self._by))[0])
 
     def uncertainty_one(self, row: Mapping[str, Any]) -> float:
         """u(x) of one impression, given as column → value."""
@@ -140,9 +132,14 @@ class ClickModel(Artifact):
         names = [name for name in known["models"] if isinstance(name, str)]
         require(0 < len(names) == len(known["models"]) == len(set(names)), "its models have no names of their own")
         models = unpack({f"model_{i}": ServingModel for i in range(len(names))}, state).values()
-        held = {"calibration": SlicedCalibration | WholeCalibration, "names": FeatureNames}
-        others = {name: restore(state.parts[name]) for name in held if name in state.parts}
-        require(all(isinstance(part, held[name]) for name, part in others.items()), "its parts are of other kinds")
+        others = {name: restore(state.parts[name]) for name in ("calibration", "names") if name in state.parts}
+        fits = isinstance(others.get("names"), FeatureNames | None)
+        if "calibration" in others:
+            from broadmatch.clicks.calibration.base import WholeCalibration
+            from broadmatch.clicks.calibration.sliced import SlicedCalibration
+
+            fits &= isinstance(others["calibration"], SlicedCalibration | WholeCalibration)
+        require(fits, "its parts are of other kinds")
         return cls(description, dict(zip(names, models, strict=True)), training=known["training"], **others)
 
     def description_to_predict(self) -> Description | str:
@@ -153,7 +150,15 @@ class ClickModel(Artifact):
 
     @property
     def _by(self) -> tuple[str, ...]:
-        return tuple(self.calibration.by) if isinstance(self.calibration, SlicedCalibration) else ()
+        """The slices by which the model is calibrated, if it is by any."""
+        return tuple(getattr(self.calibration, "by", ()))
+
+    def _calibrated(self, p: Any, slices: Mapping[str, Any]) -> NDArray[np.float64]:
+        calibration: Any = self.calibration
+        calibrated: NDArray[np.float64] = p
+        if calibration is not None:
+            calibrated = calibration.apply(p, slices) if self._by else calibration.apply(p)
+        return calibrated
 
     def _known_encoder(self) -> Encoder:
         if self._encoder is None or self._encoder.description.slices != self._by:

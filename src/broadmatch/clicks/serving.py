@@ -1,6 +1,6 @@
 """The model as it serves: coefficients and rates in 16 bytes a feature, opened from disk without reading it all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -16,6 +16,8 @@ from broadmatch.io.artifacts import Artifact
 from broadmatch.layout import Axes, require
 from broadmatch.state import State, unpack
 
+Coefficients = tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]
+"""The keys of some features, with the coefficient and the learning rate of each."""
 _PLAIN: NDArray[np.float32] = np.empty(0, np.float32)
 
 
@@ -36,13 +38,13 @@ class ServingModel(Artifact):
         self.words: NDArray[np.uint32] = cells.view(np.uint32)
 
     @classmethod
-    def of(
-        cls, keys: NDArray[np.uint64], weights: NDArray[np.float64], rates: NDArray[np.float64], unseen: float
-    ) -> Self:
-        """Make a model of the coefficient and the learning rate of each feature; `unseen` is the rate of all others."""
+    def of(cls, n_features: int, blocks: Iterable[Coefficients], unseen: float) -> Self:
+        """Make a model of features in blocks, in the order of their keys; `unseen` is the rate of all others."""
         table = FeatureTable("float32", 2)
-        table.fill(keys, np.stack([weights, rates], axis=1).astype(np.float32))
-        return cls(np.asarray(table.cells, np.float32), unseen, len(keys))
+        table.reserve(n_features)
+        for keys, weights, rates in blocks:
+            table.fill(keys, np.stack([weights, rates], axis=1).astype(np.float32))
+        return cls(np.asarray(table.cells, np.float32), unseen, n_features)
 
     @property
     def nbytes(self) -> int:
@@ -70,7 +72,7 @@ class ServingModel(Artifact):
         """u(x) of one impression."""
         return self._one(keys, values)[1]
 
-    def items(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
+    def items(self) -> Coefficients:
         """Every feature's key, ascending, with its coefficient and its learning rate."""
         n_used = int(np.count_nonzero(self.words[:, :2].any(axis=1)))
         keys, slots = np.empty(n_used, np.uint64), np.empty(n_used, np.int64)
@@ -111,6 +113,12 @@ class ServingModel(Artifact):
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
         serve_rows(self.words, self.cells, indptr, keys, values, self.unseen, scores, spread)
         return scores, spread
+
+
+def not_zero(found: Coefficients) -> Coefficients:
+    """Those of the features whose coefficient is not 0."""
+    keys, weights, rates = found
+    return keys[weights != 0], weights[weights != 0], rates[weights != 0]
 
 
 def sigmoids(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.clicks._table import USED, move, put_all, used_slots
+from broadmatch.clicks._table import USED, put_all, spread, used_slots
 
 ENCODINGS = {"float64": np.float64, "float32": np.float32, "q2.13": np.int16}
 """How the numbers of a feature can be held, in 8, 4 or 2 bytes each."""
@@ -57,10 +57,17 @@ class FeatureTable:
         while int(FULL * capacity) < n:
             capacity *= 2
         if capacity > self.capacity:
-            spare = len(self.cells) - self.capacity
-            cells = np.zeros((capacity + spare, self.cells.shape[1]), self.cells.dtype)
-            move(self.words, cells.view(np.uint32)[:capacity])
+            n_old, cells = self.capacity, self.cells
+            spare = len(cells) - n_old
+            del self.cells, self.words
+            shape = (capacity + spare, cells.shape[1])
+            try:
+                cells.resize(shape)  # in place: there is never an old table beside the new one
+            except ValueError:  # somebody else holds the array
+                cells = np.concatenate([cells, np.zeros((capacity - n_old, shape[1]), cells.dtype)])
+            cells[n_old : n_old + spare] = 0
             self.cells, self.words = cells, cells.view(np.uint32)[:capacity]
+            spread(self.words, n_old)
 
     def add_spare(self, n: int) -> None:
         """Have n records behind the slots, for threads that learn on copies; what is in them is not kept."""
@@ -76,9 +83,9 @@ class FeatureTable:
         return keys[order], slots[order]
 
     def fill(self, keys: NDArray[np.uint64], values: NDArray[np.generic]) -> None:
-        """Put distinct keys with their numbers into the empty table."""
-        self.reserve(len(keys))
+        """Put distinct keys that are not in the table into it, with their numbers."""
+        self.reserve(len(self) + len(keys))
         slots = np.empty(len(keys), np.int64)
         put_all(self.words, keys, slots)
         self.cells[slots, self.first :] = values
-        self.state[USED] = len(keys)
+        self.state[USED] += len(keys)

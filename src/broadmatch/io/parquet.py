@@ -166,6 +166,7 @@ class ParquetChunk:
             metadata=self.log.metadata,
             read_dictionary=as_dictionaries,
             pre_buffer=False,
+            buffer_size=1 << 16,  # a piece of each column at a time, not the whole row group
             page_checksum_verification=True,
         ) as file:
             yield from file.iter_batches(rows, row_groups=[self.group], columns=columns, use_threads=False)

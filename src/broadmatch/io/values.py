@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter
@@ -38,6 +37,8 @@ def numbers(array: Any) -> tuple[NDArray[np.float64], Flags]:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         found = floats_of(array)
         return found, np.isinf(found)
+    import pyarrow.compute as pc
+
     texts = pc.utf8_trim_whitespace(as_text(array))
     filled = pc.if_else(pc.equal(texts, ""), None, texts)
     try:
@@ -56,6 +57,8 @@ def counts(array: Any) -> tuple[NDArray[np.float64], Flags]:
     found, bad = numbers(array)
     if not is_text(array.type) or not (bad | (found != np.floor(found)) & ~np.isnan(found)).any():
         return found, bad
+    import pyarrow.compute as pc
+
     grouped = pc.match_substring_regex(array, _GROUPED)
     return numbers(pc.if_else(grouped, pc.replace_substring_regex(array, r"[^\d+-]", ""), array))
 
@@ -116,6 +119,8 @@ def times(array: Any, format: str | None = None) -> tuple[NDArray[np.int64], Fla
         return _clock(array), np.zeros(len(array), np.bool_)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return since_1970(array)
+    import pyarrow.compute as pc
+
     texts = as_text(array)
     some = pc.drop_null(texts.slice(0, _TRIED))
     if pc.any(pc.match_substring_regex(some, "/|UTC")).as_py():
@@ -143,19 +148,20 @@ def _clock(array: Any) -> NDArray[np.int64]:
 def since_1970(array: Any) -> tuple[NDArray[np.int64], Flags]:
     """Numbers as times, by the rule of `microseconds`."""
     if pa.types.is_integer(array.type):
-        whole = with_gaps(array.cast(pa.int64(), safe=False), 0)
+        missing, whole = missing_of(array), with_gaps(array, 0).astype(np.int64)
         size = np.abs(whole).astype(np.uint64)  # right also for the least of all
         found = whole // 1000
         for limit, factor in reversed(_UNITS):
             found = np.where(size < np.uint64(limit), whole * factor, found)
         bad = np.zeros(len(whole), np.bool_)
     else:
-        real = np.nan_to_num(floats_of(array), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        known = floats_of(array)
+        missing, real = np.isnan(known), np.nan_to_num(known, nan=0.0, posinf=np.inf, neginf=-np.inf)
         size = np.abs(real)
         bad = ~(size < 9e21)
         unit = np.select([size < limit for limit, _ in _UNITS], [factor for _, factor in _UNITS], 1e-3)
         found = np.where(bad, 0.0, real * unit).astype(np.int64)
-    return np.where(numpy_of(array.is_null(nan_is_null=True)), NO_TIME, found), bad
+    return found if missing is None else np.where(missing, NO_TIME, found), bad
 
 
 def microseconds(moment: str | float | date | datetime) -> int:
@@ -244,15 +250,23 @@ def numpy_of(array: Any) -> NDArray[Any]:
     kind, n, first = np.dtype(array.type.to_pandas_dtype()), len(array), array.offset
     if n == 0:
         return np.frombuffer(b"", kind)
-    if kind == np.bool_:  # a bit each
-        bits = np.frombuffer(array.buffers()[1], np.uint8, (first % 8 + n + 7) // 8, first // 8)
-        return np.unpackbits(bits, count=first % 8 + n, bitorder="little")[first % 8 :].view(np.bool_)
+    if kind == np.bool_:
+        return _bits(array.buffers()[1], first, n)
     return np.frombuffer(array.buffers()[1], kind, n, first * kind.itemsize)
+
+
+def _bits(buffer: Any, first: int, n: int) -> Flags:
+    """The n flags from `first` on of a buffer that has a bit for each."""
+    held = np.frombuffer(buffer, np.uint8, (first % 8 + n + 7) // 8, first // 8)
+    return np.unpackbits(held, count=first % 8 + n, bitorder="little")[first % 8 :].view(np.bool_)
 
 
 def missing_of(array: Any) -> Flags | None:
     """Which rows have no value; None if all have one."""
-    return numpy_of(array.is_null()) if array.null_count else None
+    if not array.null_count:
+        return None
+    valid = array.buffers()[0]
+    return np.ones(len(array), np.bool_) if valid is None else ~_bits(valid, array.offset, len(array))
 
 
 def arrow_of(values: NDArray[Any], missing: Flags | None = None) -> Any:
@@ -280,6 +294,8 @@ def with_gaps(array: Any, gap: float) -> NDArray[Any]:
 
 def floats_of(array: Any) -> NDArray[np.float64]:
     """A column of numbers or flags as float64, NaN where one is missing."""
-    if pa.types.is_null(array.type):
-        return np.full(len(array), np.nan)
-    return with_gaps(array.cast(pa.float64(), safe=False) if array.type != pa.float64() else array, np.nan)
+    kind = array.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        array = array.cast(pa.float64(), safe=False)
+    missing, found = missing_of(array), numpy_of(array).astype(np.float64, copy=False)
+    return found if missing is None else np.where(missing, np.nan, found)

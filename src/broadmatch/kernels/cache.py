@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba as untyped_numba
+from llvmlite.binding import add_symbol
 
 numba: Any = untyped_numba
 log = logging.getLogger("broadmatch")
@@ -54,7 +55,7 @@ class KernelCache:
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The machine code for arguments of these types, if there is any; else numba compiles."""
-        numba.core.runtime.rtsys.initialize(context)  # all of numba that code in a cache needs; less to import
+        _add_runtime()
         for file in self._files.values():
             with contextlib.suppress(Exception):  # what cannot be read is compiled again
                 found = file.load((signature, context.codegen().magic_tuple()))
@@ -78,6 +79,17 @@ class KernelCache:
                 self._files[write].save((signature, result.codegen.magic_tuple()), kept._reduce())
             except OSError as error:
                 say_once(f"Compiled kernels are not kept in {write}: {error.strerror}.")
+
+
+@functools.cache
+def _add_runtime() -> None:
+    """Let code in a cache find the functions that count references to arrays: all of numba that it needs.
+
+    What numba does here itself, before it looks into a cache, is made to compile: imports, and code of its own that it
+    compiles in every process.
+    """
+    for name, address in numba.core.runtime._nrt_python.c_helpers.items():
+        add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 @functools.cache

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from broadmatch.io.values import (
     Flags,
     as_text,
-    cast_to,
     codes_of,
     compact,
     floats_of,
@@ -20,6 +18,7 @@ from broadmatch.io.values import (
     missing_of,
     numpy_of,
     texts_of,
+    with_gaps,
 )
 from broadmatch.kernels.hashing import MISSING, feature_key
 from broadmatch.signals._encoder import CODES, INT32, INT64, keys_of_texts, put_columns
@@ -90,10 +89,10 @@ def categories(array: Any, seed: np.uint64) -> Source:
         codes = codes_of(array)
         return Source(codes, seed, table=_table(array.dictionary, seed), distinct=array.dictionary)
     if pa.types.is_boolean(kind):
-        return Source(numpy_of(array.cast(pa.int32())), seed, missing_of(array))
+        return Source(numpy_of(array).astype(np.int32), seed, missing_of(array))
     if pa.types.is_integer(kind) and not _is_huge(array):
         narrow = kind.bit_width < 32 or kind == pa.int32()
-        return Source(numpy_of(cast_to(array, pa.int32() if narrow else pa.int64())), seed, missing_of(array))
+        return Source(numpy_of(array).astype(np.int32 if narrow else np.int64, copy=False), seed, missing_of(array))
     if pa.types.is_floating(kind):
         return _floats(array, seed)
     if is_text(kind):
@@ -137,7 +136,7 @@ def number_text(value: Any) -> str | None:
 
 def _is_huge(array: Any) -> bool:
     """Whether a whole number of the column is beyond those that stand for themselves."""
-    if array.type.bit_width < 64:
+    if array.type.bit_width < 64 or not len(array):
         return False
-    ends = pc.min_max(array).as_py()
-    return ends["min"] is not None and (ends["max"] >= _WHOLE or ends["min"] <= -_WHOLE)
+    numbers = with_gaps(array, 0)
+    return int(numbers.max()) >= _WHOLE or int(numbers.min()) <= -_WHOLE

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from broadmatch.io.values import as_text, codes_of, compact, missing_of, texts_of
+from broadmatch.io.values import as_text, codes_of, compact, is_text, missing_of, texts_of
 from broadmatch.kernels.words import letters
 from broadmatch.signals._words import words_of_texts
 
@@ -27,9 +27,10 @@ class TextWords:
         """The words of an Arrow column."""
         array = compact(array)
         if pa.types.is_dictionary(array.type):
-            codes, texts = codes_of(array), as_text(array.dictionary)
+            codes, texts = codes_of(array), array.dictionary
         else:
-            codes, texts = np.arange(len(array), dtype=np.int32), as_text(array)
+            codes, texts = np.arange(len(array), dtype=np.int32), array
+        texts = texts if is_text(texts.type) else as_text(texts)
         if (missing := missing_of(texts)) is not None:
             codes = np.where(np.append(missing, True)[codes], np.int32(len(texts)), codes)
         text, offsets = texts_of(texts)

@@ -1,5 +1,7 @@
 """What the commands of `broadmatch clicks` share."""
 
+import contextlib
+import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +14,19 @@ if TYPE_CHECKING:
     from broadmatch.io.files import Source
 
 
+_MMAP_THRESHOLD = -3
+"""The number that mallopt(3) has for the size from which memory is asked of the system and given back."""
+
+
 def prepare() -> None:
-    """What comes before the first import that takes long: save memory."""
+    """What comes before the first import that takes long: memory that is freed goes back to the system."""
     import pyarrow as pa
 
-    # Arrow's own pool keeps what was freed for later, some 40 MB; these commands go through small batches.
+    # Arrow's own pool keeps what was freed for later, some 40 MB; these commands go through small batches. The C
+    # library keeps ever larger arrays that were freed, some 10 MB, unless it is given a limit.
     pa.set_memory_pool(pa.system_memory_pool())
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 17)
 
 
 def open_model(path: Path) -> "ClickModel":

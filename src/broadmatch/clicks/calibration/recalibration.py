@@ -20,7 +20,7 @@ from broadmatch.params import Number, OneOf
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from broadmatch.clicks.model import AnyCalibration
+    from broadmatch.clicks.calibration.base import WholeCalibration
     from broadmatch.evaluate import Reliability
 
 F64 = NDArray[np.float64]
@@ -46,7 +46,7 @@ class Judgement:
 class Recalibration:
     """The calibration, fitted to all predictions, and how one that was fitted to the earlier ones did on the later."""
 
-    calibration: "AnyCalibration"
+    calibration: "SlicedCalibration | WholeCalibration"
     n_fitted: int
     n_judged: int
     before: Judgement
@@ -140,13 +140,13 @@ def _known(rows: "pa.Table") -> "pa.Table":
     return rows.filter(arrow_of(~np.isnan(p + clicked + weight)))
 
 
-def _empty(by: Sequence[str], method: str) -> "AnyCalibration":
+def _empty(by: Sequence[str], method: str) -> "SlicedCalibration | WholeCalibration":
     if by:
         return SlicedCalibration(by=tuple(by), method=method)
     return PoissonCalibration() if method == "poisson" else IsotonicCalibration()
 
 
-def _learn(calibration: "AnyCalibration", rows: "pa.Table") -> None:
+def _learn(calibration: "SlicedCalibration | WholeCalibration", rows: "pa.Table") -> None:
     p, clicked, weight = _figures(rows)
     if isinstance(calibration, SlicedCalibration):
         calibration.learn_many(p, clicked, _slices(rows, calibration.by), weight)

@@ -8,17 +8,21 @@ from numpy.typing import NDArray
 
 from broadmatch.data import Batch
 from broadmatch.errors import BadParameter
-from broadmatch.io import Position, RecordStream, Rejects, VWStream
+from broadmatch.io import Position, RecordStream, Rejects
 from broadmatch.io.files import Source
 from broadmatch.io.streams import Chunk, Records
 from broadmatch.io.values import arrow_of
-from broadmatch.io.vw import VWChunk, VWExamples, VWPosition
 from broadmatch.signals import Description, Encoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from broadmatch.io.vw import VWChunk
     from broadmatch.signals import FeatureNames
+
+
+_BATCH_ROWS = 1 << 14
+"""Rows encoded at a time: enough that what Python does for a batch does not count, few enough to take little room."""
 
 
 class BatchStream:
@@ -57,6 +61,8 @@ class BatchStream:
             raise BadParameter(f"description must be a Description or 'vw', but it is {format!r}.")
         if follow:
             raise BadParameter("follow must be False for vw text, but it is True.")
+        from broadmatch.io.vw import VWPosition, VWStream
+
         position = None if start is None else VWPosition.from_json(start)
         self._lines = VWStream(source, labelled=self._labelled, rejects=self.rejects, start=position)
 
@@ -86,18 +92,19 @@ class BatchStream:
             columns=needed,
             rejects=self.rejects,
             start=position,
+            batch_rows=_BATCH_ROWS,
             follow=follow,
             partial=self._predicts,
         )
 
-    def chunks(self) -> Iterator[Chunk | VWChunk]:
+    def chunks(self) -> "Iterator[Chunk | VWChunk]":
         """What any thread may read by itself, in order; one thread at a time takes the next."""
         return self._lines.chunks() if isinstance(self.description, str) else self._records.chunks()
 
-    def batches(self, chunk: Chunk | VWChunk) -> Iterator[tuple[Batch, Position]]:
+    def batches(self, chunk: "Chunk | VWChunk") -> Iterator[tuple[Batch, Position]]:
         """The impressions of a chunk, each batch with the position after it."""
         for rows in chunk.read():
-            yield rows.batch if isinstance(rows, VWExamples) else self._encode(rows), rows.end
+            yield self._encode(rows) if isinstance(rows, Records) else rows.batch, rows.end
 
     def __iter__(self) -> Iterator[tuple[Batch, Position]]:
         for chunk in self.chunks():

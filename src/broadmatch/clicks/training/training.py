@@ -14,20 +14,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch import progress
-from broadmatch.clicks.calibration.sliced import SlicedCalibration
 from broadmatch.clicks.inclusion import Bloom, Poisson
 from broadmatch.clicks.learner import ClickLearner
-from broadmatch.clicks.many_models import ManyModels
 from broadmatch.clicks.model import MODEL, ClickModel
 from broadmatch.clicks.training.batches import BatchStream
-from broadmatch.clicks.training.join import ClickJoin, joined
-from broadmatch.clicks.training.subsample import Subsampler
 from broadmatch.data import Batch
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, BroadmatchError, CannotWrite, TooManyBadRows
 from broadmatch.evaluate.prediction_log import PredictionLog
@@ -40,6 +36,12 @@ from broadmatch.parallel import map_threads, n_workers
 from broadmatch.params import Flag, Number, Whole
 from broadmatch.signals import Categorical, Description, FeatureNames
 from broadmatch.state import State, restore
+
+if TYPE_CHECKING:
+    from broadmatch.clicks.calibration.sliced import SlicedCalibration
+    from broadmatch.clicks.many_models import ManyModels
+    from broadmatch.clicks.training.join import ClickJoin
+    from broadmatch.clicks.training.subsample import Subsampler
 
 log = logging.getLogger("broadmatch")
 
@@ -76,11 +78,11 @@ class ClickTraining:
 
     source: Source
     description: Description | str
-    learner: ClickLearner | ManyModels
+    learner: "ClickLearner | ManyModels"
     clicks: Source | None = None
     window: float | None = None
     subsample: float | None = None
-    calibration: SlicedCalibration | None = None
+    calibration: "SlicedCalibration | None" = None
     refresh: int = 100_000
     predictions: str | os.PathLike[str] | None = None
     names: bool = False
@@ -96,11 +98,7 @@ class ClickTraining:
         self._check()
         self._rejects = Rejects() if self.rejects is None else self.rejects
         self._kept = None if self.checkpoints is None else Checkpoints(self.checkpoints)
-        self._join = None if self.window is None else ClickJoin(window=self.window)
-        self._sampler = None if self.subsample is None else Subsampler(rate=self.subsample)
-        for part in (self._join, self._sampler):
-            if part is not None:
-                part.check_params()
+        self._join, self._sampler = self._parts()
         self._names = FeatureNames() if self.names else None
         self._positions: dict[str, Any] = {}
         self._n_read, self._refreshed = 0, 0
@@ -115,10 +113,30 @@ class ClickTraining:
         self._log = None if self.predictions is None else self._open_log(token)
         self._written = time.monotonic()
 
+    def _parts(self) -> "tuple[ClickJoin | None, Subsampler | None]":
+        """What stands between the stream and the learner, imported where it is used."""
+        join, sampler = None, None
+        if self.window is not None:
+            from broadmatch.clicks.training.join import ClickJoin
+
+            join = ClickJoin(window=self.window)
+            join.check_params()
+        if self.subsample is not None:
+            from broadmatch.clicks.training.subsample import Subsampler
+
+            sampler = Subsampler(rate=self.subsample)
+            sampler.check_params()
+        return join, sampler
+
+    @property
+    def _several(self) -> "ManyModels | None":
+        """The learner, if it is one of several models."""
+        return None if isinstance(self.learner, ClickLearner) else self.learner
+
     @property
     def models(self) -> tuple[str, ...]:
         """The names of the models that are trained."""
-        return self.learner.names if isinstance(self.learner, ManyModels) else (MODEL,)
+        return (MODEL,) if self._several is None else self._several.names
 
     @property
     def n_learned(self) -> int:
@@ -174,10 +192,10 @@ class ClickTraining:
 
     def model(self) -> ClickModel:
         """The model as it stands now, ready to serve."""
-        if isinstance(self.learner, ManyModels):
-            served = {name: self.learner.variant(name) for name in self.learner.names}
-        else:
+        if isinstance(self.learner, ClickLearner):
             served = {MODEL: self.learner.to_serving()}
+        else:
+            served = {name: self.learner.variant(name) for name in self.learner.names}
         return ClickModel(
             self._stream.description, served, calibration=self.calibration, names=self._names, training=self._made_by()
         )
@@ -192,9 +210,9 @@ class ClickTraining:
         """How the model was made, to be kept beside it."""
         facts = self._run_facts()
         made = {name: facts[name] for name in ("learner", "parameters", "window", "subsample")}
-        if isinstance(self.learner, ManyModels):
+        if self._several is not None:
             made["parameters"] = {k: v for k, v in made["parameters"].items() if k != "variants"}
-            made["variants"] = {name: asdict(variant) for name, variant in self.learner.named.items()}
+            made["variants"] = {name: asdict(variant) for name, variant in self._several.named.items()}
         return {"impressions": self.n_learned, **{name: value for name, value in made.items() if value is not None}}
 
     def _one_by_one(self) -> Iterator[int]:
@@ -202,6 +220,8 @@ class ClickTraining:
         shown = self._reading(self._stream, "impressions")
         batches = (batch for batch, _ in shown)
         if self._join is not None and self._click_stream is not None:
+            from broadmatch.clicks.training.join import joined
+
             clicks = (((batch.id, batch.time), end) for batch, end in self._reading(self._click_stream, "clicks"))
             batches = (batch for batch, _, _ in joined(shown, clicks, self._join))
         for batch in batches:
@@ -240,7 +260,7 @@ class ClickTraining:
             follow=self.follow,
             joins=self.clicks is not None,
             names=names,
-            fields=isinstance(self.learner, ManyModels),
+            fields=self._several is not None,
         )
 
     def _rounds(self) -> Iterator[int]:
@@ -323,9 +343,9 @@ class ClickTraining:
                 raise BadParameter(_ONE_THREAD)
 
     def _check_signals(self) -> None:
-        if not isinstance(self.learner, ManyModels) or isinstance(self.description, Description):
+        if self._several is None or isinstance(self.description, Description):
             return
-        if any(variant.fields is not None for variant in self.learner.named.values()):
+        if any(variant.fields is not None for variant in self._several.named.values()):
             raise BadParameter("Variants by signal need a description: vw text does not name its signals.")
 
     def _run_facts(self) -> dict[str, Any]:
@@ -410,7 +430,7 @@ class ClickTraining:
         self._written = time.monotonic()
 
 
-def _parameters(of: ClickLearner | ManyModels | SlicedCalibration) -> dict[str, str]:
+def _parameters(of: "ClickLearner | ManyModels | SlicedCalibration") -> dict[str, str]:
     """Every parameter by name, as text."""
     values = {name: (getattr(of, name), rule) for name, rule in of.rules.items()}
     return {
