@@ -72,7 +72,7 @@ def train(logs: Path, out: Path) -> None:
     reading.__dict__["RecordStream"] = small_batches  # many steps in a short run
     signals: list[Signal | Cross] = [Categorical(name) for name in ("ad", "user", "country")]
     signals += [Numeric("price", buckets="log"), Cross("ad", "country")]
-    description = Description(id="id", time="time", query="query", slices=["country", "id"], signals=signals)
+    description = Description(id="id", time="time", query="query", slices=["country"], signals=signals)
     with Rejects(out / "rejects.jsonl") as rejects:
         run = ClickTraining(
             sorted(map(str, logs.glob("impressions-*.csv"))),

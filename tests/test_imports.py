@@ -23,6 +23,7 @@ TIERS = (
     ("ads", "registry"),
     ("simulate", "cluster", "serve"),
     ("cli",),
+    ("__main__",),
 )
 TIER_OF = {name: tier for tier, names in enumerate(TIERS) for name in names}
 # Within the first tier, one module builds on another.

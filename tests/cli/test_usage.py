@@ -29,7 +29,7 @@ def test_usage_errors():
         assert ran.code == 2
         assert "Error" in ran.err
         assert ran.out == ""
-    ran = run("harvest", "--clicks", "c", "--pages", "p", "--out", "o", "--columns", "query")
+    ran = run("harvest", "--clicks", "c", "--pages", "p", "--out", "o", "--columns", "query=q,page")
     assert ran.code == 2
     assert "query=q,page=url" in ran.err
 

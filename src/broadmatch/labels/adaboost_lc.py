@@ -73,6 +73,10 @@ class AdaBoostLC(LabelModel):
         same data and parameters goes on from there.
         """
         self.check_params()
+        if self.covering is None:
+            raise BadParameter(
+                "covering must be named to fit again: it was a function, which is not saved with a model."
+            )
         if self.patience is not None and evaluation is None:
             raise BadParameter(f"patience must be None without evaluation points, but it is {self.patience}.")
         given = options.get("label_names")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from broadmatch.data.csr import CSR, offsets
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, MissingFile
+from broadmatch.harvest.page_names import plain_page
 from broadmatch.parallel import blocks
 from broadmatch.simulate.queries import Intent, Queries
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
@@ -120,7 +121,8 @@ def _read_side(file: Path, name: str, kind: Any) -> tuple[list[str], Any]:
 def _positions(known: list[str], wanted: Names, what: str, folder: Path) -> tuple[Ints, Ints]:
     """Rows of `known` that are wanted, and where each stands in `wanted`; a name may have several rows."""
     place = {name: i for i, name in enumerate(wanted)}
-    found = np.array([place.get(name, -1) for name in known], np.int64)
+    short = plain_page if what == "page" else str  # a harvest merges addresses, unless it takes them as they are
+    found = np.array([place.get(name, place.get(short(name), -1)) for name in known], np.int64)
     rows = np.flatnonzero(found >= 0)
     missing = np.ones(len(wanted), bool)
     missing[found[rows]] = False
