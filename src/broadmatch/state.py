@@ -144,13 +144,17 @@ class Saved(Estimator):
             else:
                 params[name] = values[same[name]] if name in same else restore(state.parts[f"given_{name}"])
         estimator = cls(**params)
-        estimator.check_params()
+        estimator._check_restored()
         for name, value in values.items():
             setattr(estimator, name, value)
         if values:
             estimator._restored()
             estimator._derive()
         return estimator
+
+    def _check_restored(self) -> None:
+        """Check the parameters that were restored; a class that cannot save every value fills it in."""
+        self.check_params()
 
     def _restored(self) -> None:
         """Refuse what was restored if its parts do not fit; a class fills in what its types do not say."""

@@ -60,7 +60,7 @@ class CoveringRule(Rule):
         """Say whether `value` can be a covering; whether its groups fit the labels is seen when there are labels."""
         if isinstance(value, str):
             return named_covering(value) is not None
-        if callable(value) or value is None:  # None is the function of a model that was loaded
+        if callable(value):
             return True
         return isinstance(value, list | tuple) and bool(value) and all(_is_group(group) for group in value)
 

@@ -83,6 +83,11 @@ class AdaBoostLC(LabelModel):
         named = as_labels(Y)[1] if given is None else Names.of(given)
         return self._learn(X, Y, {**options, "label_names": named}, evaluation=evaluation, label_names=named)
 
+    def _check_restored(self) -> None:
+        for name, rule in self.rules.items():
+            if name != "covering" or self.covering is not None:  # None was a function, which is not saved
+                rule.check(name, getattr(self, name))
+
     def decision_function(self, X: Any) -> NDArray[np.float32]:
         """The score f^l(x) of every label, points × labels; above 0 it says yes."""
         self._check_fitted()
