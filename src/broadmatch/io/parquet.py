@@ -47,7 +47,7 @@ class ParquetTable:
             raise BadInput(f"{path} is not a whole Parquet file ({_short(error)}); fetch it again.") from error
         self.columns: tuple[str, ...] = tuple(schema.names)
         kinds = (pa.string(), pa.large_string(), *(() if dictionaries else (pa.binary(), pa.large_binary())))
-        self._texts = {field.name for field in schema if field.type in kinds}
+        self._texts = {field.name for field in schema if getattr(field.type, "value_type", field.type) in kinds}
 
     def done(self, mark: Mark) -> bool:
         """Whether there is nothing after `mark`."""

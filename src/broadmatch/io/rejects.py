@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from broadmatch.errors import BadInput, CannotWrite, MissingFile, TooManyBadRows
 
 log = logging.getLogger("broadmatch")
-_SHOWN = 200
+_SHOWN, _KEPT = 200, 1 << 16
 
 
 class Rejects:
-    """Where bad rows go: JSON lines of source, line, reason and the row itself.
+    """Where bad rows go: JSON lines of source, line, reason and the row itself, of long ones the beginning.
 
     Without a `path` the rows are only counted. `max_bad_rows` stops the run as soon as there are more; None
     stops it, in `finish`, when more rows are bad than good. Several threads may add at once.
@@ -96,6 +96,7 @@ class Rejects:
         place = source if line is None else f"{source}, line {line}"
         self._first = self._first or f"{place}: {reason}" + (f" ({row[:_SHOWN]!r})" if row else "")
         self.count += count
+        row = row[:_KEPT]
         self.reasons[reason] += count
         if self.path is not None:
             self._write(json.dumps({"source": source, "line": line, "reason": reason, "row": row}, ensure_ascii=False))
