@@ -128,7 +128,7 @@ class TableLearner(Artifact, Online):
 
     def _numbers(self, slots: NDArray[np.int64]) -> NDArray[Any]:
         """What stands behind the keys of these slots."""
-        return self.table_.cells[slots, self.table_.first :]
+        return self.table_.cells.take(slots, axis=0)[:, self.table_.first :]
 
     @classmethod
     def _beside_the_table(cls) -> list[str]:

@@ -192,7 +192,7 @@ class VariantModels(TableLearner):
         return int(learn_variants(*given, True if self.single else None, self._admission(), self.streams_[:1]))
 
     def _numbers(self, slots: NDArray[np.int64]) -> NDArray[Any]:
-        return self.table_.words[slots, 2:]  # as whole numbers: bit fields are not floats
+        return self.table_.words.take(slots, axis=0)[:, 2:]  # as whole numbers: bit fields are not floats
 
     def _table(self) -> Table:
         table = self.table_

@@ -75,7 +75,8 @@ def command(
     checkpoints = out.with_name(f"{out.name}.training")
     _check_places(out, checkpoints, predictions, resume, overwrite)
     prepare()
-    from broadmatch.clicks import FTRL, ClickTraining, SlicedCalibration
+    import broadmatch.clicks
+    from broadmatch.clicks import FTRL, ClickTraining
     from broadmatch.io import Rejects
     from broadmatch.params import Number
 
@@ -94,7 +95,7 @@ def command(
             clicks=clicks or None,
             window=window,
             subsample=subsample,
-            calibration=None if by is None else SlicedCalibration(by=tuple(by)),
+            calibration=None if by is None else broadmatch.clicks.SlicedCalibration(by=tuple(by)),
             predictions=predictions,
             names=names,
             checkpoints=checkpoints,

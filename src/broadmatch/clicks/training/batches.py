@@ -61,9 +61,9 @@ class BatchStream:
             raise BadParameter(f"description must be a Description or 'vw', but it is {format!r}.")
         if follow:
             raise BadParameter("follow must be False for vw text, but it is True.")
-        from broadmatch.io.vw import VWPosition, VWStream
+        from broadmatch.io.vw import VWStream
 
-        position = None if start is None else VWPosition.from_json(start)
+        position: Any = None if start is None else checked_position(format, start)
         self._lines = VWStream(source, labelled=self._labelled, rejects=self.rejects, start=position)
 
     def _open_columns(
@@ -85,7 +85,7 @@ class BatchStream:
             self.encoder.check_columns(there, name, labelled=not self._predicts)
             return list(resolved.columns_needed)
 
-        position = None if start is None else Position.from_json(start)
+        position = None if start is None else checked_position(description, start)
         self._records = RecordStream(
             source,
             format=description.format,
@@ -159,3 +159,12 @@ class BatchStream:
                 bad = [line for _, line in rejected[known:]]
                 yield examples.batch, done + np.flatnonzero(~np.isin(filled, bad)), None
             done += len(filled)
+
+
+def checked_position(description: Description | str, plain: Mapping[str, Any]) -> Position:
+    """The position in a stream that its `to_json` wrote."""
+    if isinstance(description, str):
+        from broadmatch.io.vw import VWPosition
+
+        return VWPosition.from_json(plain)
+    return Position.from_json(plain)

@@ -23,7 +23,7 @@ from broadmatch import progress
 from broadmatch.clicks.inclusion import Bloom, Poisson
 from broadmatch.clicks.learner import ClickLearner
 from broadmatch.clicks.model import MODEL, ClickModel
-from broadmatch.clicks.training.batches import BatchStream
+from broadmatch.clicks.training.batches import BatchStream, checked_position
 from broadmatch.data import Batch
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, BroadmatchError, CannotWrite, TooManyBadRows
 from broadmatch.evaluate.prediction_log import PredictionLog
@@ -31,7 +31,6 @@ from broadmatch.io import Position, Rejects
 from broadmatch.io.artifacts import opening
 from broadmatch.io.checkpoints import KIND, Checkpoints
 from broadmatch.io.files import Source
-from broadmatch.io.vw import VWPosition
 from broadmatch.parallel import map_threads, n_workers
 from broadmatch.params import Flag, Number, Whole
 from broadmatch.signals import Categorical, Description, FeatureNames
@@ -394,7 +393,7 @@ class ClickTraining:
                 setattr(self, attribute, part)
         self._positions = dict(facts["positions"])
         for at in self._positions.values():
-            (VWPosition if isinstance(self.description, str) else Position).from_json(at)
+            checked_position(self.description, at)
         self._n_read, self._refreshed = int(facts["read"]), int(facts["refreshed"])
         self._latest, self._backwards = int(facts["latest"]), int(facts["backwards"])
         self._rejects.resume(facts["rejects"])
