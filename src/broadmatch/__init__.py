@@ -16,8 +16,9 @@ def load(path: str | os.PathLike[str], kind: type[Kind], *, verify: bool = True)
 def load(path: str | os.PathLike[str], kind: Any = object, *, verify: bool = True) -> Any:
     """Open a saved model, vectorizer or data set; its arrays stay on disk, memory-mapped.
 
-    With a class, such as `load("model/", MLRF)`, the folder must hold one of these, and type checkers know it. With
-    `verify`, every file is read once and compared with its sha256; without, only sizes and types are.
+    With a class, such as `load("model/", MLRF)`, the folder must hold one of these, and type checkers know it. A folder
+    is not trusted: one that is damaged or forged raises `BadArtifact` (docs/trust.md). `verify=False` leaves out the
+    comparison with the sha256 of each file, and nothing else.
     """
     from broadmatch.io.artifacts import load as open_artifact
 

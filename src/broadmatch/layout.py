@@ -137,12 +137,18 @@ def check_trees(
     """
     ends = np.append(roots[1:], len(child))
     require(len(roots) > 0 and roots[0] == 0 and bool((roots < ends).all()), "the trees do not start one by one")
-    first = 0
-    for start, stop in zip(roots.tolist(), ends.tolist(), strict=True):
-        here, own = np.flatnonzero(inner[start:stop]) + start, leaf[start:stop][~inner[start:stop]]
-        require(bool(((child[here] > here) & (child[here] < stop - 1)).all()), "a node has children outside its tree")
-        require(_between(own, first, first + len(own) - 1), "a node is a leaf of another tree")
-        first += len(own)
+    first, step = 0, max(1, (len(roots) << 20) // len(child))  # trees at a time, about a million nodes
+    for a in range(0, len(roots), step):
+        starts, stops = roots[a : a + step], ends[a : a + step]
+        here, sizes = slice(starts[0], stops[-1]), stops - starts
+        below, goes_on = child[here], inner[here]
+        within = (below > np.arange(here.start, here.stop)) & (below < np.repeat(stops - 1, sizes))
+        require(bool((within | ~goes_on).all()), "a node has children outside its tree")
+        n_own = np.add.reduceat(~goes_on, starts - starts[0])
+        number = leaf[here] - np.repeat(first + np.cumsum(n_own) - n_own, sizes)
+        own = (number >= 0) & (number < np.repeat(n_own, sizes))
+        require(bool((own | goes_on).all()), "a node is a leaf of another tree")
+        first += int(n_own.sum())
     require(first == n_leaves, f"the trees have {first:,} leaves, but there are {n_leaves:,}")
 
 

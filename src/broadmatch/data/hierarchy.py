@@ -12,7 +12,7 @@ from broadmatch.data.convert import check_structure
 from broadmatch.data.csr import CSR, gathered, offsets
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
-from broadmatch.layout import Axes, Index, Offsets
+from broadmatch.layout import Axes, Index, Offsets, require
 from broadmatch.parallel import blocks
 from broadmatch.state import State, unpack
 
@@ -138,9 +138,13 @@ class Hierarchy:
     def from_state(cls, state: State) -> "Hierarchy":
         """The hierarchy that was saved."""
         names, *parents = unpack(_SAVED, state).values()
-        found = cls(names, Lists(parents))
-        found._refuse_cycles()
-        return found
+        from scipy.sparse import csgraph, csr_matrix
+
+        (ptr, above), n = parents, len(names)
+        graph = csr_matrix((np.ones(len(above), np.int8), above, ptr), shape=(n, n))
+        alone = csgraph.connected_components(graph, connection="strong")[0] == n and not graph.diagonal().any()
+        require(bool(alone), "a category is below itself")
+        return cls(names, Lists((ptr, above)))
 
     @property
     def _saved_shape(self) -> tuple[int]:

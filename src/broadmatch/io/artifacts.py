@@ -28,7 +28,7 @@ from broadmatch.state import KINDS, State, restore
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
-_MOST_MANIFEST = 1 << 26
+_MOST_MANIFEST = 1 << 24
 _AGAIN = "copy or train the folder again"
 _PLAIN_NAME = re.compile(r"[a-z0-9_]+")
 _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
