@@ -102,6 +102,11 @@ def test_one_long_text_for_many_rows_is_written_out_a_few_rows_at_a_time(tmp_pat
         sizes = [(len(batch), batch.nbytes) for batch in ClickLog(log).read()]
         assert sum(n for n, _ in sizes) == 1000
         assert max(size for _, size in sizes) < 2 << 20
+    monkeypatch.setattr("broadmatch.io.click_log._LARGEST_CHUNK", 10 << 20)
+    with pytest.raises(
+        BadInput, match=r"b\.parquet: the texts of a row group take more than 10 megabytes, written out"
+    ):
+        list(ClickLog(tmp_path / "b.parquet").read())
     pages = pa.table({"name": [str(i) for i in range(100)], "html": [b"<p>" + b"x" * 100_000] * 100})
     parquet.write_table(pages, tmp_path / "pages.parquet")
     assert len(list(PageSource(tmp_path / "pages.parquet"))) == 100

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.errors import BadInput
 from broadmatch.io.columns import ColumnMap
 from broadmatch.io.files import Source
 from broadmatch.io.formats import TABLES
@@ -41,6 +42,7 @@ Console, Google Analytics 4 and Matomo."""
 CLICKS = ("clicks", "clicked")
 NO_TIME_READ = "the time cannot be read (--time-format says how times are written, as '%d.%m.%Y %H:%M')"
 _MOST_CLICKS = float(1 << 53)
+_LARGEST_CHUNK = 1 << 30
 
 
 class ClickLog:
@@ -97,7 +99,16 @@ class ClickLog:
         self.rejects.finish(good)
 
     def _read(self, chunk: Chunk, times: bool) -> "list[tuple[pa.RecordBatch, int]]":
-        return [self._judge(records, times) for records in chunk.read()]
+        judged, size = [], 0
+        for records in chunk.read():
+            judged.append(self._judge(records, times))
+            size += judged[-1][0].nbytes
+            if size > _LARGEST_CHUNK:
+                raise BadInput(
+                    f"{chunk.file}: the texts of a row group take more than {_LARGEST_CHUNK >> 20:,} megabytes, "
+                    "written out; write smaller row groups."
+                )
+        return judged
 
     def _judge(self, records: Records, timed: bool) -> "tuple[pa.RecordBatch, int]":
         """The good rows, and how many are totals; others are filed with the first thing that is wrong with them."""
