@@ -31,7 +31,7 @@ lint: install
 	$(BIN)/mypy
 
 fuzz: install
-	$(BIN)/python -m benchmarks.fuzz --seconds 10
+	$(BIN)/python -m benchmarks.fuzz --seconds 10 --seed 13
 
 bench: install
 	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
@@ -88,6 +88,7 @@ def test_auc_loss_agrees_with_pair_by_pair(drawn):
     np.testing.assert_allclose(auc_loss(clicked, p, sample_weight=weight), slow.auc_loss(p, clicked, weight), rtol=1e-9)
 
 
+@example([(0.0, 0, True, 1.0), (0.1, 0, False, 0.001), (0.25, 0, False, 0.001), (0.25, 0, False, 3.0)], 4)
 @given(rows.filter(bool), st.integers(1, 6))
 def test_calibration_error_agrees_and_does_not_see_the_order_of_rows(drawn, n_bins):
     p, _, clicked, weight = columns(drawn)

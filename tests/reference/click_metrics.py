@@ -40,14 +40,17 @@ def paired_moments(cell, weight, a, b, n_cells):
 
 
 def calibration_error(clicked, probability, weight, n_bins):
-    """Σ_b W_b·|mean p − mean y| / W; a distinct p goes whole to the bin where the middle of its mass lies."""
+    """Σ_b W_b·|mean p − mean y| / W; a distinct p goes whole to the bin where the middle of its mass lies.
+
+    At the edge of two bins, within what rounding may move it, that is the upper one.
+    """
     total = weight.sum()
     sums = np.zeros((n_bins, 2))
     before = 0.0
     for p in np.unique(probability):
         here = probability == p
         mass = weight[here].sum()
-        bin_of_p = min(int(n_bins * (before + mass / 2) / total), n_bins - 1)
+        bin_of_p = min(int(n_bins * (before + mass / 2) / total + 1e-9), n_bins - 1)
         sums[bin_of_p] += p * mass, (weight * clicked)[here].sum()
         before += mass
     return np.abs(sums[:, 0] - sums[:, 1]).sum() / total

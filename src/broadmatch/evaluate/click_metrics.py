@@ -18,6 +18,7 @@ F64: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 EPSILON = 2.0**-24
+_EDGE = 1e-9
 """Log loss takes no probability nearer to 0 or 1 than this, half the step of a float32 below 1."""
 
 
@@ -84,9 +85,12 @@ def calibration_bias(y_true: Any, y_score: Any, *, sample_weight: Any = None) ->
 
 
 def equal_mass_bins(mass: NDArray[Any], n_bins: int, total: float) -> NDArray[np.int64]:
-    """The bin of each distinct value, in rising order, by where the middle of its mass falls."""
+    """The bin of each distinct value, in rising order, by where the middle of its mass falls.
+
+    A middle at the edge of two bins is in the upper one, however sums of masses were rounded.
+    """
     middle = np.cumsum(mass) - mass / 2
-    return np.minimum((n_bins * middle / total).astype(np.int64), n_bins - 1)
+    return np.minimum((n_bins * middle / total + _EDGE).astype(np.int64), n_bins - 1)
 
 
 def log_losses(clicked: Flags, probability: F64) -> F64:
