@@ -1,6 +1,7 @@
 """How a function becomes a kernel: it releases the GIL, and its machine code is kept on disk."""
 
 import functools
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -72,7 +73,13 @@ class _KernelCompiler(compiler.Compiler):
     def compile_extra(self, function: Any) -> Any:
         self.state.library = self.library(self.state.targetctx.codegen(), function.__qualname__)
         self.state.library.enable_object_caching()
-        return cast(Any, super()).compile_extra(function)
+        collects = gc.isenabled()
+        gc.disable()  # what numba builds is alive until the kernel is done; looking for garbage is a tenth of the time
+        try:
+            return cast(Any, super()).compile_extra(function)
+        finally:
+            if collects:
+                gc.enable()
 
 
 class _PartLibrary(codegen.JITCodeLibrary):
