@@ -5,6 +5,8 @@ from typing import Any
 
 def grade(page: dict[str, Any], query: dict[str, Any], brands: dict[str, dict[str, Any]]) -> int:
     """`brands` gives each brand its home city (or None), its segment and the rival it is compared with."""
+    if query["intent"] == "vague":
+        return 0
     if query["vertical"] not in (page["vertical"], page["second_vertical"]):
         return 0
     own_words = page["own_products"] if query["vertical"] == page["vertical"] else page["second_products"]

@@ -11,7 +11,7 @@ from broadmatch.simulate.queries import Intent, Queries, canonical, misspelled, 
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
 from broadmatch.simulate.sessions import _FIRST, _NEXT, draw_searches
 from broadmatch.simulate.truth import pages_table, queries_table, relevant_pairs
-from broadmatch.simulate.verticals import BRAND_MODIFIERS, CITIES, GENERIC_MODIFIERS, PRICE_MODIFIERS, VERTICALS
+from broadmatch.simulate.verticals import BRAND_MODIFIERS, CITIES, GENERIC_MODIFIERS, PRICE_MODIFIERS, STATES, VERTICALS
 from broadmatch.simulate.world import World, make_world, members
 from tests.reference import relevance as reference
 
@@ -36,10 +36,11 @@ def test_the_tables_of_words_fit_together() -> None:
         assert len(v.products) <= 15
         assert len(v.attributes) <= 15
         assert len(v.questions) <= 5
-        for word in (*v.nouns, *v.products, *v.attributes):
+        assert len(v.generic) == 4
+        for word in (*v.nouns, *v.products, *v.attributes, *v.generic):
             assert word == word.lower()
             assert word.replace(" ", "").isalnum()
-    assert len(CITIES) < 63
+    assert len(STATES) == len(CITIES) < 63
     assert min(len(m) for m in (BRAND_MODIFIERS, GENERIC_MODIFIERS, PRICE_MODIFIERS)) >= 8
     np.testing.assert_allclose(_NEXT.sum(axis=1), 1)
     np.testing.assert_allclose(_FIRST.sum(), 1)
@@ -49,7 +50,7 @@ def test_the_tables_of_words_fit_together() -> None:
 @given(
     st.fixed_dictionaries(
         {
-            "intent": st.integers(0, 7),
+            "intent": st.integers(0, 8),
             "vertical": st.integers(0, len(VERTICALS) - 1),
             "noun": st.integers(-1, 4),
             "brand": st.integers(-1, 10**6),
@@ -137,7 +138,8 @@ def test_relevant_pairs_are_all_pairs_above_zero(world: World, queries: Queries)
 def test_candidates_prefer_good_matches_but_err(world: World, queries: Queries) -> None:
     found = find_candidates(world, queries, np.random.default_rng(0))
     filled = found.page >= 0
-    page_side, query_side = PageSide.of(world.pages, world.brands), QuerySide.of(queries, world.brands)
+    page_side = PageSide.of(world.pages, world.brands).as_seen(world.pages.taken_for)
+    query_side = QuerySide.of(queries, world.brands)
     row, column = np.nonzero(filled)
     np.testing.assert_array_equal(
         found.grade[filled], grades(page_side.take(found.page[row, column]), query_side.take(row))

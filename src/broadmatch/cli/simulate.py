@@ -19,7 +19,8 @@ def command(
 ) -> None:
     """Simulate a marketplace whose truth is known.
 
-    Writes landing pages, a log of searches, ads and clicks, and apart from them the truth that no real log has.
+    Writes landing pages, bids on phrases, a log of searches, ads and clicks, and apart from them the truth that no
+    real log has.
 
     \b
     Example:
@@ -34,9 +35,15 @@ def command(
         return
     output.print_text(
         f"{market.n_pages:,} landing pages, {market.n_searches:,} searches for {market.n_queries:,} queries in "
-        f"{market.days} days, {market.n_impressions:,} ads shown, {market.n_clicks:,} clicks."
+        f"{market.days} days, {market.n_impressions:,} ads shown, {market.n_clicks:,} clicks; {market.n_bids:,} bids "
+        "on phrases."
     )
-    for what, place in (("Pages", market.pages), ("Clicks", market.clicks), ("Truth, to evaluate by", market.truth)):
+    for what, place in (
+        ("Pages", market.pages),
+        ("Clicks", market.clicks),
+        ("Bids", market.bids),
+        ("Truth, to evaluate by", market.truth),
+    ):
         output.print_text(f"{what}: {place}")
 
 

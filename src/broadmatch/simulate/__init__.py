@@ -2,6 +2,6 @@
 
 from broadmatch.simulate.marketplace import Marketplace, simulate_marketplace
 from broadmatch.simulate.synthetic import synthetic_dataset
-from broadmatch.simulate.truth import truth_matrix
+from broadmatch.simulate.truth import generic_phrases, truth_matrix
 
-__all__ = ["Marketplace", "simulate_marketplace", "synthetic_dataset", "truth_matrix"]
+__all__ = ["Marketplace", "generic_phrases", "simulate_marketplace", "synthetic_dataset", "truth_matrix"]

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.parallel import blocks
-from broadmatch.simulate.queries import Queries
+from broadmatch.simulate.queries import Intent, Queries
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
 from broadmatch.simulate.sessions import Searches
-from broadmatch.simulate.world import Ints, World
+from broadmatch.simulate.world import Floats, Ints, Pages, World
 
 POSITIONS = 4
 CANDIDATES = 40
@@ -30,17 +30,25 @@ _SEEN = np.array([1.0, 0.6, 0.4, 0.28])
 """Chance that a user looks at each position."""
 _WANTED = np.array([0.02, 0.12, 0.26, 0.42])
 """Chance that a seen ad of grade 0 to 3 is clicked."""
+_IDLE = 0.05
+"""Chance that a seen ad is clicked after a vague query: less than if it were wanted, more than if it were wrong."""
 _SLIP = 0.005
 """Chance of a click for no reason."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """For each distinct query its best ads: page (-1: none), log score before luck, and grade."""
+    """For each distinct query its best ads: page (-1: none), log score before luck, and grade as it seems to users."""
 
     page: NDArray[np.int32]
     score: NDArray[np.float32]
     grade: NDArray[np.int8]
+
+    def bids(self, query: Ints, place: Ints, pages: Pages) -> Floats:
+        """What the ads at these places of these queries bid."""
+        money = np.exp(self.score[query, place] - _MATCH[self.grade[query, place]])
+        bid: Floats = money / pages.quality[self.page[query, place]]
+        return bid
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,12 @@ def find_candidates(world: World, queries: Queries, rng: np.random.Generator) ->
         np.full((len(queries), CANDIDATES), -np.inf, np.float32),
         np.zeros((len(queries), CANDIDATES), np.int8),
     )
-    page_side = PageSide.of(world.pages, world.brands)
+    page_side = PageSide.of(world.pages, world.brands).as_seen(world.pages.taken_for)
     query_side = QuerySide.of(queries, world.brands)
     base = np.log(world.pages.bid * world.pages.quality).astype(np.float32)
     with progress.task("Matching queries with ads", total=len(queries), unit="queries") as task:
         for vertical in np.unique(queries.vertical):
-            pages = world.pages.of_vertical(int(vertical))
+            pages = np.flatnonzero((page_side.vertical == vertical) | (page_side.second == vertical))
             rows = np.flatnonzero(queries.vertical == vertical)
             side = page_side.take(pages)
             keep = min(CANDIDATES, len(pages))
@@ -116,21 +124,20 @@ def _auction_block(
     score = candidates.score[query] + _ELSEWHERE * away - np.float32(_MOOD) * np.log(luck)
     best = np.argsort(-score, axis=1)[:, : POSITIONS + 1]
     page, away, score = (np.take_along_axis(a, best, axis=1) for a in (page, away, score))
-    sure = np.take_along_axis(candidates.score[query], best, axis=1)
     grade = np.take_along_axis(candidates.grade[query], best, axis=1)
 
     shown = score[:, :POSITIONS] > _RESERVE
     rows, position = np.nonzero(shown)
     chosen = page[rows, position].astype(np.int64)
-    rank_score = sure[rows, position] - _MATCH[grade[rows, position]]
-    bid = np.exp(rank_score) / quality[chosen]
+    bid = candidates.bids(query[rows], best[rows, position], pages)
     below = np.maximum(score[rows, position + 1], _RESERVE)
     price = bid * np.exp(np.minimum(0.0, below - score[rows, position]))
 
     astray = rng.random(len(rows)) < _ASTRAY
     chosen[astray] = rng.integers(0, len(pages), int(astray.sum()))
     good = np.where(astray, 0, grade[rows, position])
-    chance = _SEEN[position] * _WANTED[good] * (0.5 + 2 / 3 * quality[chosen])
+    vague = searches.queries.intent[start:stop][rows] == Intent.VAGUE
+    chance = _SEEN[position] * np.where(vague & ~astray, _IDLE, _WANTED[good]) * (0.5 + 2 / 3 * quality[chosen])
     chance = np.where(away[rows, position], 0.4, 1.0) * chance + _SLIP
     clicked = rng.random(len(rows)) < chance
     return rows + start, chosen, position + 1, bid.astype(np.float32), price.astype(np.float32), clicked

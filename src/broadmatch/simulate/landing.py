@@ -3,50 +3,15 @@
 import html
 import json
 import random
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from broadmatch.simulate.verticals import BOILERPLATE, CITIES, MENU, VERTICALS, Vertical
-from broadmatch.simulate.world import World, members, slug
+from broadmatch.simulate.kinds import IMAGE_KINDS, Kind
+from broadmatch.simulate.verticals import BOILERPLATE, MENU
+from broadmatch.simulate.wording import Facts, facts_of, sentences, site_links, title
+from broadmatch.simulate.world import World, slug
 
-BROKEN_SHARE, MISENCODED_SHARE, MISLEADING_SHARE = 0.08, 0.03, 0.5
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a landing page is about."""
-
-    brand: str
-    vertical: Vertical
-    second: Vertical | None
-    city: str
-    products: list[str]
-    attributes: list[str]
-    focus: bool
-
-    @property
-    def subject(self) -> str:
-        """What the title names."""
-        return " and ".join(self.products[:2]) if self.focus else self.vertical.nouns[0]
-
-
-def facts_of(world: World, page: int) -> Facts:
-    """Collect the words of one page."""
-    pages = world.pages
-    vertical = VERTICALS[pages.vertical[page]]
-    second = VERTICALS[pages.second[page]] if pages.second[page] >= 0 else None
-    products = members(int(pages.products[page]), vertical.products)
-    if second is not None:
-        products += members(int(pages.second_products[page]), second.products)
-    return Facts(
-        world.brands.names[pages.brand[page]],
-        vertical,
-        second,
-        CITIES[pages.city[page]] if pages.city[page] >= 0 else "",
-        products,
-        members(int(pages.attributes[page]), vertical.attributes),
-        bool(pages.focus[page]),
-    )
+BROKEN_SHARE, MISENCODED_SHARE = 0.08, 0.03
 
 
 def landing_page(world: World, page: int, seed: int) -> str:
@@ -58,50 +23,15 @@ def landing_page(world: World, page: int, seed: int) -> str:
     >>> "<title>" in landing_page(world, 0, seed=0).lower()
     True
     """
-    facts = facts_of(world, page)
     site = random.Random(f"{seed} site {world.pages.brand[page]}")
     rng = random.Random(f"{seed} page {page}")
+    facts = facts_of(world, page, rng)
     template = site.choice(TEMPLATES)
-    links = _misleading_links(facts, site) if site.random() < MISLEADING_SHARE else []
-    text = _image_page(facts, rng) if world.pages.image[page] else template(facts, links, rng)
+    links = site_links(facts, site)
+    text = _image_page(facts, rng) if facts.kind in IMAGE_KINDS else template(facts, links, rng)
+    if facts.kind == Kind.TEMPLATE:
+        text = re.sub("(?i)<body[^>]*>", rf"\g<0><div class=shelf><ul>{_list(links, '/all')}</ul></div>", text, count=1)
     return _damaged(text, rng)
-
-
-def _misleading_links(facts: Facts, rng: random.Random) -> list[str]:
-    """Links of the site's template to things that the page does not sell."""
-    if facts.vertical.related and rng.random() < 0.6:
-        known = {v.name: v for v in VERTICALS}
-        others = [known[name] for name in facts.vertical.related]
-        return [rng.choice((*v.nouns[:2], *v.products[:4])) for v in others]
-    return [rng.choice(v.nouns[:2]) for v in rng.sample(VERTICALS, 6)]
-
-
-def _sentences(facts: Facts, rng: random.Random) -> list[str]:
-    """What the page says about itself, in a random order."""
-    trades = [facts.vertical] + ([facts.second] if facts.second else [])
-    said = [sentence for trade in trades for sentence in rng.sample(trade.copy, min(3, len(trade.copy)))]
-    place = f" in {facts.city}" if facts.city else " anywhere in the country"
-    nouns = [rng.choice(trade.nouns) for trade in trades]
-    said.append(f"{facts.brand} is the name for {' and '.join(nouns)}{place}")
-    said.append(f"Looking for {rng.choice(facts.products)}? {rng.choice(('Talk to', 'Trust', 'Try'))} {facts.brand}")
-    things = [*facts.products, facts.vertical.nouns[0]]
-    said += [f"{attribute.capitalize()} {rng.choice(things)}{place}" for attribute in facts.attributes]
-    if facts.focus:
-        said += [f"Everything you want from {p}, and {rng.choice(facts.attributes)} too" for p in facts.products]
-    said += rng.sample(BOILERPLATE, 2)
-    rng.shuffle(said)
-    return said
-
-
-def _title(facts: Facts, rng: random.Random) -> str:
-    place = f" {facts.city}" if facts.city else ""
-    forms = (
-        f"{facts.brand} | {facts.subject.title()}{place}",
-        f"{facts.subject.title()}{place} - {facts.brand}",
-        f"{facts.brand}: {facts.subject}{' in' + place if place else ' online'}",
-        f"{facts.brand}",
-    )
-    return html.escape(rng.choices(forms, (4, 4, 3, 1))[0])
 
 
 def _script(rng: random.Random) -> str:
@@ -130,9 +60,9 @@ def _shop(facts: Facts, links: list[str], rng: random.Random) -> str:
         f'<a class="btn" href="/{slug(p)}">{rng.choice(("Order now", "See more", "Buy", "Get a quote"))}</a></div>'
         for p in facts.products
     )
-    paragraphs = "\n".join(f"<p>{html.escape(s)}.</p>" for s in _sentences(facts, rng))
+    paragraphs = "\n".join(f"<p>{html.escape(s)}.</p>" for s in sentences(facts, rng))
     return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{_title(facts, rng)}</title>
+<html lang="en"><head><meta charset="utf-8"><title>{title(facts, rng)}</title>
 <meta name="description" content="{html.escape(facts.subject)} by {html.escape(facts.brand)} {facts.city}">
 {_script(rng)}</head>
 <body><header><a href="/"><img src="/logo.svg" alt="{html.escape(facts.brand)}"></a>
@@ -141,7 +71,7 @@ def _shop(facts: Facts, links: list[str], rng: random.Random) -> str:
 {paragraphs}
 <section class="grid">{cards}</section></main>
 <footer><ul>{_list(links, "/more")}</ul>
-<p>&copy; {html.escape(facts.brand)} {facts.city} &middot; {html.escape(rng.choice(BOILERPLATE))}</p></footer>
+<p>&copy; {html.escape(facts.brand)} {facts.place} &middot; {html.escape(rng.choice(BOILERPLATE))}</p></footer>
 </body></html>"""
 
 
@@ -151,9 +81,9 @@ def _table(facts: Facts, links: list[str], rng: random.Random) -> str:
         f"<TR><TD BGCOLOR=#ffffcc><B>{p.upper()}<TD>{rng.choice(facts.attributes)} &nbsp;&nbsp; call us"
         for p in facts.products
     )
-    text = "\n<P>".join(s + "!" for s in _sentences(facts, rng))
+    text = "\n<P>".join(s + "!" for s in sentences(facts, rng))
     menu = _links([*rng.sample(MENU, 4), *links], " | ")
-    return f"""<HTML><HEAD><TITLE>{_title(facts, rng)}</TITLE>
+    return f"""<HTML><HEAD><TITLE>{title(facts, rng)}</TITLE>
 <META NAME=keywords CONTENT="{", ".join(facts.vertical.nouns[:3])}, {facts.city}">
 </HEAD><BODY BGCOLOR=white><CENTER><FONT SIZE=+3 COLOR=red>{facts.brand} -- {facts.subject}</FONT></CENTER>
 <TABLE WIDTH=100% BORDER=1><TR><TD COLSPAN=2>{menu}
@@ -166,7 +96,7 @@ def _table(facts: Facts, links: list[str], rng: random.Random) -> str:
 
 def _article(facts: Facts, links: list[str], rng: random.Random) -> str:
     """A page that explains itself at length, with questions and a sidebar."""
-    said = _sentences(facts, rng)
+    said = sentences(facts, rng)
     half = len(said) // 2
     asked = [
         q.format(product=rng.choice(facts.products))
@@ -175,7 +105,7 @@ def _article(facts: Facts, links: list[str], rng: random.Random) -> str:
     answers = "\n".join(
         f"<h2>{html.escape(q.capitalize())}?</h2><p>{html.escape(rng.choice(said))}.</p>" for q in asked
     )
-    return f"""<!doctype html><html><head><title>{_title(facts, rng)}</title>
+    return f"""<!doctype html><html><head><title>{title(facts, rng)}</title>
 <link rel="stylesheet" href="/s.css"><meta name=viewport content="width=device-width">{_script(rng)}</head>
 <body><div class=top><a href=/>{html.escape(facts.brand)}</a> {_links(rng.sample(MENU, 4))}</div>
 <article><h1>{html.escape(facts.brand)}: {html.escape(facts.subject)} {facts.city}</h1>
@@ -194,8 +124,8 @@ def _application(facts: Facts, links: list[str], rng: random.Random) -> str:
         "</div></div>"
         for i, p in enumerate(facts.products)
     )
-    said = _sentences(facts, rng)
-    return f"""<!DOCTYPE html><html><head><meta charset="utf-8"><title>{_title(facts, rng)}</title>
+    said = sentences(facts, rng)
+    return f"""<!DOCTYPE html><html><head><meta charset="utf-8"><title>{title(facts, rng)}</title>
 <meta property="og:title" content="{html.escape(facts.brand)}">
 <meta name="description" content="{html.escape(said[0])}">
 <script type="application/ld+json">{json.dumps({"name": facts.brand, "areaServed": facts.city or "US"})}</script>
@@ -210,11 +140,11 @@ def _directory(facts: Facts, links: list[str], rng: random.Random) -> str:
     """A listing: breadcrumbs, address, hours, services."""
     crumbs = ["Home", facts.vertical.name.title(), facts.city or "Nationwide"]
     street = f"{rng.randrange(1, 999)} {rng.choice(('Main Street', 'Oak Avenue', 'Second Street', 'Mill Road'))}"
-    said = _sentences(facts, rng)
-    return f"""<!DOCTYPE html><html><head><title>{_title(facts, rng)}</title>{_script(rng)}</head><body>
+    said = sentences(facts, rng)
+    return f"""<!DOCTYPE html><html><head><title>{title(facts, rng)}</title>{_script(rng)}</head><body>
 <div>{_links(crumbs, " &raquo; ")}</div>
 <h1>{html.escape(facts.brand)}</h1>
-<dl><dt>Address</dt><dd>{street}, {facts.city or "see our branches"}</dd><dt>Hours</dt><dd>Mo-Su 8-20</dd>
+<dl><dt>Address</dt><dd>{street}, {facts.place or "see our branches"}</dd><dt>Hours</dt><dd>Mo-Su 8-20</dd>
 <dt>Phone</dt><dd>555-{rng.randrange(1000, 9999)}</dd>
 <dt>Services</dt><dd>{html.escape(", ".join(facts.products))}</dd>
 <dt>Known for</dt><dd>{html.escape(", ".join(facts.attributes))}</dd></dl>
@@ -223,15 +153,21 @@ def _directory(facts: Facts, links: list[str], rng: random.Random) -> str:
 
 
 def _image_page(facts: Facts, rng: random.Random) -> str:
-    """Almost all images: the words are in the pictures; the title, a logo's alt and file names are what is left."""
+    """Almost all images: the words are in the pictures, and file names, if they tell anything, are what is left."""
+    brand, noun = html.escape(facts.brand), html.escape(facts.vertical.nouns[0])
     shown = [*facts.products[:3], facts.vertical.nouns[0]]
+    telling = facts.kind == Kind.IMAGES
+    names = [f"{slug(p) if telling else rng.choice(('img', 'banner', 'dsc', 'slide'))}" for p in shown]
     pictures = "".join(
-        f'<a href="/go/{i}"><img src="/assets/{slug(p)}-{rng.randrange(100, 999)}.jpg" width=480></a>'
-        for i, p in enumerate(shown)
+        f'<a href="/go/{i}"><img src="/assets/{name}-{rng.randrange(100, 999)}.jpg" width=480></a>'
+        for i, name in enumerate(names)
     )
-    return f"""<!DOCTYPE html><html><head><title>{html.escape(facts.brand)}</title>{_script(rng)}</head>
-<body><img src="/assets/logo.png" alt="{html.escape(facts.brand)} {html.escape(facts.vertical.nouns[0])}">{pictures}
-<p>{html.escape(rng.choice(BOILERPLATE))}</p></body></html>"""
+    logo = f'alt="{brand} {noun}"' if telling else rng.choice(('alt="logo"', 'alt=""', ""))
+    movie = "" if telling else f'<object data="/m/{rng.randrange(10**6)}.swf" width=960 height=540></object>'
+    words = f"<p>{html.escape(rng.choice(BOILERPLATE))}</p>" if telling or rng.random() < 0.5 else ""
+    return f"""<!DOCTYPE html><html><head><title>{brand}</title>{_script(rng)}</head>
+<body><img src="/assets/logo.png" {logo}>{movie}{pictures}
+{words}</body></html>"""
 
 
 TEMPLATES: tuple[Callable[[Facts, list[str], random.Random], str], ...] = (

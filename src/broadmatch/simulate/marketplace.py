@@ -1,4 +1,4 @@
-"""A marketplace with known truth, written as a folder: pages, an impression log, a click log, and the truth apart."""
+"""A marketplace with known truth, written as a folder: pages, bids, impressions, clicks, and the truth apart."""
 
 import json
 import os
@@ -16,11 +16,12 @@ from broadmatch.io.files import replacing_file
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole
 from broadmatch.simulate.auction import ShownAds, find_candidates, run_auctions
+from broadmatch.simulate.bids import bids_table
 from broadmatch.simulate.landing import landing_page
 from broadmatch.simulate.queries import Queries, texts
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
 from broadmatch.simulate.sessions import Searches, draw_searches
-from broadmatch.simulate.truth import best_grades, pages_table, queries_table, relevant_pairs
+from broadmatch.simulate.truth import best_grades, generic_table, pages_table, queries_table, relevant_pairs
 from broadmatch.simulate.world import Ints, World, make_world
 
 MARKET = "market.json"
@@ -43,6 +44,7 @@ class Marketplace:
     n_impressions: int
     n_clicks: int
     n_wrong_pairs: int
+    n_bids: int
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Marketplace":
@@ -61,6 +63,11 @@ class Marketplace:
         return self.folder / "pages.parquet"
 
     @property
+    def bids(self) -> Path:
+        """Phrases that ads bid on: advertiser, ad, page, phrase, match (exact, phrase or broad), bid."""
+        return self.folder / "bids.parquet"
+
+    @property
     def impressions(self) -> Path:
         """Every ad shown: time, session, query, page, position, bid, price, clicked."""
         return self.folder / "impressions.parquet"
@@ -72,7 +79,7 @@ class Marketplace:
 
     @property
     def truth(self) -> Path:
-        """What no learner may see: pages, queries, relevant and wrong pairs."""
+        """What no learner may see: pages, queries, generic phrases, relevant and wrong pairs."""
         return self.folder / "truth"
 
 
@@ -86,16 +93,17 @@ def simulate_marketplace(
 ) -> Marketplace:
     """Write a marketplace with known truth to the folder `path`; the same arguments give the same files.
 
-    Advertisers of some two dozen trades have landing pages; users with needs type queries and rewrite them; auctions
-    show ads, some of them irrelevant; users click by relevance and position, and sometimes by mistake. The log covers
-    `days`, so most relevant pairs of page and query never get a click in it, and a few clicked pairs are wrong.
+    Advertisers of some two dozen trades have landing pages and bid on phrases for them; users with needs type queries
+    and rewrite them; auctions show ads, some of them irrelevant; users click by relevance and position, and sometimes
+    by mistake. The log covers `days`, so most relevant pairs of page and query never get a click in it, and a few
+    clicked pairs are wrong.
     An older marketplace at `path` is replaced; any other folder that is not empty is refused.
     """
     Whole(100, 1_000_000).check("n_pages", n_pages)
     Whole(1, 100_000_000).check("n_sessions", n_sessions)
     Whole(1, 3650).check("days", days)
     Whole(0, 2**31 - 1).check("seed", seed)
-    of_world, of_users, of_ads = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+    of_world, of_users, of_ads, of_bids = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
     _check_place(Path(path))
     with replacing(path, ours=_is_market) as folder:
         world = make_world(n_pages, of_world)
@@ -103,11 +111,14 @@ def simulate_marketplace(
         searches = draw_searches(world, n_sessions, days, of_users)
         codes, query_of = np.unique(searches.queries.codes(), return_inverse=True)
         queries = Queries.from_codes(codes)
-        shown = run_auctions(world, searches, query_of, find_candidates(world, queries, of_ads), of_ads)
+        candidates = find_candidates(world, queries, of_ads)
+        shown = run_auctions(world, searches, query_of, candidates, of_ads)
         text = texts(queries, world.brands)
         names = list(dict.fromkeys(text))
         number = {name: i for i, name in enumerate(names)}
         text_of = np.array([number[t] for t in text])
+        bids = bids_table(world, queries, candidates, names, text_of, np.bincount(query_of), of_bids)
+        _write_table(folder / "bids.parquet", bids)
         _write_log(folder, world, searches, shown, names, text_of[query_of], of_ads)
         n_wrong = _write_truth(folder / "truth", world, queries, text, text_of, query_of, shown)
         market = Marketplace(
@@ -121,6 +132,7 @@ def simulate_marketplace(
             len(shown),
             int(shown.clicked.sum()),
             n_wrong,
+            bids.num_rows,
         )
         facts = {key: value for key, value in asdict(market).items() if key != "folder"}
         with replacing_file(folder / MARKET) as out:
@@ -205,6 +217,8 @@ def _write_truth(
     clicks = np.bincount(clicked_query, minlength=len(names))[text_of]
     _write_table(folder / "pages.parquet", pages_table(world))
     _write_table(folder / "queries.parquet", queries_table(world, queries, text, searches, clicks))
+
+    _write_table(folder / "generic.parquet", generic_table())
 
     page_side, query_side = PageSide.of(world.pages, world.brands), QuerySide.of(queries, world.brands)
     labels = np.flatnonzero(clicks >= LABEL_CLICKS)

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from broadmatch.simulate.verticals import BRAND_MODIFIERS, CITIES, GENERIC_MODIFIERS, PRICE_MODIFIERS, VERTICALS
+from broadmatch.simulate.verticals import BRAND_MODIFIERS, CITIES, GENERIC_MODIFIERS, PRICE_MODIFIERS, STATES, VERTICALS
 from broadmatch.simulate.world import Brands, Columns, Ints
 
 
@@ -22,9 +22,10 @@ class Intent(IntEnum):
     LOCAL = 5
     PRICE = 6
     QUESTION = 7
+    VAGUE = 8
 
 
-_VARIANTS = np.array([2, 3, 2, 1, 2, 3, 1, 1])
+_VARIANTS = np.array([2, 3, 2, 1, 2, 3, 1, 1, 2])
 """Word orders of each intent."""
 _BITS = {"intent": 4, "vertical": 5, "noun": 3, "brand": 20, "city": 6, "product": 4, "attribute": 4}
 _BITS |= {"modifier": 4, "order": 2, "spelling": 3}
@@ -34,7 +35,8 @@ _BITS |= {"modifier": 4, "order": 2, "spelling": 3}
 class Queries(Columns):
     """Queries by their slots, one array each; -1 stands for an empty slot.
 
-    `noun` is also the number of the question, for questions; `spelling` 0 is the right one, 1 to 3 are wrong ones.
+    `noun` is also the number of the question, for questions, and of the generic phrase, for vague queries; a vague
+    query with a city is the name of its state. `spelling` 0 is the right one, 1 to 3 are wrong ones.
     """
 
     intent: Ints
@@ -72,22 +74,26 @@ def canonical(queries: Queries) -> Queries:
     """Empty the slots that an intent does not use, so that equal texts get equal codes."""
     q, intent = queries, queries.intent
     brand = (intent == Intent.BRAND) | (intent == Intent.VERSUS)
-    product = np.where(np.isin(intent, (Intent.GENERIC, Intent.VERSUS)), -1, q.product)
+    vague = intent == Intent.VAGUE
+    state = vague & (q.order % 2 == 1) & (q.city >= 0)
+    product = np.where(np.isin(intent, (Intent.GENERIC, Intent.VERSUS, Intent.VAGUE)), -1, q.product)
     asks_product = np.array([["{product}" in t for t in (*v.questions, "", "")[:5]] for v in VERTICALS])
     n_questions = np.array([len(v.questions) for v in VERTICALS])
     question = q.noun % n_questions[q.vertical]
     product = np.where((intent == Intent.QUESTION) & ~asks_product[q.vertical, question], -1, product)
     spoken = q.noun % np.array([len(v.nouns) for v in VERTICALS])[q.vertical]
-    noun = np.where(intent == Intent.QUESTION, question, np.where(brand | (product >= 0), -1, spoken))
+    phrase = np.where(state, -1, q.noun % np.array([len(v.generic) for v in VERTICALS])[q.vertical])
+    thing = np.where(vague, phrase, np.where(brand | (product >= 0), -1, spoken))
+    noun = np.where(intent == Intent.QUESTION, question, thing)
     said = np.isin(intent, (Intent.BRAND, Intent.GENERIC, Intent.PRICE))
     modifier = np.where(said, q.modifier, -1)
-    plain = np.isin(intent, (Intent.GENERIC, Intent.BRAND)) & (modifier <= 0) & (product < 0)
+    plain = np.isin(intent, (Intent.GENERIC, Intent.BRAND)) & (modifier <= 0) & (product < 0) | (vague & ~state)
     return Queries(
         intent=intent,
         vertical=q.vertical,
         noun=noun,
         brand=np.where(brand, q.brand, -1),
-        city=np.where(intent == Intent.LOCAL, q.city, -1),
+        city=np.where((intent == Intent.LOCAL) | state, q.city, -1),
         product=product,
         attribute=np.where(intent == Intent.ATTRIBUTE, q.attribute, -1),
         modifier=modifier,
@@ -140,6 +146,8 @@ def _text(
     elif intent == Intent.PRICE:
         extra = PRICE_MODIFIERS[modifier]
         text = f"{thing} {extra}" if modifier >= 5 else f"{extra} {thing}"
+    elif intent == Intent.VAGUE:
+        text = STATES[city] if city >= 0 else trade.generic[noun]
     else:
         text = trade.questions[noun].format(product=thing)
     text = " ".join(text.lower().replace("&", "and").split())

@@ -1,6 +1,6 @@
 """The truth: how relevant a page is to a query, from what the page sells and what the query means."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,12 @@ class PageSide(Columns):
     def of(cls, pages: Pages, brands: Brands) -> "PageSide":
         same = {f.name: getattr(pages, f.name) for f in fields(cls) if f.name != "segment"}
         return cls(**same, segment=brands.segment[pages.brand])
+
+    def as_seen(self, taken_for: Ints) -> "PageSide":
+        """What the matcher and users make of pages: one that is taken for another vertical seems to sell all of it."""
+        fooled = taken_for >= 0
+        everything = np.where(fooled, (1 << 16) - 1, self.second_products)
+        return replace(self, second=np.where(fooled, taken_for, self.second), second_products=everything)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,8 @@ def grades(page: PageSide, query: QuerySide) -> NDArray[np.int8]:
     must be the page's, unless the page serves the whole country. Then:
     own brand 3, rival of the same segment 1 (a local rival only for a brand of its city or of the whole country);
     product 3 on a page about that product, 2 on a page that has it among others;
-    generic, price or local 2, but 1 on a page about one product; questions 1.
+    generic, price or local 2, but 1 on a page about one product; questions 1;
+    a vague query 0, for it does not tell what is wanted.
     An attribute that the page does not offer, and the second vertical of a mixed page, cost one grade, down to 1.
     """
     main = page.vertical == query.vertical
@@ -80,7 +87,7 @@ def grades(page: PageSide, query: QuerySide) -> NDArray[np.int8]:
     wants_product = query.product >= 0
     has_product = ~wants_product | ((offered >> np.maximum(query.product, 0)) & 1 == 1)
     serves = (query.city < 0) | (page.city < 0) | (page.city == query.city)
-    possible = (main | side) & has_product & serves
+    possible = (main | side) & has_product & serves & (query.intent != Intent.VAGUE)
 
     own = (query.brand >= 0) & ((page.brand == query.brand) | (page.brand == query.other))
     near = (page.city < 0) | (query.brand_city < 0) | (page.city == query.brand_city)

@@ -13,9 +13,10 @@ from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.harvest.page_names import plain_page
 from broadmatch.parallel import blocks
+from broadmatch.simulate.kinds import IMAGE_KINDS, Kind
 from broadmatch.simulate.queries import Intent, Queries
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
-from broadmatch.simulate.verticals import CITIES, VERTICALS
+from broadmatch.simulate.verticals import CITIES, MENU, STATES, VERTICALS
 from broadmatch.simulate.world import Ints, World, members
 
 _BLOCK = 4_000_000
@@ -35,6 +36,18 @@ def truth_matrix(path: str | os.PathLike[str], pages: Names, labels: Names, *, g
     rows, columns, grade = relevant_pairs(page_side.take(page_rows), query_side.take(query_rows))
     truth = best_grades(wanted_pages[rows], wanted_labels[columns], grade, len(pages), len(labels))
     return truth if graded else truth._replace(data=np.ones_like(truth.data))
+
+
+def generic_phrases(path: str | os.PathLike[str]) -> frozenset[str]:
+    """Phrases of the marketplace folder `path` that fit too many pages to be worth a bid, in lower case (MLRF §5.4).
+
+    They are places, what menus say, and phrases such as "apparel" or "call ahead"; users type some of them.
+    """
+    import pyarrow.parquet as pq
+
+    file = Path(path) / "truth" / "generic.parquet"
+    _check_there(file)
+    return frozenset(pq.read_table(file)["phrase"].to_pylist())
 
 
 def relevant_pairs(pages: PageSide, queries: QuerySide) -> tuple[Ints, Ints, NDArray[np.int8]]:
@@ -74,7 +87,9 @@ def pages_table(world: World) -> Any:
             "products": products,
             "attributes": attributes,
             "is_product_page": pages.focus,
-            "is_image_page": pages.image,
+            "is_image_page": np.isin(pages.kind, IMAGE_KINDS),
+            "kind": [Kind(k).title for k in pages.kind],
+            "taken_for": [VERTICALS[t].name if t >= 0 else None for t in pages.taken_for],
             **_ids(PageSide.of(pages, world.brands)),
         }
     )
@@ -96,11 +111,20 @@ def queries_table(world: World, queries: Queries, texts: list[str], searches: In
             "product": [t.products[p] if p >= 0 else None for t, p in zip(trades, q.product, strict=True)],
             "attribute": [t.attributes[a] if a >= 0 else None for t, a in zip(trades, q.attribute, strict=True)],
             "is_misspelled": q.spelling > 0,
+            "is_generic": q.intent == Intent.VAGUE,
             "searches": searches,
             "clicks": clicks,
             **_ids(QuerySide.of(queries, world.brands)),
         }
     )
+
+
+def generic_table() -> Any:
+    """Generic phrases, in lower case."""
+    import pyarrow as pa
+
+    phrases = {*STATES, *CITIES, *MENU, *(phrase for trade in VERTICALS for phrase in trade.generic)}
+    return pa.table({"phrase": sorted(phrase.lower() for phrase in phrases)})
 
 
 def _ids(side: PageSide | QuerySide) -> dict[str, NDArray[Any]]:
@@ -110,12 +134,16 @@ def _ids(side: PageSide | QuerySide) -> dict[str, NDArray[Any]]:
 def _read_side(file: Path, name: str, kind: Any) -> tuple[list[str], Any]:
     import pyarrow.parquet as pq
 
-    if not file.is_file():
-        raise MissingFile(f"There is no {file}: name a folder that `simulate_marketplace` wrote.")
+    _check_there(file)
     columns = [f.name for f in fields(kind)]
     table = pq.read_table(file, columns=[name, *(f"{c}_id" for c in columns)])
     side = kind(*(table[f"{c}_id"].to_numpy().astype(np.int64) for c in columns))
     return table[name].to_pylist(), side
+
+
+def _check_there(file: Path) -> None:
+    if not file.is_file():
+        raise MissingFile(f"There is no {file}: name a folder that `simulate_marketplace` wrote.")
 
 
 def _positions(known: list[str], wanted: Names, what: str, folder: Path) -> tuple[Ints, Ints]:

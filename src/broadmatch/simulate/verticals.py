@@ -10,7 +10,8 @@ from typing import Any
 class Vertical:
     """One trade: what it is called, what it sells, how that is qualified, and how its pages are worded.
 
-    `nouns` name the trade in queries, the commonest first; `brands` are the hand-written ones; `local` is the share
+    `nouns` name the trade in queries, the commonest first; `generic` are phrases that its pages use and users type,
+    but that do not tell what is wanted; `brands` are the hand-written ones; `local` is the share
     of its pages that serve one city; `related` names the verticals that page templates link to, though the page
     sells nothing of the kind; `family` is what verticals whose pages may be mixed have in common.
     """
@@ -21,6 +22,7 @@ class Vertical:
     attributes: tuple[str, ...]
     questions: tuple[str, ...]
     copy: tuple[str, ...]
+    generic: tuple[str, ...]
     brands: tuple[str, ...]
     suffixes: tuple[str, ...]
     local: float = 0.3
@@ -36,6 +38,8 @@ _WORDS = _tuples(tomllib.loads(resources.files("broadmatch.simulate").joinpath("
 
 VERTICALS = tuple(Vertical(**_tuples(table)) for table in _WORDS["verticals"])
 CITIES: tuple[str, ...] = _WORDS["cities"]
+STATES: tuple[str, ...] = _WORDS["states"]
+"""The state of each city."""
 SYLLABLES = tuple(tuple(line.split()) for line in _WORDS["syllables"])
 """Of invented brands: what the first, the second and the third may be."""
 GENERIC_MODIFIERS: tuple[str, ...] = _WORDS["generic_modifiers"]

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.simulate.kinds import PREMIUM, draw_kinds, restaurants
 from broadmatch.simulate.verticals import CITIES, SYLLABLES, VERTICALS
 
 Ints = NDArray[np.int64]
@@ -16,7 +17,7 @@ Floats = NDArray[np.float64]
 
 PAGES_PER_BRAND = 6
 BRANDS_PER_SEGMENT = 5
-IMAGE_SHARE, MIXED_SHARE = 0.08, 0.15
+MIXED_SHARE = 0.15
 
 
 class Columns:
@@ -50,7 +51,8 @@ class Pages:
     """Landing pages, in columns; products and attributes are bit sets over the vertical's tuples.
 
     `second` is the other vertical of a mixed page (-1: none); `focus` marks pages about one or two products;
-    `city` is -1 for pages that serve the whole country.
+    `city` is -1 for pages that serve the whole country; `taken_for` is the vertical that the log takes a page for, if
+    not its own (-1: its own).
     """
 
     urls: list[str]
@@ -62,16 +64,13 @@ class Pages:
     second_products: Ints
     attributes: Ints
     focus: NDArray[np.bool_]
-    image: NDArray[np.bool_]
+    kind: Ints
+    taken_for: Ints
     bid: Floats
     quality: Floats
 
     def __len__(self) -> int:
         return len(self.urls)
-
-    def of_vertical(self, vertical: int) -> Ints:
-        """Pages that sell something of the vertical."""
-        return np.flatnonzero((self.vertical == vertical) | (self.second == vertical))
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,15 @@ def _make_pages(brands: Brands, per_vertical: Ints, n_cities: int, rng: np.rando
         np.where(mixed, _subset(n_products[np.maximum(second, 0)], np.full(n, 0.5), rng), 0),
         np.where(focus, _few_of(brands.attributes[brand], rng), brands.attributes[brand]),
         focus,
-        rng.random(n) < IMAGE_SHARE,
+        *draw_kinds(
+            brand=brand,
+            premium=(brand - brands.first[vertical]) * PREMIUM < np.diff(brands.first)[vertical],
+            vertical=vertical,
+            second=second,
+            city=city,
+            wide=~focus & (np.bitwise_count(products) > 2),
+            rng=rng,
+        ),
         np.exp(rng.normal(0.0, 0.4, n)),
         rng.beta(6, 6, n) + 0.25,
     )
@@ -193,16 +200,12 @@ def _brands_of_pages(brands: Brands, vertical: int, n: int, rng: np.random.Gener
 
 def _second_vertical(vertical: Ints, focus: NDArray[np.bool_], rng: np.random.Generator) -> Ints:
     """Some pages serve two verticals of one family: half Thai, half Italian."""
-    families: dict[str, list[int]] = {}
-    for v, known in enumerate(VERTICALS):
-        families.setdefault(known.family, []).append(v)
     second = np.full(len(vertical), -1)
     chance = rng.random(len(vertical)) < MIXED_SHARE
-    for v, known in enumerate(VERTICALS):
-        others = [o for o in families[known.family] if o != v] if known.family == "restaurants" else []
+    family = restaurants()
+    for v in family:
         rows = np.flatnonzero((vertical == v) & chance & ~focus)
-        if others:
-            second[rows] = rng.choice(others, len(rows))
+        second[rows] = rng.choice([other for other in family if other != v], len(rows))
     return second
 
 
