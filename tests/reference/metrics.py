@@ -72,6 +72,19 @@ def word_distance(a, b):
     return fewest(len(a), len(b)) / max(len(a), len(b)) if a or b else 0.0
 
 
+def diversity(scores, phrases, k):
+    """Mean over pairs of the first k phrases of 1 − |A ∩ B| / |A ∪ B|; None without a pair."""
+    words = [set(phrases[label].casefold().split()) for label in ranked(scores)[:k]]
+    pairs = [1 - len(a & b) / len(a | b) if a | b else 0.0 for i, a in enumerate(words) for b in words[:i]]
+    return sum(pairs) / len(pairs) if pairs else None
+
+
+def mean_of(scores, values, k):
+    """Mean value of the first k labels; None without one."""
+    first = [values[label] for label in ranked(scores)[:k]]
+    return sum(first) / len(first) if first else None
+
+
 def edit_distance(scores, truth, phrases, k):
     """Mean over the first k places of the distance to the nearest true phrase; 1 for an empty place."""
     words = [tuple(phrase.casefold().split()) for phrase in phrases]

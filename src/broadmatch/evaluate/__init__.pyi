@@ -6,7 +6,12 @@ from .click_metrics import squared_error as squared_error
 from .coverings import COVERINGS as COVERINGS
 from .coverings import covering_error as covering_error
 from .coverings import covering_report as covering_report
-from .edit_distance import phrase_distance as phrase_distance
+from .phrase_metrics import diversity_at_k as diversity_at_k
+from .phrase_metrics import generic_share_at_k as generic_share_at_k
+from .phrase_metrics import phrase_distance as phrase_distance
+from .phrase_metrics import specificity_at_k as specificity_at_k
+from .phrase_metrics import widely_recommended as widely_recommended
+from .phrase_metrics import words_at_k as words_at_k
 from .prediction_log import PredictionLog as PredictionLog
 from .progressive import ProgressiveReport as ProgressiveReport
 from .progressive import progressive_report as progressive_report
@@ -27,6 +32,7 @@ from .reliability_plot import plot_reliability as plot_reliability
 from .report import Estimate as Estimate
 from .report import Report as Report
 from .report import paired_difference as paired_difference
+from .report import phrase_report as phrase_report
 from .report import ranking_report as ranking_report
 from .set_metrics import SizeCount as SizeCount
 from .set_metrics import depth_reports as depth_reports

@@ -120,6 +120,32 @@ def nearest_phrase(
 
 
 @kernel
+def jaccard_to_earlier(indptr: I64, ranked: I32, word_offsets: I64, words: I32, depth: int) -> F64:
+    """Σ_{q<r} 1 − |A_q ∩ A_r| / |A_q ∪ A_r| for each row and r < depth, over the words A of the phrase at each rank.
+
+    The words of a phrase are in order, each once; two phrases without words are the same.
+    """
+    out = np.zeros((len(indptr) - 1, depth), np.float64)
+    for i in range(len(indptr) - 1):
+        for r in range(min(depth, indptr[i + 1] - indptr[i])):
+            b, b_end = word_offsets[ranked[indptr[i] + r]], word_offsets[ranked[indptr[i] + r] + 1]
+            for q in range(r):
+                at, a_end = word_offsets[ranked[indptr[i] + q]], word_offsets[ranked[indptr[i] + q] + 1]
+                both, to, either = 0, b, (a_end - at) + (b_end - b)
+                while at < a_end and to < b_end:
+                    first, second = words[at], words[to]
+                    if first == second:
+                        both += 1
+                    if first <= second:
+                        at += 1
+                    if second <= first:
+                        to += 1
+                if either > 0:
+                    out[i, r] += 1.0 - both / (either - both)
+    return out
+
+
+@kernel
 def macro_f1(drawn: F64, indptr: I64, labels: I32, hits: F64, true_indptr: I64, true_labels: I32, n_labels: int) -> F64:
     """In each sample, the mean over the labels that occur of 2·tp_l / (predicted_l + true_l).
 

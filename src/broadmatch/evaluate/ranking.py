@@ -77,6 +77,13 @@ class RankedTruth:
         return cls._joined(y_true, scores.indptr, ranked, scores.shape, sample_weight)
 
     @classmethod
+    def of_predictions(cls, y_score: Any, sample_weight: Any = None) -> "RankedTruth":
+        """Predictions alone, for metrics that need no truth."""
+        n, n_labels = y_score.shape if isinstance(y_score, Ranking) else as_scores(y_score).shape
+        nothing = CSR(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), n_labels)
+        return cls.of(nothing, y_score, sample_weight)
+
+    @classmethod
     def of_sets(cls, y_true: Any, y_pred: Any, sample_weight: Any = None) -> "RankedTruth":
         """Check both sides; the labels of a set stand in any order."""
         if isinstance(y_pred, Ranking):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from broadmatch.data import Ranking
 from broadmatch.evaluate import ranking as per_point
 from broadmatch.evaluate.checks import weights
-from broadmatch.evaluate.edit_distance import edit_distance
+from broadmatch.evaluate.phrase_metrics import edit_distance
 from broadmatch.evaluate.ranking import RankedTruth, as_scores
 from broadmatch.params import Whole
 

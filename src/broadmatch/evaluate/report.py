@@ -8,17 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter
+from broadmatch.evaluate import phrase_metrics
 from broadmatch.evaluate import ranking as per_point
 from broadmatch.evaluate.bootstrap import Bootstrap, interval
-from broadmatch.evaluate.edit_distance import edit_distance
+from broadmatch.evaluate.checks import column
 from broadmatch.evaluate.ranking import EvaluatedPoints, PerPoint, RankedTruth
 from broadmatch.params import Whole
 
 _ENOUGH = 100  # "at least 100 bid phrases" in MLRF §5.4
+_COVERAGES = (1, 10, _ENOUGH)
 _UNITS = {
     "edit distance": (100, "% of the words"),
     "coverage error": (1, "labels"),
     "covering error": (1, "label sets"),
+    "specificity": (1, "bits"),
+    "words": (1, "words"),
 }
 
 
@@ -133,12 +137,47 @@ def ranking_report(
     ranked = RankedTruth.of(y_true, y_score, sample_weight)
     found = per_point.at_cuts(ranked, cuts, propensity)
     if phrases is not None:
-        distance = edit_distance(ranked, np.array(cuts, np.int64), phrases)
+        distance = phrase_metrics.edit_distance(ranked, np.array(cuts, np.int64), phrases)
         found |= {f"edit distance@{k}": distance.column(c) for c, k in enumerate(cuts)}
     found["average precision"] = per_point.average_precision(ranked)
     found["one-error"] = per_point.one_error(ranked)
     found["coverage error"] = per_point.coverage_error(ranked)
     found[f"share with {_ENOUGH}"] = per_point.at_least(ranked, _ENOUGH)
+    return Report.of(ranked.points, ranked.weighted(found), bootstrap)
+
+
+def phrase_report(
+    y_score: Any,
+    *,
+    phrases: Any,
+    ks: Sequence[int] = (10,),
+    generic: Any = None,
+    popularity: Any = None,
+    sample_weight: Any = None,
+    n_bootstrap: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Report:
+    """What recommended phrases are like, right or not (MLRF §5.3–5.4), with bootstrap intervals over pages.
+
+    Shares of pages with at least 1, 10 and 100 phrases, diversity and number of words; `generic` (a mark for each
+    label) adds the share of generic phrases, `popularity` (a share for each label) the specificity.
+
+    >>> from broadmatch.data import CSR
+    >>> report = phrase_report(CSR.from_rows([[0, 1], []], n_cols=2), phrases=["car insurance", "pizza"])
+    >>> report["diversity@10"].value, report["words@10"].value, report["share with 1"].value
+    (1.0, 1.5, 0.5)
+    """
+    cuts, bootstrap = cut_offs(ks), Bootstrap(n_bootstrap, seed, level)
+    ranked, at = RankedTruth.of_predictions(y_score, sample_weight), np.array(cuts, np.int64)
+    parts = {"diversity": phrase_metrics.diversity(ranked, at, phrases)}
+    if popularity is not None:
+        parts["specificity"] = phrase_metrics.mean_of(ranked, at, phrase_metrics.surprisal(popularity))
+    parts["words"] = phrase_metrics.mean_of(ranked, at, phrase_metrics.word_counts(phrases))
+    if generic is not None:
+        parts["generic"] = phrase_metrics.mean_of(ranked, at, column(generic, "generic"))
+    found = {f"share with {n}": per_point.at_least(ranked, n) for n in _COVERAGES}
+    found |= {f"{name}@{k}": part.column(c) for name, part in parts.items() for c, k in enumerate(cuts)}
     return Report.of(ranked.points, ranked.weighted(found), bootstrap)
 
 
