@@ -6,7 +6,9 @@ import pytest
 
 import broadmatch
 from broadmatch.data import Dataset
+from broadmatch.harvest import open_harvested
 from broadmatch.io import Page, read_dataset, write_pages
+from tests.cli.conftest import broadmatch as broadmatch_cli
 from tests.cli.conftest import failed, worked
 
 
@@ -31,6 +33,9 @@ def test_harvest_writes_data_sets_and_the_vectorizer(data):
     assert isinstance(train, Dataset)
     assert len(test) > 10
     assert list(broadmatch.load(data / "vectorizer").vocabulary_) == list(train.features)
+    table = open_harvested(data).queries
+    assert set(train.labels) < set(table.queries)
+    assert open_harvested(data).queries_by_month.clicks.data.sum() == table.clicks.sum()
     kept = json.loads((data / "harvest.json").read_text())
     assert (kept["train_pages"], kept["test_pages"], kept["labels"]) == (len(train), len(test), len(train.labels))
 
@@ -78,6 +83,11 @@ def test_an_export_as_it_is_and_what_is_said_at_the_end(tmp_path):
     (tmp_path / "export.csv").write_bytes(f"{text}\nTotal: Account\t --\t9\n".encode("utf-16"))
     write_pages([Page(f"https://a.example/{n}", f"<p>{n * 3} shop".encode()) for n in "pt"], tmp_path / "pages.jsonl")
     asked = ("harvest", "--clicks", tmp_path / "export.csv", "--pages", tmp_path / "pages.jsonl", "--min-pages", 1)
+    (tmp_path / "wrong.csv").write_text("page,phrase\nhttps://a.example/t,Tea Pot\nhttps://a.example/t,cup\n")
+    said = worked(*asked, "--out", tmp_path / "data", "--exclude", tmp_path / "wrong.csv")
+    assert "3 labels and" in said and "1 pairs of page and phrase that were to be excluded" in said
+    assert "Pairs to exclude that match no label: 1." in said
+    assert len(open_harvested(tmp_path / "data").queries) == 4
     said = worked(*asked, "--out", tmp_path / "data")
     assert "4 labels and" in said and "on 2 pages to train" in said and "from 9 rows" in said
     assert "Merged: 2 addresses differ from another" in said
@@ -89,3 +99,11 @@ def test_an_export_as_it_is_and_what_is_said_at_the_end(tmp_path):
     said = failed(*asked, "--out", tmp_path / "more")
     assert "5 of 9 rows are bad" in said and "the page is empty: 2; the query is empty: 2" in said
     assert not (tmp_path / "more").exists()
+
+
+def test_a_window_has_two_ends(market, tmp_path):
+    asked = ("harvest", "--clicks", market / "clicks.parquet", "--pages", market / "pages.parquet", "--json")
+    kept = json.loads(worked(*asked, "--out", tmp_path / "d", "--window", "2024-03-05..2024-03-20"))
+    assert kept["rows_outside_window"] > 0
+    ran = broadmatch_cli(*asked, "--out", tmp_path / "d", "--window", "2024-03-05")
+    assert ran.code == 2 and "--window is two times" in ran.err

@@ -45,7 +45,8 @@ def assert_same_defaults(command, function):
 def test_the_defaults_are_the_librarys():
     assert assert_same_defaults("simulate", simulate_marketplace) == set()
     assert assert_same_defaults("simulate-matrix", synthetic_dataset) == set()
-    assert assert_same_defaults("harvest", harvest) == {"memory_limit", "normalise", "split", "temp_directory"}
+    of_harvest = {"memory_limit", "normalise", "split", "temp_directory", "since", "until", "queries"}
+    assert assert_same_defaults("harvest", harvest) == of_harvest
     assert defaults_of("harvest")["min_pages"] == PageVectorizer().min_pages
     of_training = assert_same_defaults("clicks train", ClickTraining)
     assert of_training == {"calibration", "checkpoints", "refresh"}

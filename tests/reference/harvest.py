@@ -62,3 +62,43 @@ def by_time(rows: list[Click], min_clicks: int, min_queries: int, split_time: in
     labels = frequent(early, min_clicks)
     late = keep(gather([row for row in rows if row.time >= split_time]), labels)
     return keep(early, labels), {page: of for page, of in late.items() if len(of) > min_queries}
+
+
+class Shown(NamedTuple):
+    """A row of an impression log."""
+
+    query: str
+    page: str
+    time: int
+    session: str
+    bid: float | None
+    price: float | None
+    clicked: int
+
+
+def percentile(amounts: list[float], p: int) -> float:
+    """The nearest-rank percentile."""
+    ranked = sorted(amounts)
+    return ranked[max(0, -(-p * len(ranked) // 100) - 1)]
+
+
+def query_table(rows: list[Shown]) -> dict[str, dict[str, float]]:
+    """What a log says of each query."""
+    by_label: dict[str, list[Shown]] = defaultdict(list)
+    for row in rows:
+        if label := normalise_query(row.query):
+            by_label[label].append(row)
+    found = {}
+    for label, own in by_label.items():
+        bids = [row.bid for row in own if row.bid is not None]
+        prices = [row.price for row in own if row.price is not None and row.clicked]
+        found[label] = {
+            "searches": len({(row.query, row.session, row.time) for row in own}),
+            "clicks": sum(row.clicked for row in own),
+            "revenue": sum(prices),
+        }
+        for name, amounts in (("bid", bids), ("price", prices)):
+            if amounts:
+                found[label][name] = sum(amounts) / len(amounts)
+                found[label] |= {f"{name}_p{p}": percentile(amounts, p) for p in (20, 50, 80)}
+    return found

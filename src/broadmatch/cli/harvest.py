@@ -1,6 +1,7 @@
 """`broadmatch harvest`: from a click log and pages to labelled rows."""
 
 import logging
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,9 @@ _LEFT_OUT = {
     "rows_outside_window": "rows outside the time window",
     "queries_without_letters": "queries without a letter or digit",
     "queries_too_rare": "queries with too few clicks",
+    "pairs_excluded": "pairs of page and phrase that were to be excluded",
+    "times_unread": "times that cannot be read from the counts by month",
+    "amounts_unread": "bids and prices that are no numbers",
     "test_pages_too_small": "test pages with too few queries",
     "test_labels_outside": "test labels that no training page has",
     "bad_pages": "pages that cannot be used",
@@ -37,8 +41,13 @@ def command(
         str | None, typer.Option(metavar="FORMAT", help="How times are written, as '%d.%m.%Y %H:%M'.")
     ] = None,
     exact_pages: Annotated[bool, typer.Option("--exact-pages", help="Tracking parameters and slashes count.")] = False,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks before, as 2024-03-01.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out clicks from then on.")] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="FROM..UNTIL", help="Time of the clicks, as 2024-03-01.. or ..2024-04-01."),
+    ] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Table of pages and phrases: wrong pairs.")
+    ] = None,
     min_clicks: Annotated[int, typer.Option(help="A query needs so many clicks in all.")] = 5,
     min_test_queries: Annotated[int, typer.Option(help="A test page needs more queries.")] = 5,
     test_share: Annotated[float, typer.Option(help="Share of the pages that are for testing.")] = 0.1,
@@ -65,7 +74,8 @@ def command(
     """Turn a click log and pages into a folder to train on.
 
     A query is a label of a page if it led to a click on it. The pages must have the names that the log has. Columns
-    of the log are query, page, time, clicks and clicked, or called as in exports of Google Ads and the like.
+    of the log are query, page, time, clicks and clicked, or called as in exports of Google Ads and the like. A
+    table of all queries is written too.
 
     \b
     Example:
@@ -75,26 +85,24 @@ def command(
     names = None if columns is None or "=" in columns else [name.strip() for name in columns.split(",")]
     mapping = options.parse_columns(columns, "--columns") if names is None else None
     page_mapping = options.parse_columns(page_columns, "--page-columns")
+    since, until = _parse_window(window)
     from broadmatch.harvest.harvested import check_place, summarise, write_harvested
 
     check_place(out)
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
-    from broadmatch.io import ClickLog, PageSource, Rejects
+    from broadmatch.io import ClickLog, PageSource, Rejects, read_pairs
+    from broadmatch.io.tables import REVEALED
 
+    wrong = None if exclude is None else read_pairs(exclude, REVEALED)
     of_pages = None if rejects is None else rejects.with_name(f"{rejects.name}.pages.jsonl")
     with (
         Rejects(rejects, max_bad_rows=max_bad_rows) as bad_rows,
         Rejects(of_pages, max_bad_rows=max_bad_rows) as bad_pages,
+        tempfile.TemporaryDirectory(prefix="broadmatch-") as queries,
     ):
         source = PageSource(pages, columns=page_mapping, rejects=bad_pages)
-        log = ClickLog(
-            clicks,
-            columns=mapping,
-            names=names,
-            time_format=time_format,
-            rejects=bad_rows,
-        )
+        log = ClickLog(clicks, columns=mapping, names=names, time_format=time_format, rejects=bad_rows)
         with output.at_least(logging.WARNING):
             found = harvest(
                 log,
@@ -106,17 +114,31 @@ def command(
                 test_share=test_share,
                 split_time=split_time,
                 exact_pages=exact_pages,
+                exclude=wrong,
+                queries=queries,
                 seed=seed,
                 n_jobs=n_jobs,
             )
         vectorizer = PageVectorizer(min_pages=min_pages, n_jobs=n_jobs)
         train, test = build_datasets(found, source, vectorizer, weights=labels, n_jobs=n_jobs)
-    kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
-    write_harvested(out, train, test, vectorizer, kept)
-    if json:
-        output.print_json(kept | {"bad_reasons": dict(bad_rows.reasons), "out": str(out)})
-    else:
-        _print(out, kept, bad_rows.summary())
+        kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
+        write_harvested(out, train, test, vectorizer, kept, queries=queries)
+    said = kept | {"bad_reasons": dict(bad_rows.reasons), "out": str(out)}
+    output.print_json(said) if json else _print(out, kept, bad_rows.summary())
+
+
+def _parse_window(given: str | None) -> tuple[str | None, str | None]:
+    """The two ends of a window, None where it is open.
+
+    >>> _parse_window("2024-03-01..")
+    ('2024-03-01', None)
+    """
+    since, dots, until = (given or "..").partition("..")
+    if not dots:
+        raise typer.BadParameter(
+            f"--window is two times as 2024-03-01..2024-04-01, either may be absent, but it is {given!r}."
+        )
+    return since.strip() or None, until.strip() or None
 
 
 def _print(out: Path, kept: dict[str, Any], reasons: str) -> None:
@@ -127,6 +149,8 @@ def _print(out: Path, kept: dict[str, Any], reasons: str) -> None:
     if kept["pages_merged"]:
         merged = f"{kept['pages_merged']:,} addresses differ from another only in tracking parameters or slashes"
         output.print_text(f"Merged: {merged}; --exact-pages keeps them apart.")
+    if kept["exclusions_unmatched"]:
+        output.print_text(f"Pairs to exclude that match no label: {kept['exclusions_unmatched']:,}.")
     left_out = [f"{kept[name]:,} {what}" for name, what in _LEFT_OUT.items() if kept[name]]
     if left_out:
         output.print_text(f"Left out: {'; '.join(left_out)}.")

@@ -8,4 +8,5 @@ from .harvested import open_harvested as open_harvested
 from .harvested import write_harvested as write_harvested
 from .npmi import npmi as npmi
 from .queries import normalise_query as normalise_query
+from .query_table import QueryMonths as QueryMonths
 from .query_table import QueryTable as QueryTable

@@ -6,10 +6,9 @@ it led to a click on it in the time window; rare queries are dropped; test pages
 
 import logging
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date, datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +16,11 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
 from broadmatch.data.csr import offsets
-from broadmatch.errors import BadInput, BadParameter
-from broadmatch.harvest.page_names import register_plain_page
-from broadmatch.harvest.queries import register_normalise
+from broadmatch.errors import BadInput
+from broadmatch.harvest.gather import Gathering, Moment, Window
+from broadmatch.harvest.page_names import pages_of, register_plain_page
+from broadmatch.harvest.queries import normalise_query, register_normalise
+from broadmatch.harvest.query_counts import write_query_table
 from broadmatch.io import ClickLog
 from broadmatch.io.duck import clear_errors, connect, create_from
 from broadmatch.params import Flag, Number, OneOf, Whole
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 log = logging.getLogger("broadmatch")
-
-Moment = str | float | date | datetime
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,8 @@ def harvest(
     seed: int = 0,
     pages: Iterable[str] | None = None,
     exact_pages: bool = False,
+    exclude: Iterable[tuple[str, str]] | None = None,
+    queries: str | os.PathLike[str] | None = None,
     memory_limit: str = "2GB",
     temp_directory: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
@@ -75,6 +76,10 @@ def harvest(
     (`min_clicks` counts these only), and the labels clicked from then on are the truth of every page with more than
     `min_test_queries` of them, whether or not it was in training.
 
+    Pairs of page and phrase to `exclude` are no labels, in training and in test; pages and phrases match as above, and
+    a query keeps its other pages, and its clicks for `min_clicks`. The table of all queries of the log (`QueryTable`)
+    is written to the folder `queries`, if one is given.
+
     The result is the same for every `n_jobs` and order of the rows. `facts` counts what was left out.
     """
     Whole(1).check("min_clicks", min_clicks)
@@ -84,12 +89,17 @@ def harvest(
     Flag().check("normalise", normalise)
     Flag().check("exact_pages", exact_pages)
     Whole().check("seed", seed)
-    window = _window(clicks, since, until, split, split_time)
+    gathering = Gathering(clicks, Window.of(clicks, since, until, split, split_time), queries is not None)
     with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors():
-        facts = _count_pairs(db, clicks, window, n_jobs)
+        facts = gathering.run(db, n_jobs)
+        _spell(db, normalise)
+        if queries is not None:
+            write_query_table(db, gathering, Path(queries))
         facts |= _choose_pages(db, pages, exact_pages)
-        facts |= _choose_labels(db, normalise, min_clicks)
+        facts |= _choose_labels(db, min_clicks)
         counts = _Counts.fetch(db, split, test_share, seed)
+    counts, left_out = counts.without(exclude, normalise, exact_pages)
+    facts |= left_out
     train, test, more = counts.split(split, min_test_queries)
     facts |= more
     labels = np.flatnonzero(np.bincount(counts.label[train], minlength=len(counts.labels)))
@@ -103,85 +113,11 @@ def harvest(
     return found
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Times in microseconds since 1970; `late` is where the test begins, if it is a matter of time."""
-
-    since: int | None
-    until: int | None
-    late: int | None
-
-    @property
-    def timed(self) -> bool:
-        """Whether any time matters."""
-        return (self.since, self.until, self.late) != (None, None, None)
-
-    def taken(self, batches: Iterable[Any], left_out: Counter[str]) -> Iterator[Any]:
-        """The clicks inside the window, with `late` for their time; what is left out is counted."""
-        import pyarrow as pa
-
-        for batch in batches:
-            clicks = batch.column("clicks").to_numpy()
-            time = batch.column("time").to_numpy(zero_copy_only=False)
-            taken = clicks > 0
-            left_out["rows_not_clicked"] += len(clicks) - (clicked := int(taken.sum()))
-            if self.since is not None:
-                taken &= time >= self.since
-            if self.until is not None:
-                taken &= time < self.until
-            left_out["rows_outside_window"] += clicked - int(taken.sum())
-            late = np.zeros(len(clicks), np.bool_) if self.late is None else time >= self.late
-            columns = [batch.column("query"), batch.column("page"), pa.array(late), batch.column("clicks")]
-            rows = pa.record_batch(columns, schema=_pair_schema())
-            yield rows if taken.all() else rows.filter(pa.array(taken))
-
-
-def _window(
-    clicks: ClickLog, since: Moment | None, until: Moment | None, split: str, split_time: Moment | None
-) -> _Window:
-    if split == "time" and split_time is None:
-        raise BadParameter("split_time must be given with split='time': clicks from then on are for testing.")
-    given = {"since": since, "until": until, "split_time": split_time if split == "time" else None}
-    for name, moment in given.items():
-        if moment is not None and "time" not in clicks.columns:
-            raise BadInput(f"{name} needs times, but {clicks.files[0]} has no column for our 'time'.")
-    from broadmatch.io.values import microseconds  # here, since Arrow takes long to import
-
-    window = _Window(*(None if moment is None else microseconds(moment) for moment in given.values()))
-    if window.since is not None and window.until is not None and window.since >= window.until:
-        raise BadParameter(f"since must be before until, but they are {since!r} and {until!r}.")
-    return window
-
-
-def _pair_schema() -> Any:
-    import pyarrow as pa
-
-    return pa.schema([("query", pa.string()), ("page", pa.string()), ("late", pa.bool_()), ("clicks", pa.int64())])
-
-
-def _count_pairs(db: "DuckDBPyConnection", log: ClickLog, window: _Window, n_jobs: int | None) -> dict[str, int]:
-    """Read the log once: clicks of every query on every page (table `pairs`), and how many rows were not taken."""
-    left_out: Counter[str] = Counter()
-    good = 0
-
-    def counted() -> Iterator[Any]:
-        nonlocal good
-        for batch in log.read(n_jobs, times=window.timed):
-            good += len(batch)
-            yield batch
-
-    sql = """CREATE TABLE pairs AS FROM batches
-        SELECT query, page, late, CAST(sum(clicks) AS BIGINT) AS clicks, count(*) AS n_rows GROUP BY ALL"""
-    create_from(db, window.taken(counted(), left_out), _pair_schema(), sql)
-    bad = log.rejects.count
-    names = ("rows_not_clicked", "rows_outside_window")
-    facts = {"rows": good + bad + log.totals, "bad_rows": bad, "rows_of_totals": log.totals}
-    return facts | {name: left_out[name] for name in names}
-
-
 def _choose_pages(db: "DuckDBPyConnection", pages: Iterable[str] | None, exact: bool) -> dict[str, int]:
     """Make one page of those that differ in their address only, and leave only those that are known."""
     import pyarrow as pa
+
+    db.execute("DELETE FROM pairs WHERE page IS NULL")
 
     merged, unknown, plain = 0, 0, "{0}" if exact else register_plain_page(db)
     if not exact:
@@ -208,13 +144,20 @@ def _choose_pages(db: "DuckDBPyConnection", pages: Iterable[str] | None, exact: 
     return {"rows_on_unknown_pages": unknown, "pages_merged": merged}
 
 
-def _choose_labels(db: "DuckDBPyConnection", normalise: bool, min_clicks: int) -> dict[str, int]:
+def _spell(db: "DuckDBPyConnection", normalise: bool) -> None:
+    """Find the label that each query of the log is a spelling of (table `spelled`)."""
+    label = register_normalise(db).format("query") if normalise else "query"
+    db.execute(f"CREATE TABLE spelled AS FROM (FROM pairs SELECT DISTINCT query) SELECT query, {label} AS label")
+
+
+def _choose_labels(db: "DuckDBPyConnection", min_clicks: int) -> dict[str, int]:
     """Number the queries that are frequent enough, by name (tables `labels` and `spellings`)."""
-    spelled = register_normalise(db).format("query") if normalise else "query"
-    db.execute(f"""
+    db.execute("""
         CREATE TABLE spellings AS
         FROM (FROM pairs SELECT query, CAST(sum(clicks) FILTER (NOT late) AS BIGINT) AS clicks GROUP BY query)
-        SELECT query, {spelled} AS label, coalesce(clicks, 0) AS clicks""")
+            JOIN spelled USING (query)
+        SELECT query, label, coalesce(clicks, 0) AS clicks""")
+    db.execute("DROP TABLE spelled")
     db.execute(f"""
         CREATE TABLE labels AS
         FROM (FROM spellings SELECT label WHERE label != '' GROUP BY label HAVING sum(clicks) >= {int(min_clicks)}
@@ -278,6 +221,26 @@ class _Counts:
         test = candidates & enough[self.page]
         train = ~(self.late if split == "time" else test)
         return train, test, {"test_pages_too_small": int(np.count_nonzero((n_queries > 0) & ~enough))}
+
+    def without(
+        self, exclude: Iterable[tuple[str, str]] | None, normalise: bool, exact_pages: bool
+    ) -> tuple["_Counts", dict[str, int]]:
+        """What remains without the excluded pairs; how many were there, and how many given ones match nothing."""
+        given = set(exclude or ())
+        if not given:
+            return self, {"pairs_excluded": 0, "exclusions_unmatched": 0}
+        pages = pages_of((page for page, _ in given), self.pages, exact_pages)
+        phrases = (normalise_query(phrase) if normalise else phrase for _, phrase in given)
+        labels = self.labels.places(phrases)
+        known = (pages >= 0) & (labels >= 0)
+        wrong = pages[known] * len(self.labels) + labels[known]
+        there = self.page.astype(np.int64) * len(self.labels) + self.label
+        left = ~np.isin(there, wrong)
+        matched = int(np.isin(wrong, there).sum())
+        facts = {"pairs_excluded": len(np.unique(there[~left])), "exclusions_unmatched": len(given) - matched}
+        return replace(
+            self, page=self.page[left], label=self.label[left], late=self.late[left], clicks=self.clicks[left]
+        ), facts
 
     def matrix(self, chosen: NDArray[np.bool_], labels: NDArray[np.int64]) -> tuple[CSR, Names]:
         """The chosen entries as rows of the pages that have any; `labels` are the columns, in their order."""

@@ -1,6 +1,8 @@
-"""A harvested folder: `train/` and `test/` (data sets), `vectorizer/`, and `harvest.json`, which says what was kept."""
+"""A harvested folder: `train/` and `test/` (data sets), `vectorizer/`, the table of queries, and `harvest.json`, which
+says what was kept."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Any, cast
 from broadmatch.data import Dataset
 from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
 from broadmatch.harvest.clicks import Harvest
+from broadmatch.harvest.query_counts import BY_MONTH, QUERIES
+from broadmatch.harvest.query_table import QueryMonths, QueryTable
 from broadmatch.io.artifacts import load, replacing, save
 from broadmatch.io.files import PathLike
 
@@ -40,6 +44,22 @@ class Harvested:
             raise BadArtifact(f"{self.folder / 'vectorizer'} holds a {type(found).__name__}; harvest the folder again.")
         return found
 
+    @property
+    def queries(self) -> QueryTable:
+        """What the log says of each of its queries."""
+        return QueryTable.read(self._file(QUERIES, "table of queries"), normalise=False)
+
+    @property
+    def queries_by_month(self) -> QueryMonths:
+        """Searches and clicks of the queries by month, if the log had times."""
+        return QueryMonths.read(self._file(BY_MONTH, "counts by month"), self.queries.queries)
+
+    def _file(self, name: str, what: str) -> Path:
+        file = self.folder / name
+        if not file.is_file():
+            raise MissingFile(f"{self.folder} has no {what}: it has no {name}; harvest a log that tells it.")
+        return file
+
 
 def is_harvested(folder: PathLike) -> bool:
     """Whether `write_harvested` wrote this folder."""
@@ -65,9 +85,18 @@ def check_place(place: PathLike) -> None:
 
 
 def write_harvested(
-    place: PathLike, train: Dataset, test: Dataset, vectorizer: Any, summary: Mapping[str, Any]
+    place: PathLike,
+    train: Dataset,
+    test: Dataset,
+    vectorizer: Any,
+    summary: Mapping[str, Any],
+    *,
+    queries: PathLike | None = None,
 ) -> Harvested:
-    """Write the whole folder, or nothing; an older harvested folder of that name is replaced."""
+    """Write the whole folder, or nothing; an older harvested folder of that name is replaced.
+
+    `queries` is the folder that `harvest` wrote the table of queries to.
+    """
     folder = Path(place)
     check_place(folder)
     with replacing(folder, ours=is_harvested) as new:
@@ -76,6 +105,9 @@ def write_harvested(
                 save(part, new / name)
         except CannotWrite as error:  # name the folder that was asked for, not the temporary one
             raise CannotWrite(str(error).replace(str(new), str(folder))) from error
+        for table in () if queries is None else (Path(queries) / QUERIES, Path(queries) / BY_MONTH):
+            if table.is_file():
+                shutil.copyfile(table, new / table.name)
         (new / SUMMARY).write_text(json.dumps(summary, indent=1), encoding="utf-8")
     return Harvested(folder, summary)
 

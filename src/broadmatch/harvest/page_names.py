@@ -5,6 +5,10 @@ from collections import UserDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import Names
 from broadmatch.io.duck import create_text_function
 
 if TYPE_CHECKING:
@@ -61,6 +65,26 @@ def addresses_of_files(addresses: Iterable[str]) -> dict[str, str]:
     found = {saved_as(address): address for address in addresses if "://" in address}
     if len({path.partition("/")[0] for path in found}) == 1:
         found |= {path.partition("/")[2] or "index": address for path, address in found.items()}
+    return found
+
+
+def pages_of(given: Iterable[str], known: Names, exact: bool) -> NDArray[np.int64]:
+    """The position of each given page among the known ones of a log, −1 if it is none of them.
+
+    Unless `exact`, addresses match without what is no part of the page, and a file is the page that it mirrors.
+
+    >>> pages_of(["https://shop.example/tea/?gclid=1", "tea.html"], Names.of(["https://shop.example/tea"]), False)
+    array([0, 0])
+    """
+    if exact:
+        return known.places(given)
+    names = [plain_page(page) for page in given]
+    found = known.places(names)
+    if (found < 0).any():
+        addresses = addresses_of_files(known)
+        found = known.places(
+            addresses.get(saved_as(name), name) if at < 0 else name for name, at in zip(names, found, strict=True)
+        )
     return found
 
 

@@ -1,12 +1,14 @@
 """Click logs and impression logs: which query led to how many clicks on which page; bad rows are kept aside.
 
-Our columns are `query`, `page`, and where the log has them `time`, `clicks` (how many; 1 a row otherwise) and `clicked`
-(0 or 1: an impression log, of which only the rows with 1 are clicks).
+Our columns are `query`, `page`, and where the log has them `time`, `clicks` (how many; 1 a row otherwise), `clicked`
+(0 or 1: an impression log, of which only the rows with 1 are clicks), `search` and `session` (ids of the search and of
+the visit that a row belongs to), `position` (its place among what was shown), `bid`, and `price` (of one click).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +38,24 @@ USUAL = {
     "time": ("time", "timestamp", "date", "day", "time period", "gregorian date", "date + hour (YYYYMMDDHH)"),
     "clicks": ("clicks", "organic google search clicks", "google ads clicks", "sessions", "visits", "nb visits"),
     "clicked": ("clicked",),
+    "search": ("search id", "query id", "request id"),
+    "session": ("session", "session id"),
+    "position": ("position", "rank"),
+    "bid": ("bid", "max cpc"),
+    "price": ("price", "cpc", "avg cpc"),
 }  # fmt: skip
 """The columns of a log with their usual names: ours, and those in exports of Google Ads, Microsoft Advertising, Search
 Console, Google Analytics 4 and Matomo."""
 CLICKS = ("clicks", "clicked")
+MORE = ("search", "session", "position", "bid", "price")
+"""The columns that are read only if one asks for them."""
 NO_TIME_READ = "the time cannot be read (--time-format says how times are written, as '%d.%m.%Y %H:%M')"
+MICROS = 1_000_000
+"""Amounts of money are whole numbers of millionths, as in advertising systems: their sums do not depend on an order."""
+UNREAD = -1
+"""What stands for an amount or a position that is missing or cannot be read."""
 _MOST_CLICKS = float(1 << 53)
+_MOST_MONEY = 1e12
 _LARGEST_CHUNK = 1 << 30
 
 
@@ -76,32 +90,41 @@ class ClickLog:
         rejects: Rejects | None = None,
     ) -> None:
         OneOf((None, *TABLES)).check("format", format)
-        ours = ColumnMap(USUAL, columns or {}, ("time", *CLICKS))
+        ours = ColumnMap(USUAL, columns or {}, ("time", *CLICKS, *MORE))
         self._stream = RecordStream(
             source, format=format, names=names, columns=ours, rejects=rejects, dictionaries=False
         )
         self.rejects, self.files, self.columns = self._stream.rejects, self._stream.files, self._stream.wanted
         """Columns are those of ours that the log has."""
         self.time_format, self.totals = time_format, 0
+        self.unread: Counter[str] = Counter()
+        """How many times, positions, bids and prices could not be read, of rows that were taken without them."""
 
-    def read(self, n_jobs: int | None = 1, *, times: bool = True) -> Iterator["pa.RecordBatch"]:
+    def read(
+        self, n_jobs: int | None = 1, *, times: bool | None = True, more: Collection[str] = ()
+    ) -> Iterator["pa.RecordBatch"]:
         """The good rows as columns: query, page, time (microseconds since 1970, null without times) and clicks.
 
         The log is read once, by `n_jobs` threads. Bad rows go to the rejects, and a log that is mostly rubbish raises
-        `TooManyBadRows` at its end. Without `times`, the column of times is not looked at.
+        `TooManyBadRows` at its end. Without `times`, the column of times is not looked at; if it is None, a row whose
+        time cannot be read is good, and has none. Those of `more` that the log has (`MORE`) are further columns: texts
+        of searches and sessions, whole numbers of positions, bids and prices in `MICROS`; `UNREAD` where there is none.
         """
-        good, self.totals = 0, 0
-        for judged in map_threads(partial(self._read, times=times), self._stream.chunks(), n_jobs):
-            for batch, totals in judged:
+        good, self.totals, self.unread = 0, 0, Counter()
+        wanted = [name for name in MORE if name in more and name in self.columns]
+        read = self._stream.only([name for name in self.columns if name not in MORE or name in wanted])
+        for judged in map_threads(partial(self._read, times=times, more=wanted), read.chunks(), n_jobs):
+            for batch, totals, unread in judged:
+                self.unread.update(unread)
                 self.totals += totals
                 good += batch.num_rows
                 yield batch
         self.rejects.finish(good)
 
-    def _read(self, chunk: Chunk, times: bool) -> "list[tuple[pa.RecordBatch, int]]":
+    def _read(self, chunk: Chunk, times: bool | None, more: Sequence[str]) -> "list[_Judged]":
         judged, size = [], 0
         for records in chunk.read():
-            judged.append(self._judge(records, times))
+            judged.append(self._judge(records, times, more))
             size += judged[-1][0].nbytes
             if size > _LARGEST_CHUNK:
                 raise BadInput(
@@ -110,27 +133,67 @@ class ClickLog:
                 )
         return judged
 
-    def _judge(self, records: Records, timed: bool) -> "tuple[pa.RecordBatch, int]":
+    def _judge(self, records: Records, timed: bool | None, more: Sequence[str]) -> "_Judged":
         """The good rows, and how many are totals; others are filed with the first thing that is wrong with them."""
+        import pyarrow as pa
+
+        table, faults, unread = records.table, Faults(len(records)), dict[str, int]()
+        totals = totals_in(table)
+        columns = {ours: texts_in(table, ours, faults) for ours in ("query", "page")}
+        clicks = clicks_in(table, faults)
+        columns |= {"time": self._times(table, timed, faults, unread), "clicks": pa.array(clicks)}
+        columns |= {name: more_in(table, name, unread) for name in more}
+        batch = pa.record_batch(list(columns.values()), names=list(columns))
+        if totals.any():
+            faults.number[totals] = 0
+        if not faults.reasons and not totals.any():
+            return _Judged(batch, 0, unread)
+        faults.file(table, records.file, records.line, self.rejects)
+        return _Judged(batch.filter(pa.array(~(faults.bad | totals))), int(totals.sum()), unread)
+
+    def _times(self, table: "pa.RecordBatch", timed: bool | None, faults: Faults, unread: dict[str, int]) -> "pa.Array":
+        """The column of times, null where there are none; those that cannot be read are faults or are counted."""
         import pyarrow as pa
 
         from broadmatch.io.values import NO_TIME, times
 
-        table, faults = records.table, Faults(len(records))
-        totals = totals_in(table)
-        texts = [texts_in(table, ours, faults) for ours in ("query", "page")]
-        clicks, time = clicks_in(table, faults), pa.nulls(len(records), pa.int64())
-        if timed and "time" in self.columns:
-            micros, bad = times(table.column("time"), self.time_format)
-            faults.add(bad | (micros == NO_TIME), NO_TIME_READ)
-            time = pa.array(micros)
-        batch = pa.record_batch([*texts, time, pa.array(clicks)], names=["query", "page", "time", "clicks"])
-        if totals.any():
-            faults.number[totals] = 0
-        if not faults.reasons and not totals.any():
-            return batch, 0
-        faults.file(table, records.file, records.line, self.rejects)
-        return batch.filter(pa.array(~(faults.bad | totals))), int(totals.sum())
+        if timed is False or "time" not in self.columns:
+            return pa.nulls(table.num_rows, pa.int64())
+        micros, bad = times(table.column("time"), self.time_format)
+        bad = bad | (micros == NO_TIME)
+        if timed:
+            faults.add(bad, NO_TIME_READ)
+        elif bad.any():
+            unread["time"] = int(bad.sum())
+            return pa.array(micros, mask=bad)
+        return pa.array(micros)
+
+
+class _Judged(NamedTuple):
+    """Good rows, how many were totals, and what could not be read of rows that are good all the same."""
+
+    batch: "pa.RecordBatch"
+    totals: int
+    unread: dict[str, int]
+
+
+def more_in(table: "pa.RecordBatch", name: str, unread: dict[str, int]) -> "pa.Array":
+    """A column of `MORE`; what is there and cannot be read is counted."""
+    import pyarrow as pa
+
+    from broadmatch.io.values import as_text, numbers
+
+    column = table.column(name)
+    if name in ("search", "session"):
+        return as_text(column, pa.string())
+    found, bad = numbers(column)
+    scale = 1 if name == "position" else MICROS
+    with np.errstate(invalid="ignore"):
+        bad = bad | (found < 0) | (found > _MOST_MONEY) | ((found != np.floor(found)) if scale == 1 else False)
+    if bad.any():
+        unread[name] = int(bad.sum())
+    found = np.where(bad | np.isnan(found), UNREAD, np.rint(found * scale))
+    return pa.array(found.astype(np.int64))
 
 
 def totals_in(table: "pa.RecordBatch") -> NDArray[np.bool_]:

@@ -1,5 +1,6 @@
 """Records of files of any format as Arrow columns: many files, standard input, a folder that grows; can be resumed."""
 
+import copy
 import logging
 import sys
 import threading
@@ -218,6 +219,16 @@ class RecordStream:
     def __iter__(self) -> Iterator[Records]:
         for chunk in self.chunks():
             yield from chunk.read()
+
+    def only(self, columns: Collection[str]) -> "RecordStream":
+        """The same stream with some of its columns; what the others hold is not looked at."""
+        fewer = copy.copy(self)
+        fewer.wanted = tuple(name for name in self.wanted if name in columns)
+        fewer._named = {
+            file: {ours: theirs for ours, theirs in named.items() if ours in columns}
+            for file, named in self._named.items()
+        }
+        return fewer
 
     @property
     def files(self) -> list[str]:
