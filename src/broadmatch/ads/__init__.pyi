@@ -1,0 +1,1 @@
+from .simrank import simrank as simrank
