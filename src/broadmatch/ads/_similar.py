@@ -22,7 +22,15 @@ class Similar(NamedTuple):
 
 @kernel
 def similar_rows(
-    start: int, stop: int, ahead: CSR, back: CSR, other: Similar, wide: bool, shortlist: int, evidence: bool, out: Similar
+    start: int,
+    stop: int,
+    ahead: CSR,
+    back: CSR,
+    other: Similar,
+    wide: bool,
+    shortlist: int,
+    evidence: bool,
+    out: Similar,
 ) -> None:
     """s(a, b) = Σ_ij f(a, i) o(i, j) g(j, b) for the nodes a in start..stop: the largest into `out`, b = a left out.
 
@@ -70,7 +78,7 @@ def similar_rows(
                 total += ahead.data[at] * walked[ahead.indices[at]]
             if evidence:
                 total *= np.float32(1.0 - 0.5 ** shared[b])
-            n_best = keep_best(b, total, best, values, n_best)
+            n_best = keep_best(b, float(total), best, values, n_best)
         if evidence:
             for t in range(n_found):
                 shared[found[t]] = 0

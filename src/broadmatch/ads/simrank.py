@@ -6,14 +6,15 @@ VLDB 2008. With w(q, i) the weight of the clicks on page i for query q,
     W(q, i) = e^{−variance of the weights at i} · w(q, i) / Σ_j w(q, j),   W(i, q) likewise,
     s(q, q') = C · Σ_ij W(q, i) W(q', j) s(i, j),   s(i, j) = C · Σ_qq' W(i, q) W(j, q') s(q, q'),   s(x, x) = 1,
 
-from s(x, y) = 0 for x ≠ y, so many times; in the end s(q, q') counts Σ_{k≤n} 2^−k times, n the number of pages that were
-clicked for both (the evidence). Queries that share no page have none.
+from s(x, y) = 0 for x ≠ y, so many times; in the end s(q, q') counts Σ_{k≤n} 2^−k times, n the number of pages that
+were clicked for both (the evidence). Queries that share no page have none.
 """
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from broadmatch import progress
 from broadmatch.ads._similar import Similar, similar_rows
 from broadmatch.data import CSR

@@ -1,12 +1,12 @@
 """Click logs and impression logs: which query led to how many clicks on which page; bad rows are kept aside.
 
-Our columns are `query`, `page`, and where the log has them `time`, `clicks` (how many; 1 a row otherwise) and `clicked`
-(0 or 1: an impression log, of which only the rows with 1 are clicks).
+Our columns are `query`, `page`, and where the log has them `time`, `clicks` (how many; 1 a row otherwise), `clicked`
+(0 or 1: an impression log, of which only the rows with 1 are clicks) and, where it is asked for, `session`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ USUAL = {
 }  # fmt: skip
 """The columns of a log with their usual names: ours, and those in exports of Google Ads, Microsoft Advertising, Search
 Console, Google Analytics 4 and Matomo."""
+SESSION = {"session": ("session", "session id", "session key", "visit id", "ga session id")}
 CLICKS = ("clicks", "clicked")
 NO_TIME_READ = "the time cannot be read (--time-format says how times are written, as '%d.%m.%Y %H:%M')"
 _MOST_CLICKS = float(1 << 53)
@@ -54,7 +55,7 @@ class ClickLog:
     `format` ("csv", "tsv", "jsonl", "parquet") is told from the file's suffix if not given. Times are ISO texts (UTC
     where no offset is given), timestamps, or seconds, milli-, micro- or nanoseconds since 1970, told apart by their
     size; or texts in the `time_format` of strptime. The totals that exports have below their rows are left out and
-    counted (`totals`).
+    counted (`totals`). With `sessions`, the column that says who searched is read too, where there is one.
 
     >>> from pathlib import Path
     >>> _ = Path("clicks.csv").write_text("Search term,page,clicked\\npizza,a.html,1\\n,a.html,1\\ntaxi,b.html,0\\n")
@@ -65,6 +66,9 @@ class ClickLog:
     {'the query is empty': 1}
     """
 
+    usual: ClassVar[Mapping[str, Sequence[str]]] = USUAL
+    """The names that our columns usually have."""
+
     def __init__(
         self,
         source: Source,
@@ -74,9 +78,11 @@ class ClickLog:
         format: str | None = None,
         time_format: str | None = None,
         rejects: Rejects | None = None,
+        sessions: bool = False,
     ) -> None:
         OneOf((None, *TABLES)).check("format", format)
-        ours = ColumnMap(USUAL, columns or {}, ("time", *CLICKS))
+        usual = {**self.usual, **(SESSION if sessions else {})}
+        ours = ColumnMap(usual, columns or {}, ("time", "session", *CLICKS))
         self._stream = RecordStream(
             source, format=format, names=names, columns=ours, rejects=rejects, dictionaries=False
         )
@@ -86,6 +92,8 @@ class ClickLog:
 
     def read(self, n_jobs: int | None = 1, *, times: bool = True) -> Iterator["pa.RecordBatch"]:
         """The good rows as columns: query, page, time (microseconds since 1970, null without times) and clicks.
+
+        A log that was opened with its `sessions`, and has them, has the column session too, null where it is empty.
 
         The log is read once, by `n_jobs` threads. Bad rows go to the rejects, and a log that is mostly rubbish raises
         `TooManyBadRows` at its end. Without `times`, the column of times is not looked at.
@@ -113,8 +121,9 @@ class ClickLog:
     def _judge(self, records: Records, timed: bool) -> "tuple[pa.RecordBatch, int]":
         """The good rows, and how many are totals; others are filed with the first thing that is wrong with them."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        from broadmatch.io.values import NO_TIME, times
+        from broadmatch.io.values import NO_TIME, as_text, times
 
         table, faults = records.table, Faults(len(records))
         totals = totals_in(table)
@@ -124,7 +133,11 @@ class ClickLog:
             micros, bad = times(table.column("time"), self.time_format)
             faults.add(bad | (micros == NO_TIME), NO_TIME_READ)
             time = pa.array(micros)
-        batch = pa.record_batch([*texts, time, pa.array(clicks)], names=["query", "page", "time", "clicks"])
+        columns = {"query": texts[0], "page": texts[1], "time": time, "clicks": pa.array(clicks)}
+        if "session" in self.columns:
+            sessions = as_text(table.column("session"), pa.string())
+            columns["session"] = pc.if_else(pa.array(_empty(sessions)), pa.scalar(None, pa.string()), sessions)
+        batch = pa.record_batch(columns)
         if totals.any():
             faults.number[totals] = 0
         if not faults.reasons and not totals.any():
