@@ -22,7 +22,7 @@ from broadmatch.harvest.page_names import pages_of, register_plain_page
 from broadmatch.harvest.queries import normalise_query, register_normalise
 from broadmatch.harvest.query_counts import write_query_table
 from broadmatch.io import ClickLog
-from broadmatch.io.duck import clear_errors, connect, create_from
+from broadmatch.io.duck import clear_errors, connect, create_from, fetch_arrays, fetch_names
 from broadmatch.params import Flag, Number, OneOf, Whole
 
 if TYPE_CHECKING:
@@ -204,13 +204,13 @@ class _Counts:
             SELECT number AS page, label, late, CAST(sum(clicks) AS FLOAT) AS clicks GROUP BY ALL""")
         db.execute("DROP TABLE pairs; DROP TABLE spellings")
         sorted_counts = "FROM counts SELECT * ORDER BY page, label, late"
-        page, label, late, clicks = _arrays(db, sorted_counts, np.int32, np.int32, np.bool_, np.float32)
-        labels = _names(db, "FROM labels SELECT label ORDER BY number")
-        pages = _names(db, "FROM pages SELECT page ORDER BY number")
+        page, label, late, clicks = fetch_arrays(db, sorted_counts, np.int32, np.int32, np.bool_, np.float32)
+        labels = fetch_names(db, "FROM labels SELECT label ORDER BY number")
+        pages = fetch_names(db, "FROM pages SELECT page ORDER BY number")
         # The first 32 bits of the MD5 of "seed:page": the same on every machine and for every order.
         hashed = f"CAST(concat('0x', substr(md5(concat('{int(seed)}:', page)), 1, 8)) AS BIGINT)"
         sql = f"FROM pages SELECT {hashed} < {round(test_share * 2**32)} ORDER BY number"
-        (drawn,) = _arrays(db, sql, np.bool_)
+        (drawn,) = fetch_arrays(db, sql, np.bool_)
         return cls(page, label, late, clicks, pages, labels, drawn)
 
     def split(self, split: str, min_test_queries: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, int]]:
@@ -248,24 +248,6 @@ class _Counts:
         lengths = np.bincount(self.page[chosen], minlength=len(self.pages))
         kept = np.flatnonzero(lengths)
         return CSR(offsets(lengths[kept]), columns, self.clicks[chosen], len(labels)), self.pages.take(kept)
-
-
-def _arrays(db: "DuckDBPyConnection", sql: str, *kinds: type[np.generic]) -> list[NDArray[Any]]:
-    """Columns of numbers."""
-    found = db.execute(sql).fetchnumpy()
-    return [np.asarray(column, kind) for column, kind in zip(found.values(), kinds, strict=True)]
-
-
-def _names(db: "DuckDBPyConnection", sql: str) -> Names:
-    """A column of text, without making a Python string of each."""
-    import pyarrow as pa
-
-    from broadmatch.io.values import as_text, texts_of
-
-    pieces = [texts_of(as_text(batch.column(0))) for batch in pa.RecordBatchReader.from_stream(db.sql(sql))]
-    texts = [text[ends[0] : ends[-1]].copy() for text, ends in pieces]
-    lengths = [np.zeros(1, np.int64), *(np.diff(ends) for _, ends in pieces)]
-    return Names(np.concatenate([np.empty(0, np.uint8), *texts]), np.cumsum(np.concatenate(lengths)))
 
 
 def _report(found: Harvest) -> None:

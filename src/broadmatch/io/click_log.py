@@ -8,7 +8,7 @@ the visit that a row belongs to), `position` (its place among what was shown), `
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ USUAL = {
     "clicks": ("clicks", "organic google search clicks", "google ads clicks", "sessions", "visits", "nb visits"),
     "clicked": ("clicked",),
     "search": ("search id", "query id", "request id"),
-    "session": ("session", "session id"),
+    "session": ("session", "session id", "session key", "visit id", "ga session id"),
     "position": ("position", "rank"),
     "bid": ("bid", "max cpc"),
     "price": ("price", "cpc", "avg cpc"),
@@ -79,6 +79,9 @@ class ClickLog:
     {'the query is empty': 1}
     """
 
+    usual: ClassVar[Mapping[str, Sequence[str]]] = USUAL
+    """The names that our columns usually have."""
+
     def __init__(
         self,
         source: Source,
@@ -90,7 +93,7 @@ class ClickLog:
         rejects: Rejects | None = None,
     ) -> None:
         OneOf((None, *TABLES)).check("format", format)
-        ours = ColumnMap(USUAL, columns or {}, ("time", *CLICKS, *MORE))
+        ours = ColumnMap(self.usual, columns or {}, ("time", *CLICKS, *MORE))
         self._stream = RecordStream(
             source, format=format, names=names, columns=ours, rejects=rejects, dictionaries=False
         )

@@ -7,6 +7,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import Names
 from broadmatch.errors import BadParameter, BroadmatchError, CannotWrite
 from broadmatch.parallel import n_workers
 
@@ -117,3 +121,21 @@ def create_from(db: "DuckDBPyConnection", batches: Iterable[Any], schema: "pa.Sc
         db.unregister("batches")
     if failed:
         raise failed[0]
+
+
+def fetch_arrays(db: "DuckDBPyConnection", sql: str, *kinds: type[np.generic]) -> list[NDArray[Any]]:
+    """Columns of numbers, each of the given kind."""
+    found = db.execute(sql).fetchnumpy()
+    return [np.asarray(column, kind) for column, kind in zip(found.values(), kinds, strict=True)]
+
+
+def fetch_names(db: "DuckDBPyConnection", sql: str) -> Names:
+    """A column of text, without making a Python string of each."""
+    import pyarrow as pa
+
+    from broadmatch.io.values import as_text, texts_of
+
+    pieces = [texts_of(as_text(batch.column(0))) for batch in pa.RecordBatchReader.from_stream(db.sql(sql))]
+    texts = [text[ends[0] : ends[-1]].copy() for text, ends in pieces]
+    lengths = [np.zeros(1, np.int64), *(np.diff(ends) for _, ends in pieces)]
+    return Names(np.concatenate([np.empty(0, np.uint8), *texts]), np.cumsum(np.concatenate(lengths)))

@@ -1,0 +1,9 @@
+from .bids import BidTable as BidTable
+from .expansion import ARMS as ARMS
+from .expansion import KSP as KSP
+from .expansion import Expanded as Expanded
+from .expansion import Expansions as Expansions
+from .expansion import PhraseSource as PhraseSource
+from .phrases import Negatives as Negatives
+from .phrases import variant_key as variant_key
+from .simrank import simrank as simrank
