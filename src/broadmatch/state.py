@@ -43,6 +43,7 @@ KINDS = {
     "one_vs_rest": "broadmatch.labels:OneVsRest",
     "adaboost_lc": "broadmatch.labels:AdaBoostLC",
     "recommender": "broadmatch.labels:Recommender",
+    "kex": "broadmatch.labels:KEX",
     "metalabeler": "broadmatch.sets:MetaLabeler",
     "rcut": "broadmatch.sets:RCut",
     "pcut": "broadmatch.sets:PCut",
