@@ -12,7 +12,7 @@ from broadmatch.data.csr import offsets
 from broadmatch.features.encodings import to_utf8
 from broadmatch.features.html_scan._references import references
 from broadmatch.features.html_scan._text import N_STATE
-from broadmatch.features.html_scan._tokens import GAP, JOINT, JOINTS, TOGETHER, TokenRoom, find_tokens
+from broadmatch.features.html_scan._tokens import GAP, TOGETHER, TokenRoom, find_tokens
 from broadmatch.features.html_scan._words import words_of
 from broadmatch.features.html_scan.scan import Page
 from broadmatch.kernels.vocabulary import Words, WordTable
@@ -34,21 +34,12 @@ class Tokens:
     words: Words
     n_words: int
 
-    def phrase(self, first: int, length: int) -> str:
-        """The text of tokens first to first + length: their words, joined as on the page.
-
-        >>> page = "<h1>Vitamin-C</h1> is good. So is tea"
-        >>> tokens = scan_tokens([page])
-        >>> tokens.phrase(0, 2), tokens.sentences(0)
-        ('vitamin-c', [['vitamin', 'c'], ['is', 'good'], ['so', 'is', 'tea']])
-        """
-        text = self._text(first)
-        for token in range(first + 1, first + length):
-            text += JOINTS[self.bits[token] >> JOINT & 15] + self._text(token)
-        return text
-
     def sentences(self, page: int) -> list[list[str]]:
-        """The words of a page, cut where no phrase goes on."""
+        """The words of a page, cut where no phrase goes on.
+
+        >>> scan_tokens(["<h1>Vitamin-C</h1> is good, they say. So is tea"]).sentences(0)
+        [['vitamin', 'c'], ['is', 'good'], ['they', 'say'], ['so', 'is', 'tea']]
+        """
         found: list[list[str]] = []
         for token in range(int(self.starts[page]), int(self.starts[page + 1])):
             if token == self.starts[page] or self.bits[token] >> GAP & 3 != TOGETHER:

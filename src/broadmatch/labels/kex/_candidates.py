@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from broadmatch.features.html_scan._text import ADDRESS, BLOCK, FILE
-from broadmatch.features.html_scan._tokens import CAPITAL, CAPITALS, DIGIT, GAP, JOINT, SENTENCE, TOGETHER
+from broadmatch.features.html_scan._tokens import CAPITAL, GAP, SENTENCE, TOGETHER
 from broadmatch.kernels import I32, I64, U64, Bytes, Flags, kernel
 from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, mix
 from broadmatch.kernels.vocabulary import Words
@@ -105,13 +105,12 @@ def longer_key(key: np.uint64, stem: np.uint64) -> np.uint64:
 
 @kernel
 def find_candidates(
-    starts: I64, word: I32, bits: I32, facts: WordFacts, slots: I32, page_of: Candidates,
-) -> None:  # fmt: skip
+    starts: I64, word: I32, bits: I32, facts: WordFacts, slots: I32, found: Candidates
+) -> None:
     """Find the candidates of all pages; `slots` are a power of two, more than twice the candidates of any page.
 
     They hold zeros, and hold zeros again at the end.
     """
-    found = page_of
     stem, flags = facts.stem, facts.flags
     mask = np.uint64(len(slots) - 1)
     n = 0
@@ -122,10 +121,10 @@ def find_candidates(
             if flags[word[i]]:
                 continue
             key, zones, capital = np.uint64(0), -1, 0
-            before = i > first and _goes_on(bits[i]) and not flags[word[i - 1]]
+            before = i > first and goes_on(bits[i]) and not flags[word[i - 1]]
             for length in range(1, LONGEST + 1):
                 j = i + length - 1
-                if j >= end or (length > 1 and not _goes_on(bits[j])) or flags[word[j]] & LONG:
+                if j >= end or (length > 1 and not goes_on(bits[j])) or flags[word[j]] & LONG:
                     break
                 key = longer_key(key, stem[word[j]])
                 zones &= bits[j]
@@ -148,7 +147,7 @@ def find_candidates(
                 found.zones[c] |= zones
                 found.capitals[c] += capital
                 found.left[c] += before
-                found.right[c] += j + 1 < end and _goes_on(bits[j + 1]) and flags[word[j + 1]] == 0
+                found.right[c] += j + 1 < end and goes_on(bits[j + 1]) and flags[word[j + 1]] == 0
                 found.hidden[c] += zones & _NAMED != 0
         _widen(word, stem, slots, found, begin, n)
         for c in range(begin, n):
@@ -160,7 +159,7 @@ def find_candidates(
 
 
 @kernel
-def _goes_on(bits: int) -> bool:
+def goes_on(bits: int) -> bool:
     """Whether a phrase may go on to this token from the one before."""
     return bits >> GAP & 3 == TOGETHER and not bits & BLOCK
 
@@ -188,6 +187,3 @@ def _widen(word: I32, stem: U64, slots: I32, found: Candidates, begin: int, end:
                 inner = begin + slots[at] - 1
                 found.wider[inner] = max(found.wider[inner], found.times[c])
 
-
-SHAPE = CAPITALS | DIGIT | 15 << JOINT
-"""The bits of a token that say how a word is written."""

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from broadmatch.features.html_scan._text import ADDRESS, BOLD, FILE
+from broadmatch.features.html_scan._text import ADDRESS
 from broadmatch.features.html_scan._tokens import CAPITALS, DIGIT, GAP, JOINT, SENTENCE
-from broadmatch.kernels import F32, F64, I32, I64, U64, kernel
+from broadmatch.kernels import F32, F64, I32, I64, Flags, kernel
 from broadmatch.kernels.hashing import mix
-from broadmatch.labels.kex._candidates import LONG, SHOWN, STOP, Candidates, WordFacts, _goes_on
+from broadmatch.labels.kex._candidates import LONG, SHOWN, STOP, Candidates, WordFacts, goes_on
 
 N_ZONES = 9
 BINS = 64
@@ -89,11 +89,11 @@ def _put(code: I32, group: I32, n: int, which: int, value: int) -> int:
 
 
 @kernel
-def _hash(code: I32, group: I32, n: int, which: int, value: np.uint64, room: int) -> int:
-    """Add a feature of a hashed group; numbers below those of the bins are taken. One that is there stays single."""
-    bits = mix(value + np.uint64(which) * np.uint64(0x9E3779B97F4A7C15))
-    number = N_BINNED * BINS + int(bits % np.uint64(room - N_BINNED * BINS))
-    for k in range(n):
+def _hash(code: I32, group: I32, n: int, since: int, which: int, value: np.uint64, room: int) -> int:
+    """Add a feature of a hashed group, behind the numbers of the bins, unless it is among those from `since` on."""
+    bits = mix(value + np.uint64(which) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+    number = N_BINNED * BINS + int((bits * np.uint64(room - N_BINNED * BINS)) >> np.uint64(32))
+    for k in range(since, n):
         if code[k] == number:
             return n
     code[n], group[n] = number, which
@@ -216,47 +216,48 @@ def _shaped(
     length, at = found.length[c], found.shown[SHOWN * c]
     head, tail = word[at], word[at + length - 1]
     many = np.uint64(1 if length > 1 else 0)
-    n = _hash(code, group, n, FIRST, hashes[head], room)
-    n = _hash(code, group, n, LAST, hashes[tail], room)
+    n = _hash(code, group, n, n, FIRST, hashes[head], room)
+    n = _hash(code, group, n, n, LAST, hashes[tail], room)
     for k in range(2):
-        n = _hash(code, group, n, ENDING_FIRST, endings[3 * head + k] + many, room)
-        n = _hash(code, group, n, ENDING_LAST, endings[3 * tail + k] + many, room)
+        n = _hash(code, group, n, n, ENDING_FIRST, endings[3 * head + k] + many, room)
+        n = _hash(code, group, n, n, ENDING_LAST, endings[3 * tail + k] + many, room)
     if length == 1:
-        n = _hash(code, group, n, ONLY, hashes[head], room)
-        n = _hash(code, group, n, ENDING_ONLY, endings[3 * head + 2], room)
+        n = _hash(code, group, n, n, ONLY, hashes[head], room)
+        n = _hash(code, group, n, n, ENDING_ONLY, endings[3 * head + 2], room)
     for k in range(1, length):
         inner = word[at + k]
-        n = _hash(code, group, n, ROW, mix(endings[3 * word[at + k - 1] + 1]) + endings[3 * inner + 1], room)
+        n = _hash(code, group, n, n, ROW, mix(endings[3 * word[at + k - 1] + 1]) + endings[3 * inner + 1], room)
         if k < length - 1:
-            n = _hash(code, group, n, INNER, hashes[inner], room)
-            n = _hash(code, group, n, INNER_ENDING, endings[3 * inner + 1], room)
+            n = _hash(code, group, n, n, INNER, hashes[inner], room)
+            n = _hash(code, group, n, n, INNER_ENDING, endings[3 * inner + 1], room)
+    since = n
     for s in range(min(found.times[c], SHOWN)):
         i = found.shown[SHOWN * c + s]
         j = i + length
         before, ending_before, around = _NOTHING, _NOTHING, _NOTHING
         behind, ending_behind, too = _NOTHING, _NOTHING, _NOTHING
-        if i > first and _goes_on(bits[i]):
+        if i > first and goes_on(bits[i]):
             w = word[i - 1]
             before, ending_before = hashes[w], endings[3 * w + 1]
             around = before if flags[w] & STOP else np.uint64(LONG)
-        if j < end and _goes_on(bits[j]):
+        if j < end and goes_on(bits[j]):
             w = word[j]
             behind, ending_behind = hashes[w], endings[3 * w + 1]
             too = behind if flags[w] & STOP else np.uint64(LONG)
-        n = _hash(code, group, n, BEFORE, before, room)
-        n = _hash(code, group, n, BEHIND, behind, room)
-        n = _hash(code, group, n, ENDING_BEFORE, ending_before, room)
-        n = _hash(code, group, n, ENDING_BEHIND, ending_behind, room)
-        n = _hash(code, group, n, ACROSS_START, mix(ending_before) + endings[3 * word[i] + 1], room)
-        n = _hash(code, group, n, ACROSS_END, mix(ending_behind) + endings[3 * word[j - 1] + 1], room)
-        n = _hash(code, group, n, AROUND, mix(around) + too, room)
+        n = _hash(code, group, n, since, BEFORE, before, room)
+        n = _hash(code, group, n, since, BEHIND, behind, room)
+        n = _hash(code, group, n, since, ENDING_BEFORE, ending_before, room)
+        n = _hash(code, group, n, since, ENDING_BEHIND, ending_behind, room)
+        n = _hash(code, group, n, since, ACROSS_START, mix(ending_before) + endings[3 * word[i] + 1], room)
+        n = _hash(code, group, n, since, ACROSS_END, mix(ending_behind) + endings[3 * word[j - 1] + 1], room)
+        n = _hash(code, group, n, since, AROUND, mix(around) + too, room)
     return n
 
 
 @kernel
 def write_features(
     starts: I64, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords, found: Candidates, known: Known,
-    room: int, shape: bool, wanted: I32, ptr: I64, code: I32, group: I32,
+    room: int, shape: bool, wanted: Flags, ptr: I64, code: I32, group: I32,
 ) -> None:  # fmt: skip
     """Write the features of the candidates that are wanted behind each other, those of a candidate from ptr[c] on."""
     n = 0

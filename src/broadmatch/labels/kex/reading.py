@@ -7,15 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data import Names
 from broadmatch.errors import BadInput
 from broadmatch.features.html_scan import Page
 from broadmatch.features.html_scan.tokens import Tokens, scan_tokens
+from broadmatch.features.stop_words import ENGLISH, as_stop_words
+from broadmatch.kernels.vocabulary import hash_words
 from broadmatch.labels.kex._candidates import LONGEST, SHOWN, STOP, Candidates, WordFacts, describe_words, find_candidates
 from broadmatch.labels.kex._features import PageWords
 from broadmatch.labels.kex.tables import Lookup
 
 _BLOCK_BYTES, _BLOCK_PAGES = 1 << 18, 256
-_ADDRESS = ("://", "www.", "/")
+_ADDRESS = ("://", "www.", "/")  # what a name has that is one
+_LETTERS = frozenset("aidmst")
+"""Single letters that are articles, pronouns, or what contractions leave."""
+
+Block = list[tuple[str, Page]]
+"""A few pages with their names."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class ReadPages:
         return self.stems[pairs % max(len(self.stems), 1)]
 
 
-def read_pages(block: list[tuple[str, Page]], stop_words: Lookup) -> ReadPages:
+def read_pages(block: Block, stop_words: Lookup) -> ReadPages:
     """Find the candidates of a few pages."""
     names = [name for name, _ in block]
     addresses = [name if any(part in name for part in _ADDRESS) else "" for name in names]
@@ -75,9 +83,9 @@ def read_pages(block: list[tuple[str, Page]], stop_words: Lookup) -> ReadPages:
     return ReadPages(names, tokens, facts, stems, stem_of.astype(np.int32), found)
 
 
-def page_blocks(pages: Iterable[Any]) -> Iterator[list[tuple[str, Page]]]:
+def page_blocks(pages: Iterable[Any]) -> Iterator[Block]:
     """Pages with their names, cut by bytes and by number; a page without a name has its number for one."""
-    block: list[tuple[str, Page]] = []
+    block: Block = []
     size = 0
     for number, page in enumerate(pages):
         name, html = page if isinstance(page, tuple) and len(page) == 2 else (str(number), page)
@@ -92,11 +100,16 @@ def page_blocks(pages: Iterable[Any]) -> Iterator[list[tuple[str, Page]]]:
         yield block
 
 
+def stop_word_table(stop_words: object) -> Lookup:
+    """The hashes of stop words; the English ones with the letters that are words."""
+    words = as_stop_words(stop_words)
+    names = Names.of(sorted(words | _LETTERS if words is ENGLISH else words))
+    hashes = np.empty(len(names), np.uint64)
+    hash_words(names.text.copy(), names.offsets, hashes)
+    return Lookup(hashes)
+
+
 def of_page(keys: NDArray[np.uint64], pages: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Keys that are those of one page only: key and page together."""
-    return keys ^ _spread(pages)
-
-
-def _spread(pages: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Keys that tell phrases of different pages apart."""
     numbers = pages.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03)
-    return np.asarray(numbers ^ (numbers >> np.uint64(29)), np.uint64)
+    return np.asarray(keys ^ numbers ^ (numbers >> np.uint64(29)), np.uint64)
