@@ -44,6 +44,7 @@ KINDS = {
     "adaboost_lc": "broadmatch.labels:AdaBoostLC",
     "recommender": "broadmatch.labels:Recommender",
     "ksp": "broadmatch.ads:KSP",
+    "kex": "broadmatch.labels:KEX",
     "metalabeler": "broadmatch.sets:MetaLabeler",
     "rcut": "broadmatch.sets:RCut",
     "pcut": "broadmatch.sets:PCut",

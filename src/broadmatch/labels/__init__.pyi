@@ -8,6 +8,7 @@ from .explanation import Explanation as Explanation
 from .explanation import Leaf as Leaf
 from .explanation import Neighbour as Neighbour
 from .explanation import Step as Step
+from .kex.kex import KEX as KEX
 from .mlrf import MLRF as MLRF
 from .one_vs_rest import OneVsRest as OneVsRest
 from .ranking_trees.fastxml import FastXML as FastXML

@@ -73,7 +73,7 @@ class Recommender(Artifact):
         if k is None and not self.model.pointwise:
             name = type(self.model).__name__
             raise BadInput(f"The sets of {name} depend on all pages together, but pages come in batches; give a k.")
-        return self._answers(iter(_one_by_one(pages)), k, revealed)
+        return self._answers(iter(one_by_one(pages)), k, revealed)
 
     def _answers(self, pages: Iterator[AnyPage], k: int | None, revealed: Any) -> Iterator[Recommendation]:
         lists = None if revealed is None or isinstance(revealed, Mapping) else iter(revealed)
@@ -128,7 +128,7 @@ class Recommender(Artifact):
         return cls(vectorizer, model)
 
 
-def _one_by_one(pages: Any) -> Iterable[AnyPage]:
+def one_by_one(pages: Any) -> Iterable[AnyPage]:
     """Pages, with their names where they have them, from whatever holds them."""
     if isinstance(pages, bytes | str | Page):
         return [pages]

@@ -26,15 +26,22 @@ def pack(name: str) -> int:
 _NAMES = (
     "", "a", "svg", "math", "template", "table", "td", "th", "caption", "tr", "tbody", "thead", "tfoot",
     "script", "style", "iframe", "noembed", "noframes", "title", "textarea", "xmp", "plaintext", "meta",
+    "h1", "h2", "h3", "h4", "h5", "h6", "b", "strong", "em", "img",
+    "i", "span", "font", "code", "sub", "sup", "u", "small", "abbr", "acronym", "mark", "q", "cite", "kbd", "samp",
+    "var", "tt", "bdi", "bdo", "ins", "del", "s", "strike", "big", "dfn", "label", "time", "data", "wbr", "nobr",
 )  # fmt: skip
 OTHER, A, SVG, MATH, TEMPLATE, TABLE, TD, TH, CAPTION, TR, TBODY, THEAD, TFOOT = range(13)
 SCRIPT, STYLE, IFRAME, NOEMBED, NOFRAMES, TITLE, TEXTAREA, XMP, PLAINTEXT, META = range(13, 23)
 """The tags that decide what is text and what its words count: A to TFOOT nest, SCRIPT to NOFRAMES are silent, TITLE to
 PLAINTEXT hold text without tags. Any other only parts words."""
+H1, H6, B, EM, IMG, I = 23, 28, 29, 31, 32, 33
+"""Tags that matter only where phrases are looked for: B to EM make text bold; from I on they go on in the line, as
+A and B to EM do. Any tag that does not ends a block."""
 _PACKED = np.array([pack(name) for name in _NAMES])
-_TAG_AT = np.zeros(1024, np.uint8)
-"""The tag, if it is one of them, at (name xor name >> 8) mod 1024, where no two of them meet."""
-_TAG_AT[(_PACKED ^ (_PACKED >> 8)) & 1023] = np.arange(len(_NAMES))
+_PLACES = 1023
+_TAG_AT = np.zeros(_PLACES + 1, np.uint8)
+"""The tag, if it is one of them, at (name xor name >> 5 xor name >> 16) mod 1024, where no two of them meet."""
+_TAG_AT[(_PACKED ^ (_PACKED >> 5) ^ (_PACKED >> 16)) & _PLACES] = np.arange(len(_NAMES))
 
 CDATA, _CDATA_END, _COMMENT, _COMMENT_END, _COMMENT_BANG = (
     np.frombuffer(text, np.uint8).copy() for text in (b"<![CDATA[", b"]]>", b"<!--", b"-->", b"--!>")
@@ -85,11 +92,12 @@ def skip_spaces(text: Bytes, i: int, stop: int) -> int:
 
 
 @kernel
-def skip_tags(text: Bytes, i: int, stop: int, wanted: Bytes) -> tuple[int, int, int, bool, int, int]:
+def skip_tags(text: Bytes, i: int, stop: int, wanted: Bytes, blocks: bool) -> tuple[int, int, int, bool, int, int]:
     """Read the tag whose `<` is at i, to past its `>`, and go on while it means nothing for text and another follows.
 
     Gives of the last tag where it begins, which it is, the position after it (stop + 1 if it never ends), whether it
-    closes itself, and where the value of its attribute `wanted` is, -1 if it has none.
+    closes itself, and where the value of its attribute `wanted` is, -1 if it has none. Where `blocks` matter, every
+    tag means something.
     """
     begin, tag, end, closed, found, found_to = i, OTHER, stop + 1, False, -1, -1
     again = True
@@ -121,10 +129,10 @@ def skip_tags(text: Bytes, i: int, stop: int, wanted: Bytes) -> tuple[int, int, 
                     last = i
             if found < 0 and same_name(text, first, name_to, wanted):
                 found, found_to = value, last
-        tag = _TAG_AT[(name ^ (name >> 8)) & 1023]
-        if _PACKED[tag] != name:
+        tag = _TAG_AT[(name ^ (name >> 5) ^ (name >> 16)) & _PLACES]
+        if _PACKED[tag] != name or (tag > META and not blocks):
             tag = OTHER
-        if end <= stop and tag == OTHER:
+        if end <= stop and tag == OTHER and not blocks:
             i = skip_spaces(text, end, stop)
             if i + 2 < stop and text[unsigned(i)] == 60:
                 after = text[unsigned(i + 2 if text[unsigned(i + 1)] == 47 else i + 1)]

@@ -9,7 +9,9 @@ import numpy as np
 from numpy import uint64 as unsigned
 
 from broadmatch.features.html_scan._references import References, reference
-from broadmatch.features.html_scan._text import AT, DATA, FROM, N_STATE, RAW, READ, TO, VALUE, WEIGHT, find_text
+from broadmatch.features.html_scan._text import (
+    ANCHOR, AT, DATA, FROM, N_STATE, RAW, READ, TITLE, TO, VALUE, ZONES, find_text,
+)  # fmt: skip
 from broadmatch.kernels import I32, I64, Bytes, kernel
 from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, mix
 from broadmatch.kernels.vocabulary import Words, WordTable, fill_slots, hash_word, number_words
@@ -90,9 +92,9 @@ def count_words(
         for k in range(N_STATE):
             state[k] = 0
         state[AT] = start
-        n = find_text(text, stop, boost, state, stretches)
+        n = find_text(text, stop, False, state, stretches)
         while n:
-            n_read = split_words(text, stretches, n, letters, references, read, weights)
+            n_read = split_words(text, stretches, n, boost, letters, references, read, weights)
             known = n_words
             size = len(table.slots)
             while size < 2 * (n_words + n_read):
@@ -110,7 +112,7 @@ def count_words(
                     row_words[entries] = word
                     entries += 1
                 pending[word] += weights[k]
-            n = find_text(text, stop, boost, state, stretches)
+            n = find_text(text, stop, False, state, stretches)
         for k in range(first, entries):
             word = row_words[k]
             row_counts[k], pending[word] = pending[word], 0
@@ -121,18 +123,20 @@ def count_words(
 
 @kernel
 def split_words(
-    text: Bytes, stretches: I64, n: int, letters: Letters, references: References, words: Words, weights: I32
-) -> int:
+    text: Bytes, stretches: I64, n: int, boost: int, letters: Letters, references: References, words: Words,
+    weights: I32,
+) -> int:  # fmt: skip
     """Write the words of n stretches of text, lower-cased, with their hashes and weights; gives how many there are.
 
-    Each stretch parts words.
+    Each stretch parts words. A word in the title or in a link counts `boost` times, any other once (MLRF §3.1).
     """
     flags, lower = letters.flags, letters.lower
     hashes, starts, arena = words.hashes, words.starts, words.arena
     n_words, begin = 0, 0
     for stretch in range(n):
         i, stop = stretches[stretch, FROM], stretches[stretch, TO]
-        read, weight = stretches[stretch, READ], stretches[stretch, WEIGHT]
+        read = stretches[stretch, READ]
+        weight = boost if stretches[stretch, ZONES] & (TITLE | ANCHOR) else 1
         k, h, size, sigma = begin, FNV_START, 0, False
         while i <= stop:
             kind = _KIND[text[unsigned(i)]] if i < stop else np.uint8(_SEPARATOR)

@@ -1,0 +1,1 @@
+"""KEX: bid phrases that stand on the page itself."""
