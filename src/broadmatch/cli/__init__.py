@@ -12,6 +12,7 @@ from broadmatch.cli.evaluate import command as evaluate_command
 from broadmatch.cli.explain import command as explain_command
 from broadmatch.cli.group import Commands
 from broadmatch.cli.harvest import command as harvest_command
+from broadmatch.cli.judge import app as judge_app
 from broadmatch.cli.models import command as models_command
 from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.simulate import command as simulate_command
@@ -40,6 +41,7 @@ app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
 app.command("recommend")(recommend_command)
 app.command("explain")(explain_command)
+app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
 app.command("warmup")(warmup_command)
 

@@ -13,7 +13,7 @@ from broadmatch.params import Whole
 
 if TYPE_CHECKING:
     from broadmatch.data import CSR, Dataset
-    from broadmatch.evaluate import Report
+    from broadmatch.evaluate import JudgementReport, Report, WarmStartReport
     from broadmatch.labels.evaluation import SetReports
     from broadmatch.labels.predictor import LabelPredictor
 
@@ -25,10 +25,11 @@ _BY_DEPTH = ("precision", "recall", "micro-F1", "macro-F1")
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model; or the key of --judgements.")],
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Harvested folder (its test/ counts), data set folder, matrix file.")
-    ],
+        Path | None,
+        typer.Argument(metavar="DATA", help="Harvested folder (its test/ counts), data set folder, matrix file."),
+    ] = None,
     labels_path: options.LabelsFile = None,
     truth: Annotated[
         Path | None, typer.Option(metavar="MARKET", help="Simulated marketplace, whose truth is known.")
@@ -43,6 +44,9 @@ def command(
     ] = None,
     hierarchy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Of sets: the metrics by depth, if not trained with one.")
+    ] = None,
+    judgements: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A sheet of `judge make` that a person filled in.")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -60,6 +64,9 @@ def command(
 
     With --reveal, a part of each point's labels is drawn at random and shown to the model; only hidden ones count.
 
+    With --judgements, the key of a sheet stands in place of MODEL and DATA: P of each model by what people said of it,
+    and how far they agree.
+
     \b
     Example:
       broadmatch evaluate model/ data/
@@ -67,7 +74,14 @@ def command(
       broadmatch evaluate warm/ data/ --reveal 0.2,0.4,0.6,0.8
       broadmatch evaluate sets/ Eurlex/test.txt.gz --covering ZO,HM
       broadmatch evaluate filed/ tools-test/ --hierarchy edam.json
+      broadmatch evaluate sheet.key.json --judgements anna.csv --judgements ben.csv
     """
+    if judgements:
+        others = (data, labels_path, truth, ks, reveal, n_seeds, covering, hierarchy)
+        _show(_judged(model, judgements, others), json)
+        return
+    if data is None:
+        raise typer.BadParameter("name the DATA to measure the model on.")
     shares = None if reveal is None else options.parse_shares(reveal)
     if shares is not None and truth is not None:
         raise typer.BadParameter("--truth cannot be had with --reveal: what is shown is drawn from the log.")
@@ -90,8 +104,7 @@ def command(
     if shares is not None:
         Whole(1).check("n_seeds", 1 if n_seeds is None else n_seeds)
         how = {} if n_seeds is None else {"seeds": tuple(range(n_seeds))}
-        warm = revealed_report(found, points, shares=shares, ks=ks or KS, **how)
-        output.print_json(warm.to_dict()) if json else typer.echo(str(warm))
+        _show(revealed_report(found, points, shares=shares, ks=ks or KS, **how), json)
         return
     known: Any = getattr(found, "hierarchy_", None)
     tree = known if hierarchy is None else read_hierarchy(hierarchy)
@@ -110,6 +123,19 @@ def command(
         if reports:
             typer.echo()
         _print_sets(sets)
+
+
+def _judged(key_file: Path, sheets: list[Path], others: tuple[object, ...]) -> "JudgementReport":
+    from broadmatch.evaluate import Judgements, SheetKey, judgement_report
+
+    if any(one is not None for one in others):
+        raise typer.BadParameter("--judgements take the key of their sheet and nothing else.")
+    key = SheetKey.open(key_file)
+    return judgement_report(key, Judgements.read(key, sheets))
+
+
+def _show(report: "JudgementReport | WarmStartReport", json: bool) -> None:
+    output.print_json(report.to_dict()) if json else typer.echo(str(report))
 
 
 def _coverings(given: str) -> list[str]:

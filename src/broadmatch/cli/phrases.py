@@ -13,14 +13,13 @@ import typer
 
 from broadmatch.cli import output
 from broadmatch.cli.output import Column
-from broadmatch.errors import MissingExtra
 from broadmatch.io.formats import base_name, format_of, suffixes
 
 if TYPE_CHECKING:
     from broadmatch.labels import Phrase, Recommendation
 
 Format = Literal["table", "csv", "jsonl", "xlsx", "html"]
-_SHEET_ROWS, _CELL_LETTERS = 1_048_576, 32_767  # the most that a sheet of a workbook and a cell of it can hold
+_SHEET_ROWS = 1_048_576  # the most that a sheet of a workbook can hold
 
 
 class Wording(NamedTuple):
@@ -53,10 +52,9 @@ def chosen_format(out: Path | None, given: Format | None) -> Format:
         known = ", ".join(suffixes(get_args(Format)))
         raise typer.BadParameter(f"--out {out}: the name {why}; end it in {known}, or .txt for a table.")
     if found == "xlsx":
-        try:
-            import openpyxl  # noqa: F401
-        except ImportError as error:
-            raise MissingExtra("A workbook needs openpyxl; pip install 'broadmatch[xlsx]' brings it.") from error
+        from broadmatch.io.tables import need_openpyxl
+
+        need_openpyxl()
     return found
 
 
@@ -151,12 +149,10 @@ _TEXTS = {"table": _tables, "csv": _csv, "jsonl": _json_lines, "html": _page}
 def _write_workbook(answers: "Iterable[Recommendation]", words: Wording, file: IO[bytes]) -> None:
     """A workbook of one sheet, and of more where one is full; a text is a text, whatever it begins with."""
     from openpyxl import Workbook
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
     from openpyxl.formatting import rule
     from openpyxl.styles import Font
 
-    from broadmatch.io.tables import guarded
+    from broadmatch.io.tables import text_cell
 
     rules: Any = rule  # its functions have no types
     book = Workbook(write_only=True)
@@ -167,21 +163,13 @@ def _write_workbook(answers: "Iterable[Recommendation]", words: Wording, file: I
         sheet.freeze_panes = "A2"
         for column, width in zip("ABCD", (48, 6, 40, 12), strict=True):
             sheet.column_dimensions[column].width = width
-
-        def text(value: str, sheet: Any = sheet) -> Any:
-            clean = ILLEGAL_CHARACTERS_RE.sub("", value.encode("utf-8", "replace").decode())[:_CELL_LETTERS]
-            cell: Any = WriteOnlyCell(sheet, clean)
-            cell.data_type = "s"  # a text that begins with = would be a formula
-            cell.quotePrefix = clean != guarded(clean)  # and become one as soon as somebody edits it
-            return cell
-
-        head = [text(one) for one in (words.point, "rank", words.one, "score")]
+        head = [text_cell(sheet, one) for one in (words.point, "rank", words.one, "score")]
         for cell in head:
             cell.font = Font(bold=True)
         sheet.append(head)
         n = 1
         for name, rank, phrase, score in itertools.islice(rows, _SHEET_ROWS - 1):
-            sheet.append([text(name), rank, text(phrase), score])
+            sheet.append([text_cell(sheet, name), rank, text_cell(sheet, phrase), score])
             n += 1
         full = n == _SHEET_ROWS
         sheet.auto_filter.ref = f"A1:D{n}"

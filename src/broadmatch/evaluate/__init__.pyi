@@ -6,6 +6,10 @@ from .click_metrics import squared_error as squared_error
 from .coverings import COVERINGS as COVERINGS
 from .coverings import covering_error as covering_error
 from .coverings import covering_report as covering_report
+from .judgements import JudgementReport as JudgementReport
+from .judgements import Judgements as Judgements
+from .judgements import SheetKey as SheetKey
+from .judgements import judgement_report as judgement_report
 from .phrase_metrics import diversity_at_k as diversity_at_k
 from .phrase_metrics import generic_share_at_k as generic_share_at_k
 from .phrase_metrics import phrase_distance as phrase_distance
