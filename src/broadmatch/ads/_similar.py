@@ -6,7 +6,9 @@ import numpy as np
 
 from broadmatch.data.csr import CSR
 from broadmatch.kernels import F32, I32, I64, kernel
-from broadmatch.kernels.top_k import keep_best
+
+_MOST = 64
+"""So many shared nodes are as good as any more: 2^−64 is nothing."""
 
 
 class Similar(NamedTuple):
@@ -43,8 +45,10 @@ def similar_rows(
     walked, sums = np.zeros(ahead.n_cols, np.float32), np.full(back.n_cols, np.float32(-1), np.float32)
     pages, found = np.empty(ahead.n_cols, np.int32), np.empty(back.n_cols, np.int32)
     shared = np.zeros(back.n_cols if evidence else 0, np.int32)
-    labels, scores = np.empty(shortlist, np.int32), np.empty(shortlist, np.float32)
-    best, values = np.empty(keep, np.int32), np.empty(keep, np.float32)
+    labels, scores = np.empty(back.n_cols, np.int32), np.empty(back.n_cols, np.float32)
+    certain = np.empty(_MOST + 1, np.float32)
+    for i in range(_MOST + 1):
+        certain[i] = 1.0 - 0.5**i
     for a in range(start, stop):
         n_own, n_pages = _walk(a, ahead, other, walked, pages)
         complete = wide or n_own == n_pages
@@ -59,33 +63,30 @@ def similar_rows(
                 sums[b] += walked[j] * back.data[at]
                 if evidence and t < n_own:
                     shared[b] += 1
-        n = n_best = 0
+        n = 0
         for t in range(n_found):
             b = found[t]
-            score = sums[b]
+            if b != a:
+                score = sums[b] * certain[min(shared[b], _MOST)] if evidence else sums[b]
+                if score > 0:
+                    labels[n], scores[n] = b, score
+                    n += 1
             sums[b] = -1.0
-            if evidence:
-                score *= np.float32(1.0 - 0.5 ** shared[b])
-            if b == a or score <= 0:
-                continue
-            if complete:
-                n_best = keep_best(b, score, best, values, n_best)
-            else:
-                n = keep_best(b, score, labels, scores, n)
-        for t in range(n):
-            b, total = labels[t], np.float32(0)
-            for at in range(ahead.indptr[b], ahead.indptr[b + 1]):
-                total += ahead.data[at] * walked[ahead.indices[at]]
-            if evidence:
-                total *= np.float32(1.0 - 0.5 ** shared[b])
-            n_best = keep_best(b, float(total), best, values, n_best)
+        n = _select(labels, scores, n, keep if complete else shortlist)
+        if not complete:
+            for t in range(n):
+                b, total = labels[t], np.float32(0)
+                for at in range(ahead.indptr[b], ahead.indptr[b + 1]):
+                    total += ahead.data[at] * walked[ahead.indices[at]]
+                scores[t] = total * certain[min(shared[b], _MOST)] if evidence else total
+            n = _select(labels, scores, n, keep)
         if evidence:
             for t in range(n_found):
                 shared[found[t]] = 0
         for t in range(n_pages):
             walked[pages[t]] = 0.0
-        out.lengths[a] = n_best
-        out.columns[a, :n_best], out.values[a, :n_best] = best[:n_best], values[:n_best]
+        out.lengths[a] = n
+        out.columns[a, :n], out.values[a, :n] = labels[:n], scores[:n]
 
 
 @kernel
@@ -108,3 +109,26 @@ def _walk(a: int, ahead: CSR, other: Similar, walked: F32, pages: I32) -> tuple[
                     n += 1
                 walked[j] += more
     return n_own, n
+
+
+@kernel
+def _select(labels: I32, scores: F32, n: int, keep: int) -> int:
+    """Move the `keep` largest of the first n scores to the front, in place; of equal ones the lower labels."""
+    if n <= keep:
+        return n
+    cut = np.partition(scores[:n], n - keep)[n - keep]
+    kept = 0
+    equal = np.empty(n, np.int32)
+    n_equal = 0
+    for t in range(n):
+        if scores[t] > cut:
+            labels[kept], scores[kept] = labels[t], scores[t]
+            kept += 1
+        elif scores[t] == cut:
+            equal[n_equal] = labels[t]
+            n_equal += 1
+    if n_equal > keep - kept:
+        equal[:n_equal].sort()
+    for t in range(keep - kept):
+        labels[kept + t], scores[kept + t] = equal[t], cut
+    return keep

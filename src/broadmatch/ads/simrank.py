@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 _BLOCK = 4096
-_SHORTLIST = 4
+_SHORTLIST = 2
 """How many times `keep` nodes have their similarity summed in full."""
 
 
