@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from broadmatch.cli import phrases
-from broadmatch.cli.phrases import Wording, write_answers
+from broadmatch.cli.phrases.answers import Wording, write_answers
 from broadmatch.data import Names
 from broadmatch.labels import Phrase, Recommendation
 from broadmatch.labels.revealed import read_revealed

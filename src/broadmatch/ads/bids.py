@@ -19,5 +19,5 @@ class BidTable(ClickLog):
 
     usual: ClassVar[Mapping[str, Sequence[str]]] = {
         "query": ("phrase", "bid phrase", "keyword", "search keyword", "query"),
-        "page": ("ad", "ad id", "ad group", "page", "final url", "landing page", "url", "campaign"),
+        "page": ("page", "ad", "ad id", "ad group", "final url", "landing page", "url", "campaign"),
     }

@@ -9,9 +9,10 @@ with weights w ≥ 0 learned from lists whose true phrases are known. The arms a
 walk over clicks and over bids (`walks.py`) and Simrank++ (`simrank.py`).
 """
 
+import itertools
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -35,6 +36,7 @@ from broadmatch.io import ClickLog
 from broadmatch.io.artifacts import Artifact
 from broadmatch.io.files import Source
 from broadmatch.kernels import F64
+from broadmatch.labels.recommender import Recommendation, recommendations
 from broadmatch.layout import Axes, Within, require
 from broadmatch.parallel import each_block
 from broadmatch.params import Jobs, Number, Whole, learned, unknown_name
@@ -44,6 +46,8 @@ log = logging.getLogger("broadmatch")
 ARMS = ("rewrites", "walk", "simrank", "co_bid")
 WEIGHTS = ("seeds", *ARMS)
 _BLOCK = 256
+_BATCH = 1024
+"""Pages that are expanded at a time."""
 _GROUPED = 4
 """How many times the phrases that are asked for are ranked before near-duplicates are grouped, at first."""
 
@@ -181,14 +185,14 @@ class KSP(Artifact, Saved):
         searches: ClickLog | Source,
         *,
         bids: ClickLog | Source | None = None,
-        pages: Iterable[str] | None = None,
+        without: Iterable[str] = (),
         memory_limit: str = "2GB",
         temp_directory: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn the arms from a log of clicks or impressions, and a table of bids (`BidTable`).
 
-        Rewrites need the session and the time of each row. With `pages`, only clicks on these count: leave pages out to
-        judge by them.
+        Rewrites need the session and the time of each row. Clicks and bids of the pages `without` do not count: those
+        that the expansion will be judged by.
         """
         self.check_params()
         searches = searches if isinstance(searches, ClickLog) else ClickLog(searches)
@@ -196,7 +200,7 @@ class KSP(Artifact, Saved):
         graphs = read_graphs(
             searches,
             bids,
-            pages=pages,
+            without=without,
             min_clicks=self.min_clicks,
             max_gap=self.max_gap,
             max_session=self.max_session,
@@ -309,6 +313,17 @@ class KSP(Artifact, Saved):
             if not group or not ((kept.sum(axis=1) < k) & (ranked.lengths == wide)).any() or wide == len(barred):
                 return Expansions(self, ranked, kept, numbers, used)
             wide = min(2 * wide, len(barred))
+
+    def expand_answers(
+        self, answers: Iterable[Recommendation], k: int = 10, *, negatives: Iterable[str] = (), group: bool = False
+    ) -> Iterator[Recommendation]:
+        """What a recommender answered for pages, expanded; pages are taken in batches, so any number may come."""
+        given, ruled_out = iter(answers), list(negatives)
+        while batch := list(itertools.islice(given, _BATCH)):
+            ranking = self.expand_many(
+                [list(one.phrases) for one in batch], k, negatives=ruled_out, group=group
+            ).ranking
+            yield from recommendations([one.name for one in batch], ranking)
 
     @property
     def arms(self) -> tuple[CSR, CSR, CSR, CSR]:

@@ -55,7 +55,7 @@ def read_graphs(
     searches: ClickLog | None,
     bids: ClickLog | None = None,
     *,
-    pages: Iterable[str] | None = None,
+    without: Iterable[str] = (),
     min_clicks: int = 1,
     max_gap: float = 300.0,
     max_session: int = 100,
@@ -65,17 +65,17 @@ def read_graphs(
 ) -> LogGraphs:
     """Read a click or impression log, and a table of bids, once each.
 
-    Queries are spelled alike (`normalise_query`), pages by `plain_page`; clicks on other than the known `pages`, if
-    these are given, and of queries with fewer than `min_clicks` do not count. A query is a rewrite of the other query
-    right before it in the session, at most `max_gap` seconds earlier; sessions of more than `max_session` searches are
-    no person's, and left out.
+    Queries are spelled alike (`normalise_query`), pages by `plain_page`; clicks and bids of the pages `without` and
+    clicks of queries with fewer than `min_clicks` do not count. A query is a rewrite of the other query right before it
+    in the session, at most `max_gap` seconds earlier; sessions of more than `max_session` searches are no person's, and
+    left out.
     """
     with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors():
         facts = _read(db, "searches", searches, n_jobs) | _read(db, "bids", bids, n_jobs)
-        facts |= _number_phrases(db)
+        facts |= _number_phrases(db) | _leave_out(db, without)
         found: dict[str, _Edges | None] = {"clicks": None, "rewrites": None, "bids": None}
         if searches is not None:
-            found["clicks"], more = _clicks(db, pages, min_clicks)
+            found["clicks"], more = _clicks(db, min_clicks)
             facts |= more
         if searches is not None and {"session", "time"} <= set(searches.columns):
             found["rewrites"], more = _rewrites(db, max_gap, max_session)
@@ -137,17 +137,20 @@ def _number_phrases(db: "DuckDBPyConnection") -> dict[str, int]:
     return {"searches_without_letters": empty}
 
 
-def _clicks(db: "DuckDBPyConnection", pages: Iterable[str] | None, min_clicks: int) -> tuple[_Edges, dict[str, int]]:
+def _leave_out(db: "DuckDBPyConnection", pages: Iterable[str]) -> dict[str, int]:
+    """Take out the clicks and bids of some pages; gives the number of pairs that went."""
     import pyarrow as pa
 
+    gone = pa.table({"plain": pa.array(map(plain_page, pages), pa.string())})
+    numbers = "FROM addresses SELECT DISTINCT other WHERE plain IN (FROM batches)"
+    create_from(db, gone.to_batches(), gone.schema, f"CREATE TABLE left_out AS {numbers}")
+    clicks = db.execute("DELETE FROM clicks_of WHERE other IN (FROM left_out)").fetchall()
+    bids = db.execute("DELETE FROM bids_of WHERE other IN (FROM left_out)").fetchall()
+    return {"pairs_of_pages_left_out": int(clicks[0][0] + bids[0][0])}
+
+
+def _clicks(db: "DuckDBPyConnection", min_clicks: int) -> tuple[_Edges, dict[str, int]]:
     facts = {}
-    if pages is not None:
-        known = pa.table({"plain": pa.array(map(plain_page, pages), pa.string())})
-        numbers = "FROM addresses SELECT DISTINCT other WHERE plain IN (FROM batches)"
-        create_from(db, known.to_batches(), known.schema, f"CREATE TABLE known_pages AS {numbers}")
-        lost = "FROM clicks_of SELECT count(*) WHERE other NOT IN (FROM known_pages)"
-        facts["pairs_on_unknown_pages"] = int(db.execute(lost).fetchall()[0][0])
-        db.execute("DELETE FROM clicks_of WHERE other NOT IN (FROM known_pages)")
     rare = "CREATE TABLE rare AS FROM clicks_of SELECT number GROUP BY number HAVING sum(clicks) < "
     db.execute(f"{rare}{int(min_clicks)}")
     facts["queries_too_rare"] = int(db.execute("FROM rare SELECT count(*)").fetchall()[0][0])

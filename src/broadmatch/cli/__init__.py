@@ -14,6 +14,8 @@ from broadmatch.cli.group import Commands
 from broadmatch.cli.harvest import command as harvest_command
 from broadmatch.cli.judge import app as judge_app
 from broadmatch.cli.models import command as models_command
+from broadmatch.cli.phrases.expand import command as expand_command
+from broadmatch.cli.phrases.extract import command as extract_command
 from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
@@ -40,6 +42,8 @@ app.add_typer(data_app, name="data")
 app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
 app.command("recommend")(recommend_command)
+app.command("extract")(extract_command)
+app.command("expand")(expand_command)
 app.command("explain")(explain_command)
 app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
@@ -63,6 +67,7 @@ def _top(
     """Bid phrases for landing pages, learned from click logs.
 
     Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
+    Without any: extract. Phrases from phrases: expand.
     Click prediction: clicks train, predict, validate, calibrate, show.
     """
 

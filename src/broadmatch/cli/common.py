@@ -10,6 +10,7 @@ from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
     from broadmatch.data import Dataset, Names
+    from broadmatch.labels import KEX, Recommender
     from broadmatch.labels.predictor import LabelPredictor
 
 
@@ -26,20 +27,31 @@ def run_command(*words: object) -> None:
     command.main(rest, standalone_mode=False)
 
 
-def load_model(path: Path) -> "tuple[Any | None, LabelPredictor]":
-    """What turns pages into rows, None for a model of rows; and the model."""
+def load_recommender(path: Path) -> "Recommender | KEX | LabelPredictor":
+    """What recommends phrases for pages, or a model of rows."""
     import broadmatch
     from broadmatch.harvest.harvested import is_harvested
-    from broadmatch.labels import Recommender
+    from broadmatch.labels import KEX, Recommender
     from broadmatch.labels.predictor import LabelPredictor
 
     if is_harvested(path):
         raise BadInput(f"{path} is harvested data, not a model; `broadmatch train {path} --out MODEL` makes one.")
     found = broadmatch.load(path)
-    vectorizer, model = (found.vectorizer, found.model) if isinstance(found, Recommender) else (None, found)
-    if not isinstance(model, LabelPredictor):
+    if not isinstance(found, Recommender | KEX | LabelPredictor):
         raise BadInput(f"{path} holds a {type(found).__name__}, not a model; train one with `broadmatch train`.")
-    return vectorizer, model
+    return found
+
+
+def load_model(path: Path) -> "tuple[Any | None, LabelPredictor]":
+    """What turns pages into rows, None for a model of rows; and the model."""
+    from broadmatch.labels import KEX, Recommender
+
+    found = load_recommender(path)
+    if isinstance(found, KEX):
+        raise BadInput(
+            f"{path} is a model of kex, which has no labels of its own; give it to `recommend` or `extract`."
+        )
+    return (found.vectorizer, found.model) if isinstance(found, Recommender) else (None, found)
 
 
 def read_points(path: Path, part: Literal["train", "test"], labels_path: Path | None = None) -> "Dataset":

@@ -10,7 +10,7 @@ from broadmatch.cli.settings import catalog, class_of, rules_of
 from broadmatch.params import unknown_name
 
 _FIGURES = {"p1": "P@1", "psp5": "PSP@5", "seconds": "training s", "ms": "one point ms"}
-_OPTIONS = {"label": "--model", "sets": "--sets", "clicks": "clicks train"}
+_OPTIONS = {"label": "--model", "phrases": "--model", "sets": "--sets", "clicks": "clicks train"}
 
 
 def command(
@@ -39,6 +39,7 @@ def _print_all() -> None:
     models = catalog()
     figures = [Column(head, right=True) for head in _FIGURES.values()]
     rows = [(name, one["use"], *(_figure(one, key) for key in _FIGURES)) for name, one in models["label"].items()]
+    rows += [(name, one["use"], *("–" for _ in _FIGURES)) for name, one in models["phrases"].items()]
     output.print_table([Column("--model"), Column("use it for", spare="shorten"), *figures], rows)
     typer.echo()
     cut = [(name, one["use"], one["cost"]) for name, one in models["sets"].items()]

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from broadmatch.cli import options, output
-from broadmatch.cli.common import check_features, check_not_addresses, check_ranks, load_model
-from broadmatch.cli.phrases import Format, Wording, chosen_format, print_answers, write_answers
+from broadmatch.cli import options
+from broadmatch.cli.common import check_features, check_not_addresses, check_ranks, load_recommender
+from broadmatch.cli.phrases.answers import Format, Out, Wording, chosen_format, emit
 
 if TYPE_CHECKING:
     from broadmatch.io import PageSource
-    from broadmatch.labels import Recommendation, Recommender
+    from broadmatch.labels import KEX, Recommendation, Recommender
     from broadmatch.labels.predictor import LabelPredictor
 
 _BATCH = 1024
+_SEEDS = 100
+"""Phrases that are expanded, at least."""
 
 
 def command(
@@ -28,12 +30,16 @@ def command(
     k: Annotated[int | None, typer.Option("-k", help="Phrases for each page.", show_default="10, or a set")] = None,
     revealed: options.Revealed = None,
     revealed_columns: options.RevealedColumns = None,
+    beside: Annotated[
+        Path | None, typer.Option("--with", metavar="KEX", help="Phrases of the page itself too: a model of `kex`.")
+    ] = None,
+    expansion: Annotated[
+        Path | None, typer.Option("--expand", metavar="KSP", help="Expand the phrases: a model of `ksp`.")
+    ] = None,
     format: Annotated[
         Format | None, typer.Option("--format", help="If not given: by the name of --out, or a table.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write there: .html, .xlsx, .csv, .jsonl or .txt.")
-    ] = None,
+    out: Out = None,
     page_columns: options.PageColumns = None,
     labels_path: options.LabelsFile = None,
     rejects: options.RejectsFile = None,
@@ -47,58 +53,87 @@ def command(
     recommends labels for the rows of a matrix: a data set, or features alone (.npz). One that was trained with --sets
     or --hierarchy, and adaboost-lc, answer with sets, which may be empty, unless -k asks for the k best.
 
+    --with adds phrases that stand on the page; a phrase that both give counts more. --expand puts phrases beside them
+    that people search, click or bid on together with them (see `expand`).
+
     \b
     Example:
       broadmatch recommend model/ landing.html
       curl -s https://example.com/ | broadmatch recommend model/ -k 20 --json
       broadmatch recommend model/ pages/ --out phrases.html
       broadmatch recommend warm/ pages.parquet --revealed bids.csv --out phrases.csv
+      broadmatch recommend model/ landing.html --with kex/ --expand ksp/
       broadmatch recommend eurlex/ Eurlex/test.txt.gz -k 5 --out labels.jsonl
     """
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)
     check_not_addresses(pages or ())
     chosen = chosen_format(out, "jsonl" if json else format)
+    if known is not None and (beside or expansion):
+        raise typer.BadParameter("--revealed does not go with --with or --expand, which know nothing of single pages.")
     from broadmatch.io import PageSource, Rejects
-    from broadmatch.io.files import replacing_file
-    from broadmatch.labels import Recommender
+    from broadmatch.labels import KEX
+    from broadmatch.labels.predictor import LabelPredictor
 
     own = None if rejects is None and max_bad_rows is None else Rejects(rejects, max_bad_rows=max_bad_rows)
     with own or contextlib.nullcontext():
         # The model is loaded first: standard input is not read for a model that is not there.
-        vectorizer, found = load_model(model)
-        as_sets = found.sized and k is None
-        if as_sets and known is not None:
-            raise typer.BadParameter("this model answers with sets, which take no --revealed; -k asks for the k best.")
-        if not as_sets:
-            check_ranks(found, model, "leave out -k")
-        best = None if as_sets else 10 if k is None else k
-        if vectorizer is not None:
-            if labels_path is not None:
-                raise typer.BadParameter("--labels-file is for a model of a matrix; this one takes pages.")
-            words = Wording("page", "phrase", "phrases", as_sets)
-            source = PageSource(pages or "-", columns=columns, rejects=own)
-            answers = _for_pages(Recommender(vectorizer, found), source, best, known)
-        else:
-            words = Wording("point", "label", "labels", as_sets)
-            answers = _for_rows(found, pages or [], labels_path, best, known)
-        if out is None:
-            print_answers(answers, chosen, words)
+        found = load_recommender(model)
+        if isinstance(found, LabelPredictor):
+            if beside or expansion:
+                raise typer.BadParameter("--with and --expand are for pages; this model was trained on a matrix.")
+            best = _depth(found, model, k, known)
+            words = Wording("point", "label", "labels", best is None)
+            emit(_for_rows(found, pages or [], labels_path, best, known), chosen, words, out)
             return
-        with replacing_file(out) as file:
-            n = write_answers(answers, chosen, words, file)
-    output.log.info("%s for %s are in %s.", words.many.capitalize(), words.points(n), out)
+        if labels_path is not None:
+            raise typer.BadParameter("--labels-file is for a model of a matrix; this one takes pages.")
+        source = PageSource(pages or "-", columns=columns, rejects=own)
+        if beside or expansion:
+            best = 10 if k is None else k
+            answers = _combined(found, source, best, beside, expansion)
+        else:
+            best = (10 if k is None else k) if isinstance(found, KEX) else _depth(found.model, model, k, known)
+            answers = _for_pages(found, source, best, known)
+        emit(answers, chosen, Wording("page", "phrase", "phrases", best is None), out)
+
+
+def _depth(found: "LabelPredictor", place: Path, k: int | None, known: options.RevealedFile | None) -> int | None:
+    """How many labels are asked for; None is the set."""
+    if found.sized and k is None:
+        if known is not None:
+            raise typer.BadParameter("this model answers with sets, which take no --revealed; -k asks for the k best.")
+        return None
+    check_ranks(found, place, "leave out -k")
+    return 10 if k is None else k
+
+
+def _combined(
+    recommender: "Recommender | KEX", pages: "PageSource", k: int, beside: Path | None, expansion: Path | None
+) -> "Iterator[Recommendation]":
+    """The phrases of each page by several models, expanded if asked for."""
+    import broadmatch
+    from broadmatch.ads import KSP
+    from broadmatch.labels import KEX, recommend_together
+
+    models = [recommender, *([] if beside is None else [broadmatch.load(beside, KEX)])]
+    if expansion is None:
+        return recommend_together(models, pages, k)
+    return broadmatch.load(expansion, KSP).expand_answers(recommend_together(models, pages, max(k, _SEEDS)), k)
 
 
 def _for_pages(
-    recommender: "Recommender", pages: "PageSource", k: int | None, known: options.RevealedFile | None
+    recommender: "Recommender | KEX", pages: "PageSource", k: int | None, known: options.RevealedFile | None
 ) -> "Iterator[Recommendation]":
     """The phrases of each page, as a stream."""
     if known is None:
         yield from recommender.recommend(pages, k)
         return
+    from broadmatch.labels import KEX
     from broadmatch.labels.revealed import check_met, read_revealed
 
+    if isinstance(recommender, KEX):
+        raise typer.BadParameter("kex looks at the page alone; leave --revealed out.")
     revealed = read_revealed(known.path, recommender.model.label_names_, columns=known.columns)
     met = set()
     for one in recommender.recommend(pages, k, revealed=revealed):

@@ -10,7 +10,8 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.common import read_points
-from broadmatch.cli.settings import check_name, class_of, make, split_settings
+from broadmatch.cli.phrases.training import train_kex, train_ksp
+from broadmatch.cli.settings import catalog, check_name, class_of, make, split_settings
 from broadmatch.errors import CannotWrite
 
 
@@ -41,6 +42,19 @@ def command(
     label_columns: Annotated[
         str | None, typer.Option(metavar="OURS=YOURS", help="Columns of that table: label=name,text=long.")
     ] = None,
+    pages: Annotated[
+        list[Path] | None, typer.Option("--pages", metavar="PAGES", help="kex: the pages that were harvested.")
+    ] = None,
+    clicks: Annotated[
+        list[Path] | None, typer.Option("--clicks", metavar="LOG", help="ksp: the log, with sessions if it has them.")
+    ] = None,
+    bids: Annotated[
+        Path | None, typer.Option("--bids", metavar="FILE", help="ksp: a table of ads and their bid phrases.")
+    ] = None,
+    seeds: Annotated[
+        Path | None,
+        typer.Option("--seeds", metavar="MODEL", help="ksp: whose phrases it will expand, for its weights."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
@@ -52,17 +66,27 @@ def command(
     `broadmatch models NAME` shows what --set takes. After an interruption, --resume goes on, and ends with equal bits.
     --label-features tell swiftxml which labels are alike; phrases are alike if they have words in common.
     A hierarchy is a file of child,parent lines or JSON; a one-vs-rest in each node files points from the roots down.
+    --model kex learns to extract phrases from --pages, --model ksp to expand phrases by the log --clicks and --bids.
 
     \b
     Example:
       broadmatch train data/ --out model/ --trees 50 --set max_leaf=20
       broadmatch train data/ --out warm/ --model swiftxml
+      broadmatch train data/ --out kex/ --model kex --pages pages/
+      broadmatch train data/ --out ksp/ --model ksp --clicks log.parquet --bids bids.csv --seeds model/
       broadmatch train Eurlex/train.txt.gz --out eurlex/ --model one-vs-rest --set c=search
       broadmatch train Eurlex/train.txt.gz --out sure/ --model one-vs-rest --sets target --set sets.goal=0.9
       broadmatch train tools/ --out filed/ --model one-vs-rest --hierarchy edam.json --sets metalabeler
     """
     columns = options.parse_columns(label_columns, "--label-columns")
     texts = split_settings(settings)
+    if model in catalog()["phrases"]:
+        facts = _train_phrases(model, data, out, texts, pages, clicks, bids, seeds, seed=seed, n_jobs=n_jobs)
+        output.print_json(facts) if json else output.print_text(_sentence_of_phrases(facts))
+        return
+    for option, given in (("--pages", pages), ("--clicks", clicks), ("--bids", bids), ("--seeds", seeds)):
+        if given is not None:
+            raise typer.BadParameter(f"{option} is for {'kex' if option == '--pages' else 'ksp'}, not for {model}.")
     _check_names(model, sets, hierarchy, texts, resume)
     if label_features is not None and model != "swiftxml":
         raise typer.BadParameter(f"--label-features are for --model swiftxml; --model {model} does not use any.")
@@ -104,6 +128,32 @@ def command(
     facts = {"model": str(out), "kind": kind, "label_model": model, **_learned(learner, sets), "points": len(points)}
     facts |= {"features": points.X.n_cols, "labels": points.Y.n_cols, "seconds": round(time.monotonic() - started, 2)}
     output.print_json(facts) if json else output.print_text(_sentence(facts))
+
+
+def _train_phrases(
+    model: str,
+    data: Path,
+    out: Path,
+    texts: Mapping[str, Mapping[str, str]],
+    pages: list[Path] | None,
+    clicks: list[Path] | None,
+    bids: Path | None,
+    seeds: Path | None,
+    **common: Any,
+) -> dict[str, Any]:
+    """Train what extracts phrases (kex), or what expands them (ksp)."""
+    learner = make(class_of("phrases", model), texts[""], model, **common)
+    learner.check_params()
+    if model == "kex":
+        return train_kex(learner, data, out, pages)
+    return train_ksp(learner, data, out, clicks, bids, seeds)
+
+
+def _sentence_of_phrases(facts: Mapping[str, Any]) -> str:
+    if facts["kind"] == "kex":
+        return f"{facts['model']}: kex from {facts['pages']:,} pages, in {facts['seconds']:.1f} s."
+    weights = ", ".join(f"{name} {weight:g}" for name, weight in facts["weights"].items())
+    return f"{facts['model']}: ksp of {facts['queries']:,} queries, in {facts['seconds']:.1f} s. Weights: {weights}."
 
 
 def _check_names(

@@ -17,5 +17,6 @@ from .ranking_trees.swiftxml import SwiftXML as SwiftXML
 from .recommender import Phrase as Phrase
 from .recommender import Recommendation as Recommendation
 from .recommender import Recommender as Recommender
+from .recommender import recommend_together as recommend_together
 from .revealed import read_revealed as read_revealed
 from .revealed import read_revealed_rows as read_revealed_rows

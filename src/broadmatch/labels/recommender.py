@@ -4,7 +4,7 @@ import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -23,6 +23,14 @@ log = logging.getLogger("broadmatch")
 _BATCH = 1024
 AnyPage = tuple[str, bytes | str] | bytes | str
 """A `broadmatch.io.Page`, or another pair of a name and HTML; or HTML or text alone, whose name is its number."""
+
+
+class SomeRecommender(Protocol):
+    """What recommends phrases for pages."""
+
+    def recommend(self, pages: Iterable[AnyPage] | bytes | str, k: int | None = 10) -> Iterator["Recommendation"]:
+        """The `k` best phrases of each page."""
+        ...
 
 
 class Phrase(NamedTuple):

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 import typer
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from broadmatch.labels import Phrase, Recommendation
 
 Format = Literal["table", "csv", "jsonl", "xlsx", "html"]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Write there: .html, .xlsx, .csv, .jsonl or .txt.")
+]
 _SHEET_ROWS = 1_048_576  # the most that a sheet of a workbook can hold
 
 
@@ -56,6 +59,18 @@ def chosen_format(out: Path | None, given: Format | None) -> Format:
 
         need_openpyxl()
     return found
+
+
+def emit(answers: "Iterable[Recommendation]", format: Format, words: Wording, out: Path | None) -> None:
+    """Print the answers as they come, or write them to a file, and say so."""
+    if out is None:
+        print_answers(answers, format, words)
+        return
+    from broadmatch.io.files import replacing_file
+
+    with replacing_file(out) as file:
+        n = write_answers(answers, format, words, file)
+    output.log.info("%s for %s are in %s.", words.many.capitalize(), words.points(n), out)
 
 
 def print_answers(answers: "Iterable[Recommendation]", format: Format, words: Wording) -> None:
@@ -114,7 +129,7 @@ def _json_lines(answers: "Iterable[Recommendation]", words: Wording, width: int 
 
 def _page(answers: "Iterable[Recommendation]", words: Wording, width: int | None) -> Iterator[str]:
     """A page that needs nothing beside it; every text in it is escaped."""
-    template = Path(__file__).with_name("phrases.html").read_text(encoding="utf-8")
+    template = Path(__file__).with_name("answers.html").read_text(encoding="utf-8")
     template = template.replace("{words}", words.many).replace("{point}", words.point)
     head, _, tail = template.partition("{answers}\n")
     yield head
