@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.mlrf_paper.systems import SYSTEMS, Answers
-from broadmatch.data import CSR, Names, Ranking
-from broadmatch.evaluate import Estimate, Report, paired_difference, phrase_report, ranking_report
+from broadmatch.evaluate import (
+    Estimate,
+    PhraseNumbers,
+    Report,
+    answer_reports,
+    paired_difference,
+    phrase_report,
+)
 
 ENOUGH = 10
 """The paper's figures are over pages for which KEX+KSP has so many."""
@@ -67,35 +73,21 @@ class Measured:
 
 def measure(judged: Judged) -> Measured:
     """All metrics of all systems."""
-    rows = [*judged.clicked, *(judged.true or ())]
-    answered = [[phrase for phrase, _ in row] for found in judged.answers.values() for row in found]
-    names = Names.of(sorted({phrase for row in [*rows, *answered] for phrase in row}))
-    number = {name: i for i, name in enumerate(names)}
-    rankings = {name: _ranking(found, number, names) for name, found in judged.answers.items()}
+    phrases = {phrase for found in judged.answers.values() for row in found for phrase, _ in row}
+    numbers = PhraseNumbers(phrases)
     rarest = min(judged.popularity.values(), default=1.0)
-    popularity = np.array([judged.popularity.get(name, rarest) for name in names])
-    generic = np.array([name in judged.generic for name in names])
-    how: dict[str, Any] = {"ks": (10,), "phrases": names}
-
-    def reports(truth: list[list[str]] | None) -> dict[str, Report]:
-        if truth is None:
-            return {}
-        matrix = CSR.from_rows([sorted({number[phrase] for phrase in row}) for row in truth], len(names))
-        return {name: ranking_report(matrix, ranking, **how) for name, ranking in rankings.items()}
-
+    how: dict[str, Any] = {
+        "ks": (10,),
+        "phrases": numbers.names,
+        "popularity": np.array([judged.popularity.get(name, rarest) for name in numbers.names]),
+        "generic": np.array([name in judged.generic for name in numbers.names]),
+    }
     return Measured(
-        reports(judged.clicked),
-        reports(judged.true),
-        {n: phrase_report(r, **how, popularity=popularity, generic=generic) for n, r in rankings.items()},
+        answer_reports(judged.clicked, judged.answers),
+        {} if judged.true is None else answer_reports(judged.true, judged.answers),
+        {name: phrase_report(numbers.ranking(found), **how) for name, found in judged.answers.items()},
         len(judged.clicked),
     )
-
-
-def _ranking(found: Answers, number: Mapping[str, int], names: Names) -> Ranking:
-    lengths = np.array([len(row) for row in found], np.int64)
-    labels = np.array([number[phrase] for row in found for phrase, _ in row], np.int32)
-    scores = np.array([score for row in found for _, score in row], np.float32)
-    return Ranking.of(lengths, labels, scores, names)
 
 
 def order_of(measured: Measured, side: str, metric: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import logging
 import shlex
 import time
@@ -15,14 +16,19 @@ from broadmatch.cli import options, output
 from broadmatch.cli.common import run_command
 from broadmatch.cli.explanations import print_explanation
 from broadmatch.cli.output import Column, print_text
+from broadmatch.cli.phrases.training import clicks_of, judged_rows
 
 if TYPE_CHECKING:
-    from broadmatch.data import CSR, Dataset
+    from broadmatch.data import CSR, Dataset, Names
     from broadmatch.evaluate import Estimate, Report
+    from broadmatch.labels import Phrase
 
 _TREES, _KS, _PHRASES = 30, (1, 10), 10
 _SESSIONS_A_PAGE, _TEST_SHARE, _MIN_TEST_QUERIES = 100, 0.2, 5
-_PLAIN, _BELIEFS = "MLRF on plain labels", "MLRF on beliefs"
+_POPULAR = "the most clicked phrases"
+_SYSTEMS = ("KEX", "KEX+KSP", "MLRF", "MLRF+SSL", "MLRF+SSL+KSP")
+"""Those of the MLRF paper: extracted, expanded, learned from clicks, from beliefs, and expanded."""
+_DEPTH = 100
 _OPENING = (
     "broadmatch learns from a click log which bid phrases fit a landing page. Real logs are private and nobody knows "
     "how wrong they are, so this demo simulates one, and holds the result against the truth behind it."
@@ -47,8 +53,9 @@ def command(
 ) -> None:
     """See it work on a simulated marketplace.
 
-    Simulates pages and a click log, harvests labels, fills in missing ones, trains, evaluates against the log and
-    against the truth, recommends phrases for pages it has not seen, and explains one of them.
+    Simulates pages and a click log, harvests labels, fills in missing ones, trains what extracts, learns and expands
+    phrases, compares them by the log and by the truth, recommends phrases for pages that they have not seen, and
+    explains one of them.
 
     \b
     Example:
@@ -67,9 +74,13 @@ def command(
             test = ("--test-share", _TEST_SHARE, "--min-test-queries", _MIN_TEST_QUERIES, "--seed", seed)
             for name, labels in (("plain", "plain"), ("data", "beliefs")):
                 run.call("harvest", *log, "--out", out / name, "--labels", labels, *test)
-        with run.step("Train two forests: on plain labels, and on beliefs"):
+        with run.step("Train: extraction, two forests, on plain labels and on beliefs, and expansion"):
+            pages, searches = ("--pages", run.market / "pages.parquet"), run.market / "impressions.parquet"
+            run.call("train", out / "data", "--out", out / "kex", "--model", "kex", *pages, "--seed", seed)
             for name, model in (("plain", "plain-model"), ("data", "model")):
                 run.call("train", out / name, "--out", out / model, "--trees", _TREES, "--seed", seed)
+            log = ("--clicks", searches, "--bids", run.market / "bids.parquet", "--seeds", out / "model")
+            run.call("train", out / "data", "--out", out / "ksp", "--model", "ksp", *log)
         reports = _evaluate(run)
         samples = _recommend(run)
         why = _explain(run, samples[0])
@@ -137,24 +148,28 @@ class _Sample(NamedTuple):
 
 
 def _evaluate(run: _Run) -> "dict[str, dict[str, Report]]":
-    import broadmatch
-    from broadmatch.evaluate import paired_difference, ranking_report
+    from broadmatch.data import Names
+    from broadmatch.evaluate import answer_reports, paired_difference
     from broadmatch.harvest import open_harvested
-    from broadmatch.labels import Recommender, ranking_reports
     from broadmatch.simulate import truth_matrix
 
-    with run.step("Evaluate on pages that were held back"):
+    with run.step("Compare on pages that were held back"):
         run.show("evaluate", run.out / "model", run.out / "data", "--truth", run.market)
         plain, believed = (open_harvested(run.out / name) for name in ("plain", "data"))
         print_text(f"{plain.train.Y.nnz:,} clicked labels, which became {believed.train.Y.nnz:,} weighted beliefs.")
-        test, popular = plain.test, _popular(plain.train, len(plain.test))
-        true = {"log": test.Y, "truth": truth_matrix(run.market, test.points or test.labels, test.labels)}
-        reports = {"the most clicked phrases": {n: ranking_report(one, popular, ks=_KS) for n, one in true.items()}}
-        for name, folder in ((_PLAIN, "plain-model"), (_BELIEFS, "model")):
-            model = broadmatch.load(run.out / folder, Recommender).model
-            reports[name] = ranking_reports(model, test, ks=_KS, truth=true["truth"])
-        sides = {"log": "clicked", "truth": "true"}
-        figures = [Column(f"{word}@{k}", right=True) for word in sides.values() for k in _KS]
+        test = plain.test.take(judged_rows(len(plain.test)))
+        pages = test.points or Names.of([])
+        answers = {_POPULAR: _popular(plain.train, len(test))} | _answers(run, list(_contents(run, set(pages)).items()))
+        known = _known_queries(run)
+        names = Names.of(sorted({p for rows in answers.values() for row in rows for p, _ in row} & known))
+        truth = truth_matrix(run.market, pages, names)
+        sides = {
+            "log": answer_reports([list(row) for row in clicks_of(test)], answers, ks=_KS),
+            "truth": answer_reports(_named(truth, names), answers, ks=_KS),
+        }
+        reports = {name: {side: found[name] for side, found in sides.items()} for name in answers}
+        words = {"log": "clicked", "truth": "true"}
+        figures = [Column(f"{word}@{k}", right=True) for word in words.values() for k in _KS]
         rows = [(n, *(_percent(one[side][f"P@{k}"]) for side in sides for k in _KS)) for n, one in reports.items()]
         output.print_table([Column("right of the first k, in %"), *figures], rows)
         print_text(
@@ -162,37 +177,76 @@ def _evaluate(run: _Run) -> "dict[str, dict[str, Report]]":
             "phrase led to a click in the log, which knows only some of the right phrases; 'true' asks the simulator.",
             dim=True,
         )
-        for side, against in (("log", "in the log"), ("truth", "in truth")):
-            gain = paired_difference(reports[_BELIEFS][side], reports[_PLAIN][side], "P@10")
+        print_text(
+            "KEX extracts phrases from the page, KSP expands them by searches, clicks and bids, MLRF learned from "
+            "clicks on other pages, SSL from beliefs in labels that are missing: the comparison of Agrawal et al., "
+            "WWW 2013.",
+            dim=True,
+        )
+        for worse, better in itertools.pairwise(_SYSTEMS):
+            gain = paired_difference(reports[better]["truth"], reports[worse]["truth"], "P@10")
             verdict = "better" if gain.low > 0 else "worse" if gain.high < 0 else "no clear difference"
             print_text(
-                f"Beliefs against plain labels, first 10, {against}: {100 * gain.value:+.1f} points "
+                f"{better} against {worse}, first 10, in truth: {100 * gain.value:+.1f} points "
                 f"({100 * gain.low:+.1f} to {100 * gain.high:+.1f}): {verdict}."
             )
     return reports
+
+
+def _answers(run: _Run, pages: list[tuple[str, bytes]], k: int = _DEPTH) -> "dict[str, list[list[Phrase]]]":
+    """The phrases of pages by each of the five systems."""
+    import broadmatch
+    from broadmatch.ads import KSP
+    from broadmatch.labels import KEX, Recommender
+
+    models = {"KEX": ("kex", KEX), "MLRF": ("plain-model", Recommender), "MLRF+SSL": ("model", Recommender)}
+    ksp, found = broadmatch.load(run.out / "ksp", KSP), {}
+    for name, (folder, kind) in models.items():
+        seeds = list(broadmatch.load(run.out / folder, kind).recommend(pages, _DEPTH))
+        found[name] = [one.phrases[:k] for one in seeds]
+        found[f"{name}+KSP"] = [one.phrases for one in ksp.expand_answers(seeds, k)]
+    return {name: found[name] for name in _SYSTEMS}
+
+
+def _contents(run: _Run, pages: set[str]) -> dict[str, bytes]:
+    """The HTML of pages, in order of their names."""
+    from broadmatch.harvest.page_names import plain_page
+    from broadmatch.io import read_pages
+
+    found = {plain_page(page.name): page.html for page in read_pages(run.market / "pages.parquet")}
+    return {name: found[plain_page(name)] for name in sorted(pages)}
+
+
+def _known_queries(run: _Run) -> set[str]:
+    """The queries whose truth the simulator knows."""
+    import pyarrow.parquet as pq
+
+    return set(pq.read_table(run.market / "truth" / "queries.parquet", columns=["query"])["query"].to_pylist())
+
+
+def _named(matrix: "CSR", names: "Names") -> list[list[str]]:
+    return [[names[j] for j in matrix.row(i)[0].tolist()] for i in range(matrix.n_rows)]
 
 
 def _percent(estimate: "Estimate") -> str:
     return f"{100 * estimate.value:.0f} ({100 * estimate.low:.0f}–{100 * estimate.high:.0f})"
 
 
-def _popular(train: "Dataset", n: int) -> "CSR":
+def _popular(train: "Dataset", n: int) -> "list[list[Phrase]]":
     """The same phrases for each of n pages: those that most training pages have."""
     import numpy as np
 
-    from broadmatch.data import CSR
+    from broadmatch.labels import Phrase
 
-    counts = np.bincount(train.Y.indices, minlength=train.Y.n_cols).astype(np.float32)
-    best = np.sort(np.argsort(-counts, kind="stable")[:100]).astype(np.int32)
-    return CSR(np.arange(n + 1, dtype=np.int64) * len(best), np.tile(best, n), np.tile(counts[best], n), len(counts))
+    counts = np.bincount(train.Y.indices, minlength=train.Y.n_cols)
+    best = np.argsort(-counts, kind="stable")[:_DEPTH]
+    return [[Phrase(train.labels[j], float(counts[j])) for j in best.tolist()]] * n
 
 
 def _recommend(run: _Run) -> list[_Sample]:
     import broadmatch
-    from broadmatch.data import Names
     from broadmatch.features import bag_of_words
     from broadmatch.labels import Recommender
-    from broadmatch.simulate import truth_matrix
 
     chosen = _pages_to_show(run)
     files = [run.out / "pages" / f"page{i}.html" for i in range(1, len(chosen) + 1)]
@@ -204,14 +258,36 @@ def _recommend(run: _Run) -> list[_Sample]:
         answers = recommender.recommend(((name, html) for name, html, _ in chosen), _PHRASES)
         for (name, html, about), file, (_, phrases) in zip(chosen, files, answers, strict=True):
             file.write_bytes(html)
-            relevant = truth_matrix(run.market, Names.of([name]), Names.of(p for p, _ in phrases)).row(0)[0]
-            marked = [(phrase, score, i in relevant) for i, (phrase, score) in enumerate(phrases)]
+            relevant = _relevant(run, name, {p for p, _ in phrases})
+            marked = [(phrase, score, phrase in relevant) for phrase, score in phrases]
             words, known = len(bag_of_words(html, stop_words=None)), recommender.vectorizer.transform([html]).nnz
             samples.append(_Sample(name, str(file), about, words, known, marked))
             samples[-1].print()
         typer.secho("✓ truly relevant   · not", dim=True)
+        _side_by_side(run, chosen[-1])
         run.call("recommend", run.out / "model", run.out / "pages", "--out", run.out / "phrases.html")
     return samples
+
+
+def _side_by_side(run: _Run, page: tuple[str, bytes, str]) -> None:
+    """What each of the five systems says of one page."""
+    name, html, about = page
+    answers = {system: rows[0] for system, rows in _answers(run, [(name, html)], _PHRASES).items()}
+    relevant = _relevant(run, name, {p for row in answers.values() for p, _ in row})
+    cells = {s: [f"{'✓' if p in relevant else '·'} {p}" for p, _ in row] for s, row in answers.items()}
+    rows = [[cells[s][i] if i < len(cells[s]) else "" for s in _SYSTEMS] for i in range(max(map(len, cells.values())))]
+    typer.echo()
+    print_text(f"The same page by all five: {about}", italic=True)
+    output.print_table([Column(system, spare="shorten") for system in _SYSTEMS], rows)
+
+
+def _relevant(run: _Run, page: str, phrases: set[str]) -> set[str]:
+    """Which phrases are right for a page in truth."""
+    from broadmatch.data import Names
+    from broadmatch.simulate import truth_matrix
+
+    names = Names.of(sorted(phrases & _known_queries(run)))
+    return set(_named(truth_matrix(run.market, Names.of([page]), names), names)[0]) if len(names) else set()
 
 
 def _pages_to_show(run: _Run) -> list[tuple[str, bytes, str]]:
@@ -219,7 +295,6 @@ def _pages_to_show(run: _Run) -> list[tuple[str, bytes, str]]:
     import pyarrow.parquet as pq
 
     from broadmatch.harvest import open_harvested
-    from broadmatch.io import read_pages
 
     held_back = set(open_harvested(run.out / "data").test.points or ())
     every = pq.read_table(run.market / "truth" / "pages.parquet").to_pylist()
@@ -231,7 +306,7 @@ def _pages_to_show(run: _Run) -> list[tuple[str, bytes, str]]:
         fitting = [r for r in rows if r["is_image_page"] == wanted and r["vertical"] not in trades and r not in chosen]
         chosen += (fitting or [r for r in rows if r not in chosen])[:1]
     named = {row["page"] for row in chosen}
-    contents = {page.name: page.html for page in read_pages(run.market / "pages.parquet") if page.name in named}
+    contents = _contents(run, named)
     return [(row["page"], contents[row["page"]], _about(row)) for row in chosen]
 
 

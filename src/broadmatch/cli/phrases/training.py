@@ -11,8 +11,15 @@ from broadmatch.cli import options
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from broadmatch.data import Dataset
     from broadmatch.harvest import Harvested
+
+
+_SEEDS = 100
+"""Phrases of each page that are expanded."""
 
 
 def train_kex(learner: Any, data: Path, out: Path, pages: Sequence[Path] | None) -> dict[str, Any]:
@@ -37,27 +44,33 @@ def train_kex(learner: Any, data: Path, out: Path, pages: Sequence[Path] | None)
 def train_ksp(
     learner: Any, data: Path, out: Path, clicks: Sequence[Path] | None, bids: Path | None, seeds: Path | None
 ) -> dict[str, Any]:
-    """Learn from a log which phrases go together, and from the test pages of a harvest how much each arm counts."""
+    """Learn from a log which phrases go together, and from every second test page how much each arm counts."""
     if not clicks:
         raise typer.BadParameter("--model ksp reads the log itself; name it, as in --clicks impressions.parquet.")
     options.check_free(out)
     started, harvested = time.monotonic(), _harvested(data, "ksp")
+    import numpy as np
+
     import broadmatch
     from broadmatch.ads.expansion import WEIGHTS
     from broadmatch.labels import Recommender
 
-    test = harvested.test
-    learner.fit(list(clicks), bids=bids, without=test.points or ())
+    learner.fit(list(clicks), bids=bids, without=harvested.test.points or ())
     if seeds is not None:
+        teaching = harvested.test.take(np.arange(0, len(harvested.test), 2))
         model = broadmatch.load(seeds, Recommender).model
-        learner.fit_weights(model.predict_topk(test.X, _SEEDS), [list(row) for row in clicks_of(test)])
+        learner.fit_weights(model.predict_topk(teaching.X, _SEEDS), [list(row) for row in clicks_of(teaching)])
     weights = dict(zip(WEIGHTS, (round(weight, 4) for weight in learner.weights_.tolist()), strict=True))
     learner.save(out)
     facts = {"model": str(out), "kind": "ksp", "queries": len(learner.queries_), "weights": weights}
     return facts | {"seconds": round(time.monotonic() - started, 2)}
 
 
-_SEEDS = 100
+def judged_rows(n: int) -> "NDArray[np.int64]":
+    """The test pages, of n, that did not teach the weights: every second one does."""
+    import numpy as np
+
+    return np.arange(1, n, 2)
 
 
 def clicks_of(points: "Dataset") -> list[dict[str, float]]:
