@@ -34,9 +34,9 @@ OTHER, A, SVG, MATH, TEMPLATE, TABLE, TD, TH, CAPTION, TR, TBODY, THEAD, TFOOT =
 SCRIPT, STYLE, IFRAME, NOEMBED, NOFRAMES, TITLE, TEXTAREA, XMP, PLAINTEXT, META = range(13, 23)
 """The tags that decide what is text and what its words count: A to TFOOT nest, SCRIPT to NOFRAMES are silent, TITLE to
 PLAINTEXT hold text without tags. Any other only parts words."""
-H1, H6, B, EM, IMG, I = 23, 28, 29, 31, 32, 33
-"""Tags that matter only where phrases are looked for: B to EM make text bold; from I on they go on in the line, as
-A and B to EM do. Any tag that does not ends a block."""
+H1, H6, B, EM, IMG, ITALIC = 23, 28, 29, 31, 32, 33
+"""Tags that matter only where phrases are looked for: B to EM make text bold; from ITALIC on they go on in the line, as
+A and B to EM do. Any other tag ends a block."""
 _PACKED = np.array([pack(name) for name in _NAMES])
 _PLACES = 1023
 _TAG_AT = np.zeros(_PLACES + 1, np.uint8)

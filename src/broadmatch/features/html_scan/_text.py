@@ -94,7 +94,7 @@ def _lay_out(tag: int, closing: bool, state: I64) -> None:
     """Enter or leave a heading or bold text, and remember that a block ends."""
     if html.B <= tag <= html.EM:
         state[_IN_BOLD] = max(0, state[_IN_BOLD] - 1) if closing else state[_IN_BOLD] + 1
-    elif tag != html.A and tag < html.I:
+    elif tag != html.A and tag < html.ITALIC:
         state[_PARTED] = 1
         if html.H1 <= tag <= html.H6:
             state[_IN_HEADING] = 0 if closing else 1

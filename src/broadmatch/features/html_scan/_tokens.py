@@ -11,7 +11,19 @@ from numpy import uint64 as unsigned
 
 from broadmatch.features.html_scan._references import References, reference
 from broadmatch.features.html_scan._text import (
-    ADDRESS, AT, BLOCK, DATA, FILE, FROM, N_STATE, RAW, READ, TO, VALUE, ZONES, find_text,
+    ADDRESS,
+    AT,
+    BLOCK,
+    DATA,
+    FILE,
+    FROM,
+    N_STATE,
+    RAW,
+    READ,
+    TO,
+    VALUE,
+    ZONES,
+    find_text,
 )  # fmt: skip
 from broadmatch.kernels import I32, I64, Bytes, kernel
 from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, mix
@@ -108,7 +120,7 @@ def split_tokens(
         read, zones = stretches[stretch, READ], stretches[stretch, ZONES]
         named = zones & (ADDRESS | FILE) != 0
         if zones & BLOCK:
-            gap[_ENDED] = 1
+            gap[_ENDED], zones = 1, zones ^ BLOCK
         k, h, size, sigma, shape, small = begin, FNV_START, 0, False, 0, False
         while i <= stop:
             code, second = 32, -1

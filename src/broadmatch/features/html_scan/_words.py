@@ -10,7 +10,18 @@ from numpy import uint64 as unsigned
 
 from broadmatch.features.html_scan._references import References, reference
 from broadmatch.features.html_scan._text import (
-    ANCHOR, AT, DATA, FROM, N_STATE, RAW, READ, TITLE, TO, VALUE, ZONES, find_text,
+    ANCHOR,
+    AT,
+    DATA,
+    FROM,
+    N_STATE,
+    RAW,
+    READ,
+    TITLE,
+    TO,
+    VALUE,
+    ZONES,
+    find_text,
 )  # fmt: skip
 from broadmatch.kernels import I32, I64, Bytes, kernel
 from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, mix

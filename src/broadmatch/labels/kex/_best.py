@@ -19,7 +19,9 @@ def best_of_pages(starts: I64, scores: F32, cut: float, best: I32, best_scores: 
 
 
 @kernel
-def write_phrases(first: I32, length: I32, word: I32, bits: I32, words: Words, joints: Bytes, text: Bytes, ends: I64) -> int:
+def write_phrases(
+    first: I32, length: I32, word: I32, bits: I32, words: Words, joints: Bytes, text: Bytes, ends: I64
+) -> int:
     """Write the words of each phrase, joined as on the page, while `text` has room; gives the bytes that all need."""
     starts, arena, size = words.starts, words.arena, 0
     for p in range(len(first)):

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from broadmatch.features.html_scan._text import ADDRESS, BLOCK, FILE
+from broadmatch.features.html_scan._text import ADDRESS, FILE
 from broadmatch.features.html_scan._tokens import CAPITAL, GAP, SENTENCE, TOGETHER
-from broadmatch.kernels import I32, I64, U64, Bytes, Flags, kernel
+from broadmatch.kernels import I32, I64, U64, Bytes, kernel
 from broadmatch.kernels.hashing import FNV_PRIME, FNV_START, mix
 from broadmatch.kernels.vocabulary import Words
 
@@ -104,9 +104,7 @@ def longer_key(key: np.uint64, stem: np.uint64) -> np.uint64:
 
 
 @kernel
-def find_candidates(
-    starts: I64, word: I32, bits: I32, facts: WordFacts, slots: I32, found: Candidates
-) -> None:
+def find_candidates(starts: I64, word: I32, bits: I32, facts: WordFacts, slots: I32, found: Candidates) -> None:
     """Find the candidates of all pages; `slots` are a power of two, more than twice the candidates of any page.
 
     They hold zeros, and hold zeros again at the end.
@@ -161,7 +159,7 @@ def find_candidates(
 @kernel
 def goes_on(bits: int) -> bool:
     """Whether a phrase may go on to this token from the one before."""
-    return bits >> GAP & 3 == TOGETHER and not bits & BLOCK
+    return bits >> GAP & 3 == TOGETHER
 
 
 @kernel
@@ -186,4 +184,3 @@ def _widen(word: I32, stem: U64, slots: I32, found: Candidates, begin: int, end:
             if slots[at] != 0:
                 inner = begin + slots[at] - 1
                 found.wider[inner] = max(found.wider[inner], found.times[c])
-

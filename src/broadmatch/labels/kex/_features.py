@@ -20,10 +20,10 @@ BINS = 64
 """Features of a group whose values are counted or cut into bins."""
 GROUPS = (
     "words", "times", "words and times", "pages with it", "tf-idf", "first place", "first place, relative", "spread",
-    "words of the page", "capitals", "acronyms, numbers, joints", "commonest word", "rarest word", "mean rarity",
-    "most frequent word", "least frequent word", "frequency of its words", "share of its words", "could go on",
-    "chosen before", "chosen how often", "zone", "zones of its words", "words of the sentence", "part of a longer one",
-    "is a query", "searches", "clicks", "queries with it", "revenue",
+    "words of the page", "capitals", "acronyms, numbers, joints, stop words", "commonest word", "rarest word",
+    "mean rarity", "most frequent word", "least frequent word", "frequency of its words", "share of its words",
+    "could go on", "chosen before", "chosen how often", "zone", "zones of its words", "words of the sentence",
+    "part of a longer one", "is a query", "searches", "clicks", "queries with it", "revenue",
     "word before", "word behind", "ending before", "ending behind", "endings across its start",
     "endings across its end", "words around", "first word", "last word", "ending of the first word",
     "ending of the last word", "inner word", "inner ending", "only word", "ending of the only word", "endings in a row",
@@ -32,13 +32,14 @@ GROUPS = (
 N_BINNED = 30
 (
     LENGTH, TIMES, LENGTH_TIMES, PAGES, TF_IDF, PLACE, RELATIVE, SPREAD, PAGE_WORDS, CAPITAL_SHARE, WRITTEN, LEAST_IDF,
-    MOST_IDF, MEAN_IDF, MOST_TF, LEAST_TF, SUM_TF, SHARE, GOES_ON, CHOSEN, CHOSEN_RATE, ZONE, WORD_ZONES, SENTENCE_WORDS,
-    WIDER, QUERY, SEARCHES, CLICKS, CONTAINED, REVENUE,
+    MOST_IDF, MEAN_IDF, MOST_TF, LEAST_TF, SUM_TF, SHARE, GOES_ON, CHOSEN, CHOSEN_RATE, ZONE, WORD_ZONES,
+    SENTENCE_WORDS, WIDER, QUERY, SEARCHES, CLICKS, CONTAINED, REVENUE,
     BEFORE, BEHIND, ENDING_BEFORE, ENDING_BEHIND, ACROSS_START, ACROSS_END, AROUND, FIRST, LAST, ENDING_FIRST,
     ENDING_LAST, INNER, INNER_ENDING, ONLY, ENDING_ONLY, ROW,
 ) = range(len(GROUPS))  # fmt: skip
 MOST = 96
 """Features of a candidate, at most."""
+_LONG_SENTENCE = 100  # words to either side; more are not counted
 _NOTHING = np.uint64(0x2545F4914F6CDD1D)  # in place of a word where a sentence begins or ends
 
 
@@ -107,7 +108,7 @@ def describe(
 ) -> int:  # fmt: skip
     """Write the features of candidate c of the page with tokens first to end; gives how many there are."""
     n = _counted(c, first, n_page, found, known, code, group)
-    n = _worded(c, word, bits, stem_of, page, found, known, code, group, n)
+    n = _worded(c, word, bits, facts, stem_of, page, found, known, code, group, n)
     n = _placed(c, first, end, bits, found, code, group, n)
     if known.has_queries:
         n = _queried(c, found, known, code, group, n)
@@ -139,8 +140,8 @@ def _counted(c: int, first: int, n_page: int, found: Candidates, known: Known, c
 
 @kernel
 def _worded(
-    c: int, word: I32, bits: I32, stem_of: I32, page: PageWords, found: Candidates, known: Known, code: I32, group: I32,
-    n: int,
+    c: int, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords, found: Candidates, known: Known,
+    code: I32, group: I32, n: int,
 ) -> int:  # fmt: skip
     """How common its words are, here and elsewhere, and how they are written."""
     length, at = found.length[c], found.shown[SHOWN * c]
@@ -154,9 +155,9 @@ def _worded(
         least_tf, most_tf, sum_tf = min(least_tf, tf), max(most_tf, tf), sum_tf + tf
         zones &= page.zones[w]
         written |= (1 if bits[at + k] & CAPITALS else 0) | (2 if bits[at + k] & DIGIT else 0)
-        written |= 4 if k > 0 and bits[at + k] >> JOINT & 15 else 0
+        written |= (4 if k > 0 and bits[at + k] >> JOINT & 15 else 0) | (8 if facts.flags[word[at + k]] else 0)
     many = min(length, 3)
-    n = _put(code, group, n, WRITTEN, 8 * many + written)
+    n = _put(code, group, n, WRITTEN, 16 * many + written)
     n = _put(code, group, n, LEAST_IDF, int(2.0 * max(least, 0.0)))
     n = _put(code, group, n, MOST_IDF, int(2.0 * max(most, 0.0)))
     n = _put(code, group, n, MEAN_IDF, 20 * (many - 1) + min(19, int(total / length * 1.25)))
@@ -181,9 +182,9 @@ def _placed(c: int, first: int, end: int, bits: I32, found: Candidates, code: I3
     if found.hidden[c] == times:
         n = _put(code, group, n, ZONE, 3 * N_ZONES + many - 1)
     begin, stop = at, at + 1
-    while begin > first and bits[begin] >> GAP & 3 != SENTENCE:
+    while begin > first and at - begin < _LONG_SENTENCE and bits[begin] >> GAP & 3 != SENTENCE:
         begin -= 1
-    while stop < end and stop - begin < 200 and bits[stop] >> GAP & 3 != SENTENCE:
+    while stop < end and stop - at < _LONG_SENTENCE and bits[stop] >> GAP & 3 != SENTENCE:
         stop += 1
     n = _put(code, group, n, SENTENCE_WORDS, _level(stop - begin, 2.0))
     n = _put(code, group, n, WIDER, 5 * many + 4 * found.wider[c] // times)
@@ -284,7 +285,9 @@ def score_candidates(
         first, end = starts[p], starts[p + 1]
         n_page = count_page(word, bits, stem_of, first, end, page, False)
         for c in range(found.starts[p], found.starts[p + 1]):
-            n = describe(c, first, end, n_page, word, bits, facts, stem_of, page, found, known, room, shape, code, group)
+            n = describe(
+                c, first, end, n_page, word, bits, facts, stem_of, page, found, known, room, shape, code, group
+            )
             total = float(weights[room])
             for k in range(n):
                 total += float(weights[code[k]])

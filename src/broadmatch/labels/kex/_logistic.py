@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from broadmatch.kernels import F32, F64, I32, I64, Flags, kernel
-from broadmatch.kernels.random import seed_stream, below
+from broadmatch.kernels.random import below, seed_stream
 
 _NEWTON = 20
 _SHRINK = 0.1

@@ -15,6 +15,7 @@ from broadmatch.io.artifacts import Artifact
 from broadmatch.kernels.isotonic import calibrate_rows
 from broadmatch.labels.calibration import Calibration
 from broadmatch.labels.explanation import Explanation
+from broadmatch.labels.kex import prior
 from broadmatch.labels.kex._best import best_of_pages, write_phrases
 from broadmatch.labels.kex._candidates import SHOWN
 from broadmatch.labels.kex._features import Known, score_candidates
@@ -88,7 +89,9 @@ class KEX(Artifact, Saved):
         blocks, chosen = list(page_blocks(one_by_one(pages))), Chosen.of(phrases)
         n_pages = sum(map(len, blocks))
         if n_pages != len(chosen.counts):
-            raise BadInput(f"There are {n_pages:,} pages and {len(chosen.counts):,} lists of phrases; give one for each.")
+            raise BadInput(
+                f"There are {n_pages:,} pages and {len(chosen.counts):,} lists of phrases; give one for each."
+            )
         if not len(chosen.keys):
             raise BadInput("No page has a phrase of one to five words; there is nothing to learn.")
         total = self._count(blocks)
@@ -98,6 +101,22 @@ class KEX(Artifact, Saved):
         self._look_up()
         self._learn(blocks, chosen, min(1.0, _MOST_ROWS / max(total, 1)))
         return self
+
+    @classmethod
+    def untrained(cls, **parameters: Any) -> Self:
+        """A model for a first try, without training pages: weights are set by hand (`prior.py`).
+
+        >>> html = "<title>Thai food</title><p>Order Thai food and cold drinks"
+        >>> [name for name, _ in next(KEX.untrained().recommend(html, k=2)).phrases]
+        ['thai food', 'cold drinks']
+        """
+        made = cls(**{"bits": prior.BITS, "shape": False, **parameters})
+        made.check_params()
+        made.weights_, made.calibration_, made.cut_ = prior.prior_weights(), prior.prior_calibration(), prior.CUT
+        made.n_pages_, made.pages_, made.word_pages_, made.chosen_ = 0, NO_KEYS, NO_KEYS, NO_KEYS
+        made.queries_ = QueryFacts.of(None)
+        made._derive()
+        return made
 
     def _count(self, blocks: list[Block]) -> int:
         """Count the pages that phrases and words are on; gives how many candidates there are in all."""
@@ -123,7 +142,9 @@ class KEX(Artifact, Saved):
 
         every = Rows.joined(list(map_threads(rows, range(len(blocks)), self.n_jobs)))
         if not every.positive.any():
-            raise BadInput("None of the phrases stands on its page; there is nothing to learn. Are these the right pages?")
+            raise BadInput(
+                "None of the phrases stands on its page; there is nothing to learn. Are these the right pages?"
+            )
         found = learn(every, chosen.counts, room, float(self.c), self.seed, self.n_jobs)
         self.weights_, self.calibration_, self.cut_ = found
         self._derive()
@@ -183,7 +204,7 @@ class KEX(Artifact, Saved):
         return scores
 
     def _known(self, read: ReadPages, clicks: NDArray[np.float64] | None = None) -> Known:
-        """What the tables say of the candidates of a block; of a training page with `clicks`, without the page itself."""
+        """What the tables say of the candidates of a block; with their `clicks`, without what their own page adds."""
         keys, tables, own = read.key, self._tables, 0 if clicks is None else 1
         pages = tables["pages"].counts(keys, self.pages_) - own
         words = tables["words"].counts(read.stems, self.word_pages_) - own
@@ -201,7 +222,7 @@ class KEX(Artifact, Saved):
     def explain(self, page: AnyPage, phrase: str) -> Explanation:
         """Why `phrase` is recommended for `page`, or is not: what each group of features adds to its score.
 
-        `factors` has its probability, how often it stands on the page, at which word first, and how often in which zone.
+        `factors` has its probability, how often it stands on the page, its first word, and how often it is in a zone.
         """
         self._check_fitted()
         (block,) = page_blocks([page])

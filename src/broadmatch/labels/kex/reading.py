@@ -12,8 +12,17 @@ from broadmatch.errors import BadInput
 from broadmatch.features.html_scan import Page
 from broadmatch.features.html_scan.tokens import Tokens, scan_tokens
 from broadmatch.features.stop_words import ENGLISH, as_stop_words
+from broadmatch.kernels import I32, I64
 from broadmatch.kernels.vocabulary import hash_words
-from broadmatch.labels.kex._candidates import LONGEST, SHOWN, STOP, Candidates, WordFacts, describe_words, find_candidates
+from broadmatch.labels.kex._candidates import (
+    LONGEST,
+    SHOWN,
+    STOP,
+    Candidates,
+    WordFacts,
+    describe_words,
+    find_candidates,
+)
 from broadmatch.labels.kex._features import PageWords
 from broadmatch.labels.kex.tables import Lookup
 
@@ -49,7 +58,7 @@ class ReadPages:
         """The page of each candidate, numbered within the block."""
         return np.repeat(np.arange(len(self.names)), np.diff(self.candidates.starts))
 
-    def arrays(self) -> tuple[Any, ...]:
+    def arrays(self) -> tuple[I64, I32, I32, WordFacts, I32, PageWords, Candidates]:
         """What the kernels of features take first."""
         zeros = PageWords(np.zeros(len(self.stems), np.int32), np.zeros(len(self.stems), np.int32))
         tokens = self.tokens
@@ -59,7 +68,7 @@ class ReadPages:
         """The stems of each page, each once for a page."""
         page = np.repeat(np.arange(len(self.names)), np.diff(self.tokens.starts))
         pairs = np.unique(page * len(self.stems) + self.stem_of[self.tokens.word])
-        return self.stems[pairs % max(len(self.stems), 1)]
+        return np.asarray(self.stems[pairs % max(len(self.stems), 1)], np.uint64)
 
 
 def read_pages(block: Block, stop_words: Lookup) -> ReadPages:

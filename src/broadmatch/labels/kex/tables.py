@@ -1,11 +1,11 @@
 """What is known of phrases by their keys: on how many pages they are, how often they were chosen, what queries say."""
 
-from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.data import Names
 from broadmatch.features.html_scan.tokens import Tokens, scan_tokens
 from broadmatch.harvest import QueryTable, normalise_query
 from broadmatch.kernels.hash_table import number_keys, numbers_of
@@ -71,9 +71,11 @@ class QueryFacts(NamedTuple):
     @classmethod
     def of(cls, table: QueryTable | None) -> "QueryFacts":
         """The facts of a table of queries, and of every phrase within them."""
+        if table is None:
+            return cls.of(QueryTable(Names.of([])))
         counter, own = KeyCounter(), [np.empty(0, np.uint64)]
-        for start in range(0, 0 if table is None else len(table), _BLOCK):
-            whole, within = _keys_within(table.queries[start : start + _BLOCK])  # type: ignore[union-attr]
+        for start in range(0, len(table), _BLOCK):
+            whole, within = _keys_within(table.queries[start : start + _BLOCK])
             own.append(whole)
             counter.add(within)
         keys, contained = counter.total()
@@ -88,8 +90,6 @@ class QueryFacts(NamedTuple):
                 np.add.at(found, at, np.maximum(np.nan_to_num(column), 0.0)[known])
             return found
 
-        if table is None:
-            return cls(keys, summed(None), summed(None), contained.astype(np.float64), summed(None))
         searches = table.searches
         if searches is None and table.clicks is None:  # a query of which no log says how often is one all the same
             searches = np.zeros(len(table))
