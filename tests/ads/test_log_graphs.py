@@ -25,20 +25,12 @@ def entries(matrix, names):
 
 def test_rewrites_are_those_of_the_reference(tmp_path):
     draw = random.Random(0)
-    rows = [
-        (
-            draw.choice(["a", "b", "c", None]),
-            draw.randrange(0, 900),
-            draw.choice(["pizza", "thai", "taxi", "pizza oven"]),
-        )
-        for _ in range(150)
-    ]
+    sessions, asked = ["a", "b", "c", None], ["pizza", "thai", "taxi", "pizza oven"]
+    rows = [(draw.choice(sessions), draw.randrange(0, 900), draw.choice(asked)) for _ in range(150)]
     rows += [("robot", t, f"query {t}") for t in range(60)]
     session, time, query = zip(*rows, strict=True)
-    page = ["p"] * len(rows)
-    file = write(
-        tmp_path / "log.parquet", session=session, time=[1_700_000_000 + t for t in time], query=query, page=page
-    )
+    columns = {"session": session, "time": [1_700_000_000 + t for t in time], "query": query}
+    file = write(tmp_path / "log.parquet", page=["p"] * len(rows), **columns)
     graphs = read_graphs(ClickLog(file, sessions=True), max_gap=20, max_session=55, n_jobs=1)
     expected = reference.rewrites(rows, 20, 55)
     found = entries(graphs.rewrites, graphs.queries)
@@ -77,7 +69,7 @@ def test_impressions_give_rewrites_and_clicks_and_bids_an_arm(tmp_path, caplog):
     n = 40
     file = write(
         tmp_path / "log.parquet",
-        query=["thai food", "pad thai"] * n + [f"other {i // 2}" for i in range(2 * n)],
+        query=["thai food", "pad thai"] * n + [f"other {i}" for i in range(2 * n)],
         page=["p"] * 4 * n,
         clicked=[0, 1] * 2 * n,
         session=[f"s{i // 2}" for i in range(4 * n)],

@@ -1,5 +1,6 @@
 """Arms and scores of expansions, from their definitions, with dense matrices and plain loops."""
 
+import itertools
 import math
 from collections import Counter
 
@@ -40,7 +41,7 @@ def rewrites(rows, max_gap, max_session):
     for session in {s for s, _, _ in rows if s is not None}:
         visit = sorted({(t, q) for s, t, q in rows if s == session})
         if len(visit) <= max_session:
-            for (t, q), (u, other) in zip(visit, visit[1:], strict=False):
+            for (t, q), (u, other) in itertools.pairwise(visit):
                 if q != other and u - t <= max_gap:
                     found[q, other] += 1
     return found
