@@ -86,7 +86,7 @@ def read_graphs(
     edges = {name: some for name, some in found.items() if some is not None and len(some.phrase)}
     if not edges:
         raise BadInput("There is nothing to learn from: the log has no clicks on a page, no rewrites and no bids.")
-    ends = [some.phrase for some in edges.values()] + [edges["rewrites"].other] * ("rewrites" in edges)
+    ends = [some.phrase for some in edges.values()] + [some.other for name, some in edges.items() if name == "rewrites"]
     used = np.unique(np.concatenate(ends)).astype(np.int64)
     place = np.full(len(names), -1, np.int64)
     place[used] = np.arange(len(used))

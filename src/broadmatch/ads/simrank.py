@@ -58,8 +58,7 @@ def simrank_steps(
     Those of queries after seven rounds come from those of pages after six, and these from those of queries after five:
     the others are not needed.
     """
-    by_query, by_page = weights.to_scipy(), weights.transposed().to_scipy()
-    ahead = _transitions(by_query, spread(by_page), decay), _transitions(by_page, spread(by_query), decay)
+    ahead = transitions(weights, decay)
     back = ahead[0].transposed(), ahead[1].transposed()
     held = nothing_similar(weights.shape[iterations % 2])
     with progress.task("Simrank++", total=sum(weights.shape[n % 2] for n in range(iterations)), unit="rows") as task:
@@ -67,6 +66,12 @@ def simrank_steps(
             side = left % 2
             held = best_similar(ahead[side], back[side], held, keep, n_jobs, task, evidence=left == 0)
             yield held
+
+
+def transitions(weights: CSR, decay: float) -> tuple[CSR, CSR]:
+    """√C · W of queries × pages and of pages × queries: with it on both sides, C stands once in each similarity."""
+    by_query, by_page = weights.to_scipy(), weights.transposed().to_scipy()
+    return _transitions(by_query, spread(by_page), decay), _transitions(by_page, spread(by_query), decay)
 
 
 def click_shares(clicks: CSR) -> CSR:
@@ -87,7 +92,6 @@ def spread(rows: "sp.csr_matrix") -> F64:
 
 
 def _transitions(rows: "sp.csr_matrix", target_spread: F64, decay: float) -> CSR:
-    """√C · W: with it on both sides, C stands once in each similarity."""
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     totals = np.bincount(row, rows.data, rows.shape[0])
     data = np.sqrt(decay) * target_spread[rows.indices] * rows.data / totals[row]
