@@ -132,7 +132,7 @@ def _workbook_texts(path: Path, columns: ColumnMap) -> Iterator[tuple[int, dict[
 
 
 def _text_of(cell: Any) -> str:
-    return "" if cell is None else str(cell)
+    return "" if cell is None else unguarded(str(cell))
 
 
 def sheet_format(path: PathLike) -> str:
