@@ -6,7 +6,7 @@ import itertools
 import logging
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -159,7 +159,7 @@ def _evaluate(run: _Run) -> "dict[str, dict[str, Report]]":
         print_text(f"{plain.train.Y.nnz:,} clicked labels, which became {believed.train.Y.nnz:,} weighted beliefs.")
         test = plain.test.take(judged_rows(len(plain.test)))
         pages = test.points or Names.of([])
-        answers = {_POPULAR: _popular(plain.train, len(test))} | _answers(run, list(_contents(run, set(pages)).items()))
+        answers = {_POPULAR: _popular(plain.train, len(test))} | _answers(run, list(_contents(run, pages).items()))
         known = _known_queries(run)
         names = Names.of(sorted({p for rows in answers.values() for row in rows for p, _ in row} & known))
         truth = truth_matrix(run.market, pages, names)
@@ -202,19 +202,20 @@ def _answers(run: _Run, pages: list[tuple[str, bytes]], k: int = _DEPTH) -> "dic
     models = {"KEX": ("kex", KEX), "MLRF": ("plain-model", Recommender), "MLRF+SSL": ("model", Recommender)}
     ksp, found = broadmatch.load(run.out / "ksp", KSP), {}
     for name, (folder, kind) in models.items():
-        seeds = list(broadmatch.load(run.out / folder, kind).recommend(pages, _DEPTH))
+        with output.at_least(logging.WARNING):
+            seeds = list(broadmatch.load(run.out / folder, kind).recommend(pages, _DEPTH))
+            found[f"{name}+KSP"] = [one.phrases for one in ksp.expand_answers(seeds, k)]
         found[name] = [one.phrases[:k] for one in seeds]
-        found[f"{name}+KSP"] = [one.phrases for one in ksp.expand_answers(seeds, k)]
     return {name: found[name] for name in _SYSTEMS}
 
 
-def _contents(run: _Run, pages: set[str]) -> dict[str, bytes]:
-    """The HTML of pages, in order of their names."""
+def _contents(run: _Run, pages: Iterable[str]) -> dict[str, bytes]:
+    """The HTML of pages, in the order asked for."""
     from broadmatch.harvest.page_names import plain_page
     from broadmatch.io import read_pages
 
     found = {plain_page(page.name): page.html for page in read_pages(run.market / "pages.parquet")}
-    return {name: found[plain_page(name)] for name in sorted(pages)}
+    return {name: found[plain_page(name)] for name in pages}
 
 
 def _known_queries(run: _Run) -> set[str]:
