@@ -138,6 +138,7 @@ PIECES = [
 @settings(max_examples=1500, deadline=None)
 def test_scanner_and_twin_agree_on_rubble(page: str) -> None:
     assert bag_of_words(page, boost=7, stop_words=None) == page_words(page, 7)
+    assert bag_of_words(page, boost=7, stop_words=None, ngrams=2) == page_words(page, 7, ngrams=2)
 
 
 @given(st.text(max_size=60))

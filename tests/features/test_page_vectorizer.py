@@ -17,9 +17,10 @@ from sklearn.utils import get_tags
 
 import broadmatch
 from broadmatch.errors import BadInput, BadParameter, NotFitted
-from broadmatch.features import PageVectorizer, bag_of_words
+from broadmatch.features import PageVectorizer, bag_of_words, page_vectorizer
 from broadmatch.features import word_counts as counting
 from broadmatch.features.stop_words import ENGLISH
+from tests.reference.tf_idf import tf_idf
 
 
 def make_pages(n: int) -> list[str]:
@@ -162,7 +163,8 @@ def test_its_parameters_are_searched_like_any_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("min_pages", 0), ("boost", 0), ("boost", 1.5), ("stop_words", "klingon"), ("n_jobs", 0)]
+    ("name", "value"),
+    [("min_pages", 0), ("boost", 0), ("boost", 1.5), ("stop_words", "klingon"), ("n_jobs", 0), ("ngrams", 3)],
 )
 def test_wrong_parameters(name: str, value: object) -> None:
     with pytest.raises(BadParameter, match=f"{name} must be"):
@@ -223,3 +225,28 @@ def test_words_of_few_pages_are_kept_by_default():
         BadInput, match="No word is on at least 10 of the 1 pages; give more pages, or a lower min_pages"
     ):
         PageVectorizer(min_pages=10).fit(["pizza"])
+
+
+def test_pairs_are_columns_too(tmp_path) -> None:
+    pages = ["<b>fresh pizza</b> of town", "<title>Fresh Pizza</title>of the town", "pizza <b>fresh"]
+    both = PageVectorizer(min_pages=1, ngrams=2).fit(pages)
+    assert list(both.vocabulary_) == ["fresh", "fresh pizza", "pizza", "town"]
+    counts = np.array([[bag_of_words(page, ngrams=2).get(word, 0) for word in both.vocabulary_] for page in pages])
+    expected = tf_idf(counts, [0, 1, 2, 3], both.idf_)
+    np.testing.assert_allclose(both.fit_transform(pages).toarray(), expected, rtol=1e-6)
+    both.save(tmp_path / "pairs")
+    assert np.array_equal(
+        broadmatch.load(tmp_path / "pairs").transform(pages).toarray(), both.transform(pages).toarray()
+    )
+
+
+def test_many_pairs_are_bounded_and_those_on_many_pages_stay(monkeypatch) -> None:
+    monkeypatch.setattr(counting, "_BLOCK_PAGES", 10)
+    pages = [f"hot tea and a{i} b{i} c{i}" for i in range(100)]
+    whole = PageVectorizer(min_pages=50, ngrams=2)
+    X = whole.fit_transform(pages)
+    monkeypatch.setattr(page_vectorizer, "_MOST_WORDS", 60)
+    bounded = PageVectorizer(min_pages=50, ngrams=2)
+    assert np.array_equal(bounded.fit_transform(pages).toarray(), X.toarray())
+    assert list(bounded.vocabulary_) == list(whole.vocabulary_) == ["hot", "hot tea", "tea"]
+    assert list(bounded.fit(pages).vocabulary_) == ["hot", "hot tea", "tea"]

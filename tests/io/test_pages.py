@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingFile, TooManyBadRows
-from broadmatch.io import Page, PageSource, Rejects, read_pages, write_pages
+from broadmatch.features import bag_of_words
+from broadmatch.io import Page, PageSource, Rejects, read_pages, with_zones, write_pages
 from broadmatch.io.files import Source
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -135,8 +136,32 @@ def test_mapped_columns(tmp_path: Path) -> None:
             BadInput, match=r"no column 'src' for our 'html'; its columns are 'name', 'address', 'html', 'source'"
         ):
             list(read_pages(tmp_path / file, columns={"name": "address", "html": "src"}))
-    with pytest.raises(BadParameter, match="it maps 'title'"):
-        read_pages(tmp_path, columns={"title": "name"})
+    with pytest.raises(BadParameter, match="it maps 'heading'"):
+        read_pages(tmp_path, columns={"heading": "name"})
+
+
+def test_zones_beside_a_page(tmp_path: Path) -> None:
+    """Only columns that are mapped are zones; what a row has not is left out."""
+    rows = [{"name": "a", "html": "<p>é", "ad": "Best <tea>", "kind": "teä"}, {"name": "b", "html": "x", "ad": None}]
+    put_lines(tmp_path / "p.jsonl", *rows)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "p.parquet")
+    expected = b"<title>Best &lt;tea&gt;</title><title>te&#228;</title><p>\xc3\xa9"
+    for file in ("p.jsonl", "p.parquet"):
+        found = list(read_pages(tmp_path / file, columns={"title": "ad", "category": "kind"}))
+        assert found == [Page("a", expected), Page("b", b"x")]
+        assert next(iter(read_pages(tmp_path / file))).html == "<p>é".encode()
+        with pytest.raises(BadInput, match="no column 'campaigns'"):
+            list(read_pages(tmp_path / file, columns={"campaign": "campaigns"}))
+
+
+@pytest.mark.parametrize("page", [
+    "<p>thé".encode("utf-16"), b"\xfe\xff" + "<p>thé".encode("utf-16-be"), b"\xef\xbb\xbf" + "<p>thé".encode(),
+    b"<html>" + b" " * 900 + b"<meta charset=iso-8859-1><p>th\xe9", "thé <".encode(), "<p>thé".encode("cp1252"),
+])  # fmt: skip
+def test_a_page_with_zones_keeps_its_encoding(page: bytes) -> None:
+    long = "ciné " * 300
+    assert bag_of_words(with_zones(page, {"title": "crème", "text": long})) == {"crème": 10, "ciné": 300, "thé": 1}
+    assert with_zones(page, {"title": " "}) == page
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])

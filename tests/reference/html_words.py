@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from html.entities import html5
+from itertools import pairwise
 
 from broadmatch.kernels.words import tokenize
 
@@ -30,11 +31,12 @@ ROW = ("tr", "tbody", "thead", "tfoot")
 SILENT = ("script", "style", "iframe", "noembed", "noframes")
 
 
-def page_words(page: str, boost: int) -> dict[str, int]:
-    """How often each word counts."""
+def page_words(page: str, boost: int, ngrams: int = 1) -> dict[str, int]:
+    """How often each word counts, and each pair of words that follow each other in a piece of text."""
     counts: Counter[str] = Counter()
     for text, weight in stretches(page if ">" in page else page.replace("<", " "), boost):
-        for word in tokenize(text) if weight else ():
+        words = tokenize(text) if weight else []
+        for word in words + ([" ".join(pair) for pair in pairwise(words)] if ngrams == 2 else []):
             counts[word] += weight
     return dict(counts)
 

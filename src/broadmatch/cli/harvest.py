@@ -55,8 +55,10 @@ def command(
         str | None, typer.Option(metavar="TIME", help="Test on clicks from then on, not on other pages.")
     ] = None,
     labels: Annotated[
-        Literal["plain", "npmi", "beliefs"],
-        typer.Option(help="Queries weigh 1 each, by nPMI, or as beliefs, with missing ones filled in; often best."),
+        Literal["plain", "npmi", "beliefs", "coec"],
+        typer.Option(
+            help="Queries weigh 1 each, by nPMI, as beliefs (missing ones filled in; often best), or by place."
+        ),
     ] = "plain",
     min_pages: Annotated[
         int | None,
@@ -116,6 +118,7 @@ def command(
                 exact_pages=exact_pages,
                 exclude=wrong,
                 queries=queries,
+                positions=labels == "coec",
                 seed=seed,
                 n_jobs=n_jobs,
             )

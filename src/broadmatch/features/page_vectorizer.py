@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 _MIN_PAGES = 10  # as in the paper; of few pages 1 %, or their words would all be dropped
+_MOST_WORDS = 1 << 24  # words and pairs seen that are held; above it, pairs on the fewest pages are dropped
 Block = tuple[I64, I32, F32]
 """The length of each row, and the columns and values of all of them."""
 
@@ -33,7 +34,8 @@ class PageVectorizer(Transformer):
     x_w = count_w · idf_w, scaled to unit length, where a word in the title or in a link counts `boost` times, and
     idf_w = 1 + ln((1 + N) / (1 + n_w)) for a word on n_w of the N pages fitted on. Stop words and words on fewer
     than `min_pages` pages are dropped; if it is None, on fewer than 10, or than one in a hundred if that is less.
-    Columns are in the order of the words.
+    Columns are in the order of the words. With `ngrams=2`, two words that follow each other in one stretch of text are
+    a word too, with a blank between them, unless either is a stop word.
 
     >>> pages = [b"<title>Pizza</title> fresh pizza", "<p>fresh <a href=/>flowers</a>", "flowers and pizza"]
     >>> vectorizer = PageVectorizer(min_pages=2)
@@ -52,6 +54,7 @@ class PageVectorizer(Transformer):
     ] = None
     boost: Annotated[int, Whole(1, 1000), "how often a word in the title or in a link counts"] = 10
     stop_words: Annotated[Any, StopWords(), "words to drop"] = "english"
+    ngrams: Annotated[int, Whole(1, 2), "2 adds pairs of words that follow each other"] = 1
     n_jobs: Jobs = None
 
     vocabulary_: Annotated[Names, Axes("words")] = learned()
@@ -67,6 +70,7 @@ class PageVectorizer(Transformer):
         seen, n_pages = Vocabulary(), 0
         for block in self._counted(pages):
             seen.add(block)
+            seen.drop_rare_pairs(_MOST_WORDS)
             n_pages += block.n_pages
         self._settle(seen, n_pages)
         return self
@@ -79,7 +83,11 @@ class PageVectorizer(Transformer):
         for block in self._counted(pages):
             kept.append((block.rows.copy(), seen.add(block)))
             n_pages += block.n_pages
-        columns = self._settle(seen, n_pages)
+            renumbered = seen.drop_rare_pairs(_MOST_WORDS)
+            if renumbered is not None:
+                now = np.append(renumbered, np.int32(-1))  # what was dropped before stays so
+                kept = [(rows, now[at]) for rows, at in kept]
+        columns = np.append(self._settle(seen, n_pages), np.int32(-1))
         return CSR.of_blocks((self._weigh(rows, columns[at]) for rows, at in kept), len(self.idf_)).to_scipy()
 
     def transform(self, pages: Iterable[Page]) -> "sp.csr_matrix":
@@ -109,7 +117,7 @@ class PageVectorizer(Transformer):
 
     def _counted(self, pages: Iterable[Page]) -> Iterator[WordCounts]:
         with task("Reading pages", unit="pages") as reading:
-            for block in count_pages(pages, boost=self.boost, n_jobs=self.n_jobs):
+            for block in count_pages(pages, boost=self.boost, n_jobs=self.n_jobs, ngrams=self.ngrams):
                 yield block
                 reading.advance(block.n_pages)
 
@@ -121,7 +129,10 @@ class PageVectorizer(Transformer):
         enough = np.flatnonzero(seen.pages[: seen.n_words] >= least)
         stop_words = {word.encode() for word in as_stop_words(self.stop_words)}
         words = seen.words(enough)
-        in_order = [k for k in sorted(range(len(words)), key=words.__getitem__) if words[k] not in stop_words]
+        # A pair is dropped with either of its words.
+        in_order = [
+            k for k in sorted(range(len(words)), key=words.__getitem__) if stop_words.isdisjoint(words[k].split(b" "))
+        ]
         if not in_order:
             raise BadInput(
                 f"No word is on at least {least} of the {n_pages:,} pages; give more pages, or a lower min_pages."

@@ -21,7 +21,7 @@ _BLOCK_PAGES = 1024
 _SMALLEST_TABLE = 1 << 12
 
 
-def bag_of_words(page: Page, *, boost: int = 10, stop_words: Any = "english") -> dict[str, int]:
+def bag_of_words(page: Page, *, boost: int = 10, stop_words: Any = "english", ngrams: int = 1) -> dict[str, int]:
     """How often each word of `page` counts: `boost` times in the title and in links, once elsewhere (MLRF §3.1).
 
     This is what a vectorizer sees of a page.
@@ -29,17 +29,19 @@ def bag_of_words(page: Page, *, boost: int = 10, stop_words: Any = "english") ->
     >>> bag_of_words("<title>Pizza</title><p>Pizza and <a href=/pasta>pasta</a> since 1986")
     {'pizza': 11, 'pasta': 10, '1986': 1}
     """
-    block = scan_pages([page], boost=boost)
+    block = scan_pages([page], boost=boost, ngrams=ngrams)
     seen = Vocabulary()
     numbers = seen.add(block)
     dropped = as_stop_words(stop_words)
     words = [word.decode() for word in seen.words(numbers[block.rows.words])]
-    return {word: int(n) for word, n in zip(words, block.rows.counts, strict=True) if word not in dropped}
+    return {
+        word: int(n) for word, n in zip(words, block.rows.counts, strict=True) if dropped.isdisjoint(word.split(" "))
+    }
 
 
-def count_pages(pages: Iterable[Page], *, boost: int, n_jobs: int | None) -> Iterator[WordCounts]:
+def count_pages(pages: Iterable[Page], *, boost: int, n_jobs: int | None, ngrams: int = 1) -> Iterator[WordCounts]:
     """Count the words of a stream of pages; blocks come in order and are the same for every `n_jobs`."""
-    return map_threads(lambda block: scan_pages(block, boost=boost), _blocks(pages), n_jobs)
+    return map_threads(lambda block: scan_pages(block, boost=boost, ngrams=ngrams), _blocks(pages), n_jobs)
 
 
 class Vocabulary:
@@ -79,6 +81,30 @@ class Vocabulary:
         """The number here of each word of the block, or -1 where it is not known."""
         numbers = np.empty(block.n_words, np.int32)
         number_words(self.table, self.n_words, block.words, block.n_words, False, numbers)
+        return numbers
+
+    def drop_rare_pairs(self, most: int) -> NDArray[np.int32] | None:
+        """If there are more than `most` words, drop the pairs on the fewest pages, until half of `most` are left.
+
+        Gives the new number of each word, -1 for those dropped; None if there is nothing to do. A pair that comes again
+        is counted anew, so it may be on more pages than are counted (lossy counting; Manku and Motwani, VLDB 2002).
+        """
+        if self.n_words <= most:
+            return None
+        starts, n = self.table.words.starts[: self.n_words + 1], self.n_words
+        blanks = np.concatenate([[0], np.cumsum(self.table.words.arena[: starts[n]] == ord(" "))])
+        pairs = blanks[starts[1:]] > blanks[starts[:-1]]
+        by_pages = np.cumsum(np.bincount(self.pages[:n][pairs]))
+        if not len(by_pages) or by_pages[-1] <= most // 2:
+            return None
+        least = int(np.argmax(by_pages[-1] - by_pages <= most // 2))
+        dropped = pairs & (self.pages[:n] <= least)
+        left = np.flatnonzero(~dropped)
+        kept = Vocabulary.of(Names(self.table.words.arena[: starts[n]], starts).take(left))
+        numbers = np.full(n, -1, np.int32)
+        numbers[left] = np.arange(len(left), dtype=np.int32)
+        pages, occurrences = self.pages[left], self.occurrences[left]
+        self.n_words, self.table, self.pages, self.occurrences = kept.n_words, kept.table, pages, occurrences
         return numbers
 
     def words(self, numbers: NDArray[np.integer[Any]]) -> list[bytes]:

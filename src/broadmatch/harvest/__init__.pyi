@@ -2,6 +2,8 @@ from .beliefs import objective as objective
 from .beliefs import sparse_beliefs as sparse_beliefs
 from .clicks import Harvest as Harvest
 from .clicks import harvest as harvest
+from .coec import coec as coec
+from .coec import place_effects as place_effects
 from .datasets import build_datasets as build_datasets
 from .harvested import Harvested as Harvested
 from .harvested import open_harvested as open_harvested

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Names
 from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput
+from broadmatch.harvest.coec import create_expected
 from broadmatch.harvest.gather import Gathering, Moment, Window
-from broadmatch.harvest.page_names import pages_of, register_plain_page
+from broadmatch.harvest.page_names import PLAIN_PAGE, pages_of, register_plain_page
 from broadmatch.harvest.queries import normalise_query, register_normalise
 from broadmatch.harvest.query_counts import write_query_table
 from broadmatch.io import ClickLog
@@ -42,6 +43,8 @@ class Harvest:
     test_pages: Names
     facts: Mapping[str, int]
     exact_pages: bool = False
+    train_expected: CSR | None = None
+    """The clicks that the places of each entry of `train_counts` let expect, if positions were asked for."""
 
 
 def harvest(
@@ -60,6 +63,7 @@ def harvest(
     exact_pages: bool = False,
     exclude: Iterable[tuple[str, str]] | None = None,
     queries: str | os.PathLike[str] | None = None,
+    positions: bool = False,
     memory_limit: str = "2GB",
     temp_directory: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
@@ -78,7 +82,8 @@ def harvest(
 
     Pairs of page and phrase to `exclude` are no labels, in training and in test; pages and phrases match as above, and
     a query keeps its other pages, and its clicks for `min_clicks`. The table of all queries of the log (`QueryTable`)
-    is written to the folder `queries`, if one is given.
+    is written to the folder `queries`, if one is given. With `positions`, an impression log that has them also tells
+    how many clicks a pair would have at its places if it were like the average (`train_expected`; see `coec`).
 
     The result is the same for every `n_jobs` and order of the rows. `facts` counts what was left out.
     """
@@ -89,7 +94,14 @@ def harvest(
     Flag().check("normalise", normalise)
     Flag().check("exact_pages", exact_pages)
     Whole().check("seed", seed)
-    gathering = Gathering(clicks, Window.of(clicks, since, until, split, split_time), queries is not None)
+    Flag().check("positions", positions)
+    for name in ("position", "clicked") if positions else ():
+        if name not in clicks.columns:
+            raise BadInput(
+                f"positions need what was shown where, but {clicks.files[0]} has no column for our {name!r}."
+            )
+    window = Window.of(clicks, since, until, split, split_time)
+    gathering = Gathering(clicks, window, queries=queries is not None, shown=positions)
     with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors():
         facts = gathering.run(db, n_jobs)
         _spell(db, normalise)
@@ -97,7 +109,10 @@ def harvest(
             write_query_table(db, gathering, Path(queries))
         facts |= _choose_pages(db, pages, exact_pages)
         facts |= _choose_labels(db, min_clicks)
-        counts = _Counts.fetch(db, split, test_share, seed)
+        _number_pages(db)
+        if positions:
+            create_expected(db, "{0}" if exact_pages else PLAIN_PAGE)
+        counts = _Counts.fetch(db, positions, test_share, seed)
     counts, left_out = counts.without(exclude, normalise, exact_pages)
     facts |= left_out
     train, test, more = counts.split(split, min_test_queries)
@@ -108,7 +123,8 @@ def harvest(
     train_counts, train_pages = counts.matrix(train, labels)
     test_counts, test_pages = counts.matrix(test_inside, labels)
     names = counts.labels.take(labels)
-    found = Harvest(train_counts, test_counts, names, train_pages, test_pages, facts, exact_pages)
+    expected = train_counts._replace(data=counts.expected[train]) if positions else None
+    found = Harvest(train_counts, test_counts, names, train_pages, test_pages, facts, exact_pages, expected)
     _report(found)
     return found
 
@@ -174,6 +190,15 @@ def _choose_labels(db: "DuckDBPyConnection", min_clicks: int) -> dict[str, int]:
     return {"queries": queries, "queries_without_letters": nameless, "queries_too_rare": queries - labels}
 
 
+def _number_pages(db: "DuckDBPyConnection") -> None:
+    """Number the pages that have a label, by name (table `pages`)."""
+    db.execute("""
+        CREATE TABLE pages AS
+        FROM (FROM pairs SEMI JOIN (spellings JOIN labels USING (label)) USING (query)
+            SELECT DISTINCT page ORDER BY page)
+        SELECT page, CAST(row_number() OVER () - 1 AS INTEGER) AS number""")
+
+
 def _one(db: "DuckDBPyConnection", sql: str) -> tuple[Any, ...]:
     return db.execute(sql).fetchall()[0]
 
@@ -186,32 +211,33 @@ class _Counts:
     label: NDArray[np.int32]
     late: NDArray[np.bool_]
     clicks: NDArray[np.float32]
+    expected: NDArray[np.float32]  # 0 if positions are not asked for
     pages: Names
     labels: Names
     drawn: NDArray[np.bool_]  # which pages the hash draws for testing
 
     @classmethod
-    def fetch(cls, db: "DuckDBPyConnection", split: str, test_share: float, seed: int) -> "_Counts":
-        db.execute("""
-            CREATE TABLE pages AS
-            FROM (FROM pairs SEMI JOIN (spellings JOIN labels USING (label)) USING (query)
-                SELECT DISTINCT page ORDER BY page)
-            SELECT page, CAST(row_number() OVER () - 1 AS INTEGER) AS number""")
+    def fetch(cls, db: "DuckDBPyConnection", positions: bool, test_share: float, seed: int) -> "_Counts":
         db.execute("""
             CREATE TABLE counts AS
             FROM pairs JOIN (FROM spellings JOIN labels USING (label) SELECT query, number AS label) USING (query)
                 JOIN (FROM pages SELECT page, number) USING (page)
             SELECT number AS page, label, late, CAST(sum(clicks) AS FLOAT) AS clicks GROUP BY ALL""")
         db.execute("DROP TABLE pairs; DROP TABLE spellings")
-        sorted_counts = "FROM counts SELECT * ORDER BY page, label, late"
-        page, label, late, clicks = fetch_arrays(db, sorted_counts, np.int32, np.int32, np.bool_, np.float32)
+        join = "LEFT JOIN expected USING (page, label)" if positions else ""
+        more = f"coalesce({'expected' if positions else 'NULL'}, 0)"
+        page, label, late, clicks, expected = fetch_arrays(
+            db,
+            f"FROM counts {join} SELECT page, label, late, clicks, {more} ORDER BY page, label, late",
+            *(np.int32, np.int32, np.bool_, np.float32, np.float32),
+        )
         labels = fetch_names(db, "FROM labels SELECT label ORDER BY number")
         pages = fetch_names(db, "FROM pages SELECT page ORDER BY number")
         # The first 32 bits of the MD5 of "seed:page": the same on every machine and for every order.
         hashed = f"CAST(concat('0x', substr(md5(concat('{int(seed)}:', page)), 1, 8)) AS BIGINT)"
         sql = f"FROM pages SELECT {hashed} < {round(test_share * 2**32)} ORDER BY number"
         (drawn,) = fetch_arrays(db, sql, np.bool_)
-        return cls(page, label, late, clicks, pages, labels, drawn)
+        return cls(page, label, late, clicks, expected, pages, labels, drawn)
 
     def split(self, split: str, min_test_queries: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, int]]:
         """Which entries are for training and which for testing, and how many pages had too few queries to test."""
@@ -238,9 +264,8 @@ class _Counts:
         left = ~np.isin(there, wrong)
         matched = int(np.isin(wrong, there).sum())
         facts = {"pairs_excluded": len(np.unique(there[~left])), "exclusions_unmatched": len(given) - matched}
-        return replace(
-            self, page=self.page[left], label=self.label[left], late=self.late[left], clicks=self.clicks[left]
-        ), facts
+        columns = {name: getattr(self, name)[left] for name in ("page", "label", "late", "clicks", "expected")}
+        return replace(self, **columns), facts
 
     def matrix(self, chosen: NDArray[np.bool_], labels: NDArray[np.int64]) -> tuple[CSR, Names]:
         """The chosen entries as rows of the pages that have any; `labels` are the columns, in their order."""

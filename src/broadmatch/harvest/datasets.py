@@ -12,12 +12,16 @@ from broadmatch.data import CSR, Dataset, Names, as_features
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest.beliefs import sparse_beliefs
 from broadmatch.harvest.clicks import Harvest
+from broadmatch.harvest.coec import coec
 from broadmatch.harvest.npmi import npmi
 from broadmatch.harvest.page_names import addresses_of_files, plain_page, saved_as
 from broadmatch.io import Page
 from broadmatch.params import OneOf
 
 log = logging.getLogger("broadmatch")
+
+WEIGHTS = ("plain", "npmi", "beliefs", "coec")
+"""How training labels may be weighed."""
 
 
 class NamedPage(Protocol):
@@ -49,19 +53,19 @@ def build_datasets(
     """Join labels with pages: a data set for training and one for testing, rows in the order of the pages.
 
     `pages` is gone through twice, one page at a time: give a list, or a `PageSource`. The `vectorizer` is fitted on the
-    training pages, unless it is fitted already. The training labels weigh 1 each ("plain"), their nPMI ("npmi"), or are
-    beliefs with missing labels filled in ("beliefs"); both learn from every harvested page, also from those without
-    HTML. The test labels weigh 1 always. Pages that were clicked but whose HTML is not there are left out, and how many
-    is logged.
+    training pages, unless it is fitted already. The training labels weigh 1 each ("plain"), their nPMI ("npmi"), are
+    beliefs with missing labels filled in ("beliefs"), or weigh their clicks over expected clicks ("coec", of a harvest
+    with `positions`); all learn from every harvested page, also from those without HTML. The test labels weigh 1
+    always. Pages that were clicked but whose HTML is not there are left out, and how many is logged.
     """
-    OneOf(("plain", "npmi", "beliefs")).check("weights", weights)
+    OneOf(WEIGHTS).check("weights", weights)
     if isinstance(pages, Iterator):
         raise BadParameter(
             "pages must be something to go through twice, but it is an iterator; give a list or a PageSource."
         )
     pages = pages if harvest.exact_pages else _PlainNames(pages, harvest)
     X, rows = _vectorize(pages, harvest.train_pages, vectorizer, "training", fit=not _is_fitted(vectorizer))
-    Y = _weigh(harvest.train_counts, weights, n_jobs)
+    Y = _weigh(harvest, weights, n_jobs)
     features = _feature_names(vectorizer, X.n_cols)
     train = Dataset(X, Y.take(rows), harvest.labels, features, harvest.train_pages.take(rows))
     X, rows = _vectorize(pages, harvest.test_pages, vectorizer, "test", fit=False, n_cols=X.n_cols)
@@ -168,7 +172,12 @@ def _feature_names(vectorizer: Vectorizer, n_cols: int) -> Names | None:
     return names if names is not None and len(names) == n_cols else None
 
 
-def _weigh(counts: CSR, weights: str, n_jobs: int | None) -> CSR:
+def _weigh(harvest: Harvest, weights: str, n_jobs: int | None) -> CSR:
+    counts = harvest.train_counts
+    if weights == "coec":
+        if harvest.train_expected is None:
+            raise BadParameter("weights='coec' needs expected clicks: harvest with positions=True.")
+        return coec(counts, harvest.train_expected)
     if weights == "npmi":
         return npmi(counts)
     return sparse_beliefs(_plain(counts), n_jobs=n_jobs) if weights == "beliefs" else _plain(counts)

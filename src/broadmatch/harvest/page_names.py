@@ -32,6 +32,9 @@ TRACKING_PARAMETERS = frozenset(
 )  # fmt: skip
 """Parameters of an address that say how a visitor came to the page, not which page it is."""
 
+PLAIN_PAGE = "CASE WHEN regexp_matches({0}, '[?]|/(#|$)') THEN plain_page({0}) ELSE {0} END"
+"""SQL for `plain_page` of {0}, where `register_plain_page` made it known."""
+
 
 def plain_page(name: str) -> str:
     """The name of a page without tracking parameters and slashes at the end; what is no address stays as it is.
@@ -114,4 +117,4 @@ def _is_tracking(parameter: str) -> bool:
 def register_plain_page(db: "DuckDBPyConnection") -> str:
     """Make `plain_page` known to `db`; the SQL for it, with {} for the name. Names without ? and slash stay there."""
     create_text_function(db, plain_page)
-    return "CASE WHEN regexp_matches({0}, '[?]|/(#|$)') THEN plain_page({0}) ELSE {0} END"
+    return PLAIN_PAGE

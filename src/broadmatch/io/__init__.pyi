@@ -6,6 +6,7 @@ from .matrices.datasets import write_dataset as write_dataset
 from .pages import Page as Page
 from .pages import PageSource as PageSource
 from .pages import read_pages as read_pages
+from .pages import with_zones as with_zones
 from .pages import write_pages as write_pages
 from .rejects import Rejects as Rejects
 from .streams import Position as Position

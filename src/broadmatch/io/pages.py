@@ -6,11 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.io.columns import ColumnMap
+from broadmatch.io.columns import ColumnMap, no_columns
 from broadmatch.io.files import PathLike, Source, expand, json_line, open_binary, replacing_file
 from broadmatch.io.formats import PAGES, STANDARD_INPUT, format_of, suffixes
 from broadmatch.io.rejects import Rejects
@@ -21,6 +23,9 @@ log = logging.getLogger("broadmatch")
 
 USUAL = {"name": ("name", "url", "id", "path", "page"), "html": ("html", "text", "content", "body")}
 """The columns of a table of pages, with their usual names."""
+ZONES = ("title", "text", "campaign", "category")
+"""Texts that are given beside a page: the title and the text of an ad, its campaign, a category."""
+NO_ZONES: Mapping[str, str] = MappingProxyType({})
 LARGEST = 10_000_000
 """Bytes of a page, unless another limit is given."""
 
@@ -36,6 +41,10 @@ _FIRST_TAG = re.compile(
 )
 
 
+_DECLARED = re.compile(rb"<meta[^>]{0,200}charset[^>]{0,200}>", re.IGNORECASE)
+_WIDE = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
 class Page(NamedTuple):
     """A landing page: its name (a path or a URL) and its bytes, in whatever encoding it came."""
 
@@ -49,7 +58,8 @@ class PageSource:
     A page of a folder is named by its path in the folder, another page by its path as given; a file whose suffix tells
     nothing is a page if it begins as HTML does. CSV, TSV, JSON lines and Parquet have a column for the name and one for
     the HTML: `columns`, such as `{"name": "url", "html": "body"}`, says which; otherwise the first that is there of
-    name, url, id, path, page and of html, text, content, body is taken. A folder without HTML may hold files of these
+    name, url, id, path, page and of html, text, content, body is taken. Columns that are mapped as `title`, `text`,
+    `campaign` or `category` are more text of the page (`with_zones`). A folder without HTML may hold files of these
     formats. Only the names are kept in memory, to find those that come twice. Files are looked for now, not when the
     first page is taken.
 
@@ -72,7 +82,7 @@ class PageSource:
         max_page_bytes: int = LARGEST,
         strict: bool | None = None,
     ) -> None:
-        self._columns = ColumnMap(USUAL, columns or {})
+        self._columns = ColumnMap(USUAL | dict.fromkeys(ZONES, ()), columns or {}, optional=ZONES)
         Whole(1).check("max_page_bytes", max_page_bytes)
         self.max_page_bytes, self._known = max_page_bytes, False
         named = [Path(one) for one in ([source] if isinstance(source, str | os.PathLike) else source)]
@@ -126,6 +136,33 @@ def write_pages(pages: Iterable[Page], path: PathLike) -> int:
     return writers[format](pages, file)
 
 
+def with_zones(html: bytes, zones: Mapping[str, str]) -> bytes:
+    """A page with the `ZONES` that are given beside it in its head: `text` as its description, others as titles.
+
+    So the words of an ad's title, a campaign and a category count as those of the title do, and those of an ad's text
+    once. The page keeps its encoding.
+
+    >>> with_zones(b"<h1>Pizza", {"title": "Pizza & more", "text": "Hot"})
+    b'<title>Pizza &amp; more</title><meta name=description content="Hot"><h1>Pizza'
+    """
+    head = "".join(
+        f'<meta name=description content="{escape(text)}">' if zone == "text" else f"<title>{escape(text)}</title>"
+        for zone, text in zones.items()
+        if text.strip()
+    )
+    if not head:
+        return html
+    mark = html[:2]
+    if mark in _WIDE and not html.startswith(b"\xff\xfe\0\0"):
+        return mark + head.encode(_WIDE[mark], "replace") + html[2:]
+    plain = html if b">" in html else html.replace(b"<", b" ")  # text without tags has none now
+    # Whatever the encoding, ASCII is the same in it; the one that the page declares must still stand near its begin.
+    declared = _DECLARED.search(plain[:1024])
+    mark = b"\xef\xbb\xbf" if plain.startswith(b"\xef\xbb\xbf") else b""
+    first = declared.group() if declared else b""
+    return mark + first + head.encode("ascii", "xmlcharrefreplace") + plain[len(mark) :]
+
+
 class _Strict(Rejects):
     """Rejects that take nothing: pages named one by one are all wanted."""
 
@@ -175,6 +212,7 @@ class _Reader:
         longest = 6 * self.limit + (1 << 20)
         chosen: dict[str, str] = {}
         present: dict[str, None] = {}
+        mapped, met = {zone: self.columns.given[zone] for zone in ZONES if zone in self.columns.given}, set[str]()
         with open_binary(file) as stream:
             number = 0
             while line := stream.readline(longest):
@@ -197,18 +235,24 @@ class _Reader:
                 if not chosen:
                     chosen = self.columns.match(row)
                     present |= dict.fromkeys(row)
-                values = [row.get(chosen.get(ours, "")) for ours in USUAL]
-                if None in values:
+                name, html = (row.get(chosen.get(ours, "")) for ours in USUAL)
+                if name is None or html is None:
                     self._reject(file, number, "the name or the HTML is missing", line)
                 else:
-                    yield from self._accept(file, number, *values)
+                    zones = {zone: str(row[key]) for zone, key in mapped.items() if row.get(key) is not None}
+                    met |= zones.keys()
+                    yield from self._accept(file, number, name, html, zones)
         if present and not chosen:
             self.columns.find(file, present)
             raise BadInput(f"{file}: no row has both a name and HTML; there are {', '.join(present)}.")
+        if chosen and (missing := mapped.keys() - met):
+            raise no_columns(file, sorted(mapped[zone] for zone in missing), present)
 
     def _table(self, file: Path) -> Iterator[Page]:
         """Pages of CSV, TSV and Parquet; in small batches, so that no whole row group is ever in memory."""
         import pyarrow.compute as pc
+
+        from broadmatch.io.values import as_text
 
         stream = RecordStream(
             file, columns=self.columns, rejects=self.rejects, batch_rows=_ROWS_READ, dictionaries=False
@@ -216,6 +260,7 @@ class _Reader:
         for records in stream:
             names = records.table.column("name").to_pylist()
             pages = _as_binary(records.table.column("html"), file)
+            given = {zone: as_text(records.table.column(zone)).to_pylist() for zone in ZONES if zone in stream.wanted}
             for i, size in enumerate(pc.binary_length(pages).to_pylist()):
                 line = records.line(i)
                 if size is None or names[i] is None:
@@ -224,9 +269,12 @@ class _Reader:
                 elif size > self.limit:
                     self._reject(file, line, self._too_large(), str(names[i]))
                 else:
-                    yield from self._accept(file, line, names[i], pages[i].as_py())
+                    zones = {zone: texts[i] for zone, texts in given.items() if texts[i] is not None}
+                    yield from self._accept(file, line, names[i], pages[i].as_py(), zones)
 
-    def _accept(self, file: object, line: int | None, name: object, html: object) -> Iterator[Page]:
+    def _accept(
+        self, file: object, line: int | None, name: object, html: object, zones: Mapping[str, str] = NO_ZONES
+    ) -> Iterator[Page]:
         """Give the page if it is one."""
         text = str(name) if isinstance(name, str | int) and not isinstance(name, bool) else ""
         text = text.encode("utf-8", "replace").decode()
@@ -245,7 +293,7 @@ class _Reader:
             self._reject(file, line, "the name was there before", text)
         else:
             self.seen.add(text)
-            yield Page(text, content)
+            yield Page(text, with_zones(content, zones) if zones else content)
 
     def _too_large(self) -> str:
         return f"the page is larger than {self.limit:,} bytes"

@@ -65,29 +65,29 @@ class Room(NamedTuple):
     numbers: I32
 
     @classmethod
-    def for_pages(cls, longest: int) -> "Room":
+    def for_pages(cls, longest: int, pairs: bool) -> "Room":
         """Room for pages of up to so many bytes."""
-        most = longest // 3 + 2
+        most = (longest // 3 + 2) * (1 + pairs)
         return cls(
             np.zeros(N_STATE, np.int64),
             np.empty((_STRETCHES, 4), np.int64),
-            words_of(most, longest),
+            words_of(most, longest, pairs),
             np.empty(most, np.int32),
             np.empty(most, np.int32),
         )
 
 
-def words_of(most: int, size: int) -> Words:
+def words_of(most: int, size: int, pairs: bool) -> Words:
     """Room for so many words in so many bytes of text."""
-    # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ).
-    arena = np.empty(size + size // 2 + 8, np.uint8)
+    # A lower-case letter can be half as long again as its capital (Ⱥ and ⱥ); each is in two pairs as well.
+    arena = np.empty((size + size // 2 + 8) * (1 + 3 * pairs), np.uint8)
     return Words(np.empty(most, np.uint64), np.zeros(most + 1, np.int64), arena)
 
 
 @kernel
 def count_words(
-    text: Bytes, page_starts: I64, boost: int, letters: Letters, references: References, room: Room, table: WordTable,
-    counts: Counts,
+    text: Bytes, page_starts: I64, boost: int, pairs: bool, letters: Letters, references: References, room: Room,
+    table: WordTable, counts: Counts,
 ) -> int:  # fmt: skip
     """Count the words of each page text[page_starts[p]:page_starts[p + 1]]; gives how many different ones there are.
 
@@ -105,7 +105,7 @@ def count_words(
         state[AT] = start
         n = find_text(text, stop, False, state, stretches)
         while n:
-            n_read = split_words(text, stretches, n, boost, letters, references, read, weights)
+            n_read = split_words(text, stretches, n, boost, pairs, letters, references, read, weights)
             known = n_words
             size = len(table.slots)
             while size < 2 * (n_words + n_read):
@@ -133,13 +133,34 @@ def count_words(
 
 
 @kernel
+def _join(words: Words, first: int, second: int) -> int:
+    """Write words `first` and `second` with a blank between them as the word after `second`; gives where it ends."""
+    hashes, starts, arena = words
+    begin = int(starts[second + 1])
+    k = begin
+    for i in range(starts[first], starts[first + 1]):
+        arena[k] = arena[i]
+        k += 1
+    arena[k] = 32
+    k += 1
+    for i in range(starts[second], starts[second + 1]):
+        arena[k] = arena[i]
+        k += 1
+    hashes[second + 1] = hash_word(arena, begin, k)
+    starts[second + 2] = k
+    return k
+
+
+@kernel
 def split_words(
-    text: Bytes, stretches: I64, n: int, boost: int, letters: Letters, references: References, words: Words,
-    weights: I32,
+    text: Bytes, stretches: I64, n: int, boost: int, pairs: bool, letters: Letters, references: References,
+    words: Words, weights: I32,
 ) -> int:  # fmt: skip
     """Write the words of n stretches of text, lower-cased, with their hashes and weights; gives how many there are.
 
-    Each stretch parts words. A word in the title or in a link counts `boost` times, any other once (MLRF §3.1).
+    Each stretch parts words. A word in the title or in a link counts `boost` times, any other once (MLRF §3.1). With
+    `pairs`, two words that follow each other in a stretch are one more, with a blank between them; it comes after the
+    second.
     """
     flags, lower = letters.flags, letters.lower
     hashes, starts, arena = words.hashes, words.starts, words.arena
@@ -148,7 +169,7 @@ def split_words(
         i, stop = stretches[stretch, FROM], stretches[stretch, TO]
         read = stretches[stretch, READ]
         weight = boost if stretches[stretch, ZONES] & (TITLE | ANCHOR) else 1
-        k, h, size, sigma = begin, FNV_START, 0, False
+        k, h, size, sigma, before_last = begin, FNV_START, 0, False, -1
         while i <= stop:
             kind = _KIND[text[unsigned(i)]] if i < stop else np.uint8(_SEPARATOR)
             if kind == _LETTER:
@@ -192,6 +213,14 @@ def split_words(
                 weights[n_words] = weight
                 n_words += 1
                 starts[n_words] = k
+                if pairs:
+                    if before_last >= 0:
+                        k = _join(words, before_last, n_words - 1)
+                        weights[n_words] = weight
+                        n_words += 1
+                        before_last = n_words - 2
+                    else:
+                        before_last = n_words - 1
                 begin = k
             k, h, size, sigma = begin, FNV_START, 0, False
     return n_words

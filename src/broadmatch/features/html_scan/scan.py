@@ -48,13 +48,14 @@ class WordCounts:
         return len(self.rows.starts) - 1
 
 
-def scan_pages(pages: list[Page], *, boost: int) -> WordCounts:
-    """Count the words of a few pages, those of titles and links `boost` times."""
+def scan_pages(pages: list[Page], *, boost: int, ngrams: int = 1) -> WordCounts:
+    """Count the words of a few pages, those of titles and links `boost` times; with 2 `ngrams` pairs of words too."""
+    pairs = ngrams > 1
     encoded = [to_utf8(page) for page in pages]
     page_starts = offsets([len(page) for page in encoded])
     text = np.frombuffer(bytearray().join(encoded), np.uint8)
-    most_words = len(text) // 3 + len(encoded) + 1
-    table = WordTable(np.zeros(_FIRST_SLOTS, np.int32), words_of(most_words, len(text)))
+    most_words = (len(text) // 3 + len(encoded) + 1) * (1 + pairs)
+    table = WordTable(np.zeros(_FIRST_SLOTS, np.int32), words_of(most_words, len(text), pairs))
     counts = Counts(
         np.zeros(len(encoded) + 1, np.int64),
         np.empty(most_words, np.int32),
@@ -62,8 +63,8 @@ def scan_pages(pages: list[Page], *, boost: int) -> WordCounts:
         np.empty(most_words, np.int32),
         np.empty(most_words, np.int32),
     )
-    room = Room.for_pages(max(map(len, encoded), default=0))
-    n_words = count_words(text, page_starts, boost, letters(), references(), room, table, counts)
+    room = Room.for_pages(max(map(len, encoded), default=0), pairs)
+    n_words = count_words(text, page_starts, boost, pairs, letters(), references(), room, table, counts)
     entries = int(counts.row_starts[-1])
     rows = WordRows(counts.row_starts, counts.row_words[:entries], counts.row_counts[:entries])
     return WordCounts(table.words, n_words, rows, counts.pages[:n_words])
