@@ -21,7 +21,7 @@ from broadmatch.cli.phrases.training import clicks_of, judged_rows
 if TYPE_CHECKING:
     from broadmatch.data import CSR, Dataset, Names
     from broadmatch.evaluate import Estimate, Report
-    from broadmatch.labels import Phrase
+    from broadmatch.labels import Phrase, Recommendation
 
 _TREES, _KS, _PHRASES = 30, (1, 10), 10
 _SESSIONS_A_PAGE, _TEST_SHARE, _MIN_TEST_QUERIES = 100, 0.2, 5
@@ -79,8 +79,8 @@ def command(
             run.call("train", out / "data", "--out", out / "kex", "--model", "kex", *pages, "--seed", seed)
             for name, model in (("plain", "plain-model"), ("data", "model")):
                 run.call("train", out / name, "--out", out / model, "--trees", _TREES, "--seed", seed)
-            log = ("--clicks", searches, "--bids", run.market / "bids.parquet", "--seeds", out / "model")
-            run.call("train", out / "data", "--out", out / "ksp", "--model", "ksp", *log)
+            logs = ("--clicks", searches, "--bids", run.market / "bids.parquet", "--seeds", out / "model")
+            run.call("train", out / "data", "--out", out / "ksp", "--model", "ksp", *logs)
         reports = _evaluate(run)
         samples = _recommend(run)
         why = _explain(run, samples[0])
@@ -200,10 +200,11 @@ def _answers(run: _Run, pages: list[tuple[str, bytes]], k: int = _DEPTH) -> "dic
     from broadmatch.labels import KEX, Recommender
 
     models = {"KEX": ("kex", KEX), "MLRF": ("plain-model", Recommender), "MLRF+SSL": ("model", Recommender)}
-    ksp, found = broadmatch.load(run.out / "ksp", KSP), {}
+    ksp: KSP = broadmatch.load(run.out / "ksp", KSP)
+    found: dict[str, list[list[Phrase]]] = {}
     for name, (folder, kind) in models.items():
         with output.at_least(logging.WARNING):
-            seeds = list(broadmatch.load(run.out / folder, kind).recommend(pages, _DEPTH))
+            seeds: list[Recommendation] = list(broadmatch.load(run.out / folder, kind).recommend(pages, _DEPTH))
             found[f"{name}+KSP"] = [one.phrases for one in ksp.expand_answers(seeds, k)]
         found[name] = [one.phrases[:k] for one in seeds]
     return {name: found[name] for name in _SYSTEMS}

@@ -119,7 +119,8 @@ def _combined(
     models = [recommender, *([] if beside is None else [broadmatch.load(beside, KEX)])]
     if expansion is None:
         return recommend_together(models, pages, k)
-    return broadmatch.load(expansion, KSP).expand_answers(recommend_together(models, pages, max(k, _SEEDS)), k)
+    ksp: KSP = broadmatch.load(expansion, KSP)
+    return ksp.expand_answers(recommend_together(models, pages, max(k, _SEEDS)), k)
 
 
 def _for_pages(

@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -134,6 +134,30 @@ class Recommender(Artifact):
         vectorizer, model = unpack({"vectorizer": PageVectorizer, "model": LabelPredictor}, state).values()
         require(len(vectorizer.vocabulary_) == model.n_features_in_, "its model has other words than its vectorizer")
         return cls(vectorizer, model)
+
+
+def recommend_together(
+    recommenders: Sequence[SomeRecommender], pages: Iterable[AnyPage] | bytes | str, k: int = 10
+) -> Iterator[Recommendation]:
+    """The `k` best phrases of each page by several recommenders, such as a `Recommender` and a `KEX`.
+
+    Scores are taken for the probability that a phrase is right, and recommenders for independent witnesses: a phrase
+    has 1 − Π (1 − p). With one recommender, the answers are its own.
+    """
+    if len(recommenders) == 1:
+        yield from recommenders[0].recommend(pages, k)
+        return
+    given, n = iter(one_by_one(pages)), 0
+    while batch := list(itertools.islice(given, _BATCH)):
+        named = [page if isinstance(page, tuple) else (str(n + i), page) for i, page in enumerate(batch)]
+        n += len(batch)
+        for answers in zip(*(one.recommend(named, 2 * k) for one in recommenders), strict=True):
+            doubt: dict[str, float] = {}
+            for answer in answers:
+                for phrase, score in answer.phrases:
+                    doubt[phrase] = doubt.get(phrase, 1.0) * (1.0 - min(max(score, 0.0), 1.0))
+            best = sorted(doubt.items(), key=lambda pair: (pair[1], pair[0]))[:k]
+            yield Recommendation(answers[0].name, [Phrase(phrase, 1.0 - left) for phrase, left in best])
 
 
 def one_by_one(pages: Any) -> Iterable[AnyPage]:

@@ -65,12 +65,12 @@ def scan_tokens(pages: list[Page], addresses: list[str] | None = None) -> Tokens
     room = TokenRoom(
         np.zeros(N_STATE, np.int64),
         np.empty((_STRETCHES, 4), np.int64),
-        words_of(longest // 2 + 2, longest),
+        words_of(longest // 2 + 2, longest, False),
         np.empty(longest // 2 + 2, np.int32),
         np.empty(most, np.int32),
         np.empty(most, np.int32),
     )
-    table = WordTable(np.zeros(_FIRST_SLOTS, np.int32), words_of(len(text) // 2 + len(html) + 2, len(text)))
+    table = WordTable(np.zeros(_FIRST_SLOTS, np.int32), words_of(len(text) // 2 + len(html) + 2, len(text), False))
     token_starts = np.zeros(len(html) + 1, np.int64)
     n_words = find_tokens(
         text, starts[::2].copy(), starts[1::2].copy(), MOST_TOKENS, letters(), references(), room, table, token_starts
