@@ -55,7 +55,7 @@ def score_candidates(
         stream = mix(mix(key[a]) ^ seed)
         for i in range(offsets[a], offsets[a + 1]):
             q, score[i] = probability[i], 0.0
-            valid = 0.0 <= bid[i] < math.inf and 0.0 <= q <= 1.0 and (explore == 0 or uncertainty[i] >= 0.0)
+            valid = 0.0 <= bid[i] < math.inf and 0.0 <= q <= 1.0 and (explore == 0 or 0.0 <= uncertainty[i] < math.inf)
             if not valid:
                 outcome[i] = INVALID
             elif len(in_budget) > 0 and not in_budget[i]:

@@ -1,7 +1,7 @@
 """The auction of the places beside an answer: generalised second price, VCG, first price."""
 
 import math
-from collections.abc import Sequence
+import operator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -38,13 +38,13 @@ class PlaceEffects(Rule):
         """Say whether `value` can be the effects of places."""
         if value is None:
             return True
-        if not isinstance(value, list | tuple) or not value or value[0] != 1 or isinstance(value[0], bool):
+        if not isinstance(value, tuple) or not value or value[0] != 1 or isinstance(value[0], bool):
             return False
         return all(map(Number(0, 1, above=True).holds, value)) and sorted(value, reverse=True) == list(value)
 
     def text(self) -> str:
         """Name the rule."""
-        return "numbers above 0 that do not rise, the first of them 1, or None"
+        return "a tuple of numbers above 0 that do not rise, the first of them 1, or None"
 
     def to_plain(self, value: Any) -> Any:
         """A list of numbers, or None."""
@@ -53,6 +53,14 @@ class PlaceEffects(Rule):
     def from_plain(self, plain: Any) -> Any:
         """The effects as they are given to the constructor."""
         return tuple(plain) if isinstance(plain, list) else plain
+
+
+class _Settings(NamedTuple):
+    rule: int
+    explore: int
+    scoring: tuple[float, float, float, float]
+    effects: F64
+    seed: np.uint64
 
 
 class Verdict(NamedTuple):
@@ -140,7 +148,7 @@ class Auction(Saved):
     rule: Annotated[str, OneOf(tuple(_RULES)), "what a click costs"] = "gsp"
     places: Annotated[int, Whole(1, 1000), "places to give away"] = 4
     effects: Annotated[
-        Sequence[float] | None,
+        tuple[float, ...] | None,
         PlaceEffects(),
         "clicks in each place relative to the first, for VCG; see `learn_place_effects`; None is 1/log₂(1 + place)",
     ] = None
@@ -169,11 +177,11 @@ class Auction(Saved):
         `key` names each auction where draws are made; without it they are numbered from 0. A candidate whose numbers
         cannot be used (NaN, negative, a probability above 1) takes no part, and is counted.
         """
-        self.check_params()
+        settings = self._settings()
         bids = numbers(bid, "bid")
         n = len(bids)
         starts = auction_offsets(offsets, n)
-        if self.explore is not None and uncertainty is None:
+        if settings.explore and uncertainty is None:
             raise BadInput(f"An auction that explores by {self.explore} needs the uncertainty of every candidate.")
         owner = _NO_IDS if advertiser is None else whole_numbers(advertiser, "advertiser", n)
         score, outcome = np.empty(n), np.empty(n, np.uint8)
@@ -184,31 +192,30 @@ class Auction(Saved):
             _NONE if uncertainty is None else numbers(uncertainty, "uncertainty", n),
             _NO_FLAGS if in_budget is None else flags(in_budget, "in_budget", n),
             auction_keys(key, len(starts) - 1),
-            (float(self.squashing), float(self.reserve), float(self.floor), float(self.scale)),
-            _EXPLORE[self.explore],
-            seed_of(f"auction {self.seed}"),
+            settings.scoring,
+            settings.explore,
+            settings.seed,
             score,
             outcome,
         )
-        return self._allotted(starts, bids, owner, score, outcome)
-
-    def _allotted(self, starts: I64, bid: F64, owner: I64, score: F64, outcome: Bytes) -> AuctionResult:
-        effects = self._effects()
-        shape = (len(starts) - 1, len(effects))
-        row, price = np.empty(shape, np.int64), np.empty(shape)
+        row = np.empty((len(starts) - 1, self.places), np.int64)
+        price, reserve = np.empty(row.shape), settings.scoring[1]
         kernels.allot_places(
-            starts,
-            bid,
-            owner,
-            effects,
-            float(self.reserve),
-            _RULES[self.rule],
-            score,
-            outcome,
-            row.reshape(-1),
-            price.reshape(-1),
+            starts, bids, owner, settings.effects, reserve, settings.rule, score, outcome, row.ravel(), price.ravel()
         )
-        return AuctionResult(row, price, score, outcome, starts, owner, float(self.reserve))
+        return AuctionResult(row, price, score, outcome, starts, owner, reserve)
+
+    def _settings(self) -> "_Settings":
+        """The parameters as the kernels take them, checked once: a single auction takes less time than the check."""
+        given = tuple(getattr(self, name) for name in self.rules)
+        known: tuple[Any, _Settings] | None = self.__dict__.get("_known")
+        if known is None or not all(map(operator.is_, known[0], given)):
+            self.check_params()
+            scoring = (float(self.squashing), float(self.reserve), float(self.floor), float(self.scale))
+            seed = seed_of(f"auction {self.seed}")
+            known = given, _Settings(_RULES[self.rule], _EXPLORE[self.explore], scoring, self._effects(), seed)
+            self._known = known
+        return known[1]
 
     def _effects(self) -> F64:
         if self.effects is None:

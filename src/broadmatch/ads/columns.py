@@ -49,4 +49,5 @@ def auction_keys(key: ArrayLike | None, n: int) -> U64:
 def _ready(found: NDArray[Any], what: str, n: int | None) -> NDArray[Any]:
     if n is not None and len(found) != n:
         raise BadInput(f"{what} has {len(found):,} rows, but {n:,} are wanted; give one for each.")
-    return np.require(found, requirements=["C", "W"])  # of a memory-mapped column that is a copy
+    # of a memory-mapped column it is a copy
+    return found if found.flags.carray else np.require(found, requirements=["C", "A", "W"])
