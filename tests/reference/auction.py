@@ -26,10 +26,10 @@ def explored(q, step):
     if q in (0, 1):
         return q
     odds = math.log(q) - math.log1p(-q) + step
-    return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+    return 1 / (1 + math.exp(-odds)) if odds > 0 else math.exp(odds) / (1 + math.exp(odds))
 
 
-def score(bid, q, u, in_budget, number, *, key, seed, squashing, reserve, floor, explore, scale):
+def score(bid, q, u, in_budget, number, *, key, seed, squashing, floor, explore, scale):
     """r of one candidate, and what keeps it out by itself ("" if nothing)."""
     if not (0 <= bid < math.inf and 0 <= q <= 1) or (explore and not 0 <= u < math.inf):
         return 0.0, "invalid"
@@ -41,8 +41,11 @@ def score(bid, q, u, in_budget, number, *, key, seed, squashing, reserve, floor,
         q = explored(q, min(scale * u, 1000))
     elif explore == "thompson":
         q = explored(q, min(scale * u, 1000) * normal(mix(mix(key) ^ seed), number))
-    r = bid * q**squashing
-    return r, "" if r > 0 and r >= reserve else "reserve"
+    return bid * q**squashing, ""
+
+
+def reserved(score, reason, reserve):
+    return reason or ("" if score > 0 and score >= reserve else "reserve")
 
 
 def ranked(scores, kept_out, advertiser):

@@ -26,14 +26,14 @@ class Budgets:
     targeted online advertisements at LinkedIn", KDD 2014), but without a state of its own: what is known is the sum of
     the charges in the log, so whoever charges the same rows again after a restart goes on with the same bits.
 
-    >>> budgets = Budgets(budget=[24.0, 24.0], traffic=np.ones(24)).charge([0, 0, 1], [4.0, 2.5, 5.0])
+    >>> budgets = Budgets(budget=[48.0, 48.0], traffic=np.ones(24)).charge([0, 0, 1], [10.0, 2.5, 9.0])
     >>> budgets.participation(hour=6.0).round(3).tolist()  # one is half a window ahead of its curve, the other behind
     [0.5, 1.0]
     """
 
     budget: ArrayLike
     traffic: ArrayLike
-    window: float = 1.0
+    window: float = 0.5
     """Hours by which a campaign may run ahead of its curve."""
     seed: int = 0
     spent: F64 = field(init=False)
@@ -70,9 +70,9 @@ class Budgets:
         now, later = (self._share(t) for t in (hour, min(hour + self.window, _DAY)))
         limited = np.isfinite(self._budget)
         budget = np.where(limited, self._budget, 1.0)
-        room = budget * later - self._used(pending)
-        chance = np.clip(room / np.maximum(budget * (later - now), np.finfo(np.float64).tiny), 0.0, 1.0)
-        return np.where(limited, chance, 1.0)
+        room, width = np.maximum(budget * later - self._used(pending), 0.0), budget * (later - now)
+        throttled = np.divide(room, width, out=np.zeros(len(room)), where=room < width)
+        return np.where((room < width) & limited, throttled, (room > 0) | ~limited)
 
     def admit(
         self,
