@@ -1,6 +1,7 @@
 """What an auction promises: prices, order, truth, draws; and what it does with input that is no good."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -146,6 +147,20 @@ def test_thompson_draws_the_log_odds():
     assert odds.mean() == pytest.approx(np.log(0.25), abs=0.03)
     assert odds.std() == pytest.approx(1.0, abs=0.02)
     assert ((odds - np.log(0.25)) ** 4).mean() == pytest.approx(3.0, abs=0.2)
+
+
+def test_it_is_fast_enough():
+    """A tenth of what it does; docs/ads.md has the figures."""
+    n, width = 20_000, 20
+    rng = np.random.default_rng(8)
+    given = {"bid": rng.lognormal(0, 1, n * width), "probability": rng.beta(1, 20, n * width)}
+    for rule in ("gsp", "vcg"):
+        auction, seconds = Auction(rule=rule), []
+        for _ in range(4):
+            started = time.process_time()
+            auction.run(**given, offsets=np.arange(n + 1) * width)
+            seconds.append(time.process_time() - started)
+        assert n / min(seconds) > 200_000
 
 
 def test_few_bidders_ties_and_a_reserve_above_all():

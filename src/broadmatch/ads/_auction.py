@@ -71,27 +71,28 @@ def score_candidates(
 
 
 @kernel
-def _best(start: int, stop: int, score: F64, outcome: Bytes, advertiser: I64, best: I64) -> int:
-    """The best candidates, one an advertiser, highest score first and of equal ones the first; how many there are."""
-    n = 0
+def _best(start: int, stop: int, score: F64, outcome: Bytes, advertiser: I64, best: I64, top: F64) -> int:
+    """The best candidates and their scores, one an advertiser, of equal scores the first; how many there are."""
+    n, bar, most = 0, 0.0, len(best)  # below the bar nobody is taken any more
     for i in range(start, stop):
-        if outcome[i] != OUTRANKED or (n == len(best) and score[i] <= score[best[n - 1]]):
+        r = score[i]
+        if r <= bar or outcome[i] != OUTRANKED:
             continue
-        at = n  # where room is made: behind the last, in place of the last, or of the advertiser's own
+        at = n
         if len(advertiser) > 0:
             at = 0
             while at < n and advertiser[best[at]] != advertiser[i]:
                 at += 1
-            if at < n and score[i] <= score[best[at]]:
+            if at < n and r <= top[at]:
                 continue
-        if at == n and n == len(best):
+        if at == n:  # in the place of the last, or behind it
+            n = min(n + 1, most)
+            at = n - 1
+        while at > 0 and r > top[at - 1]:
+            best[at], top[at] = best[at - 1], top[at - 1]
             at -= 1
-        elif at == n:
-            n += 1
-        while at > 0 and score[i] > score[best[at - 1]]:
-            best[at] = best[at - 1]
-            at -= 1
-        best[at] = i
+        best[at], top[at] = i, r
+        bar = top[n - 1] if n == most else 0.0
     return n
 
 
@@ -114,19 +115,19 @@ def allot_places(
     (x_t − x_{t+1})·m_{t+1} and x of the place behind the last is 0. Both are at most the bid.
     """
     places = len(effects)
-    best = np.empty(places + 1, np.int64)  # one more: the first who is not shown makes a price
+    best, top = np.empty(places + 1, np.int64), np.empty(places + 1)  # one more: who is not shown makes a price
     for a in range(len(offsets) - 1):
-        n = _best(offsets[a], offsets[a + 1], score, outcome, advertiser, best)
+        n = _best(offsets[a], offsets[a + 1], score, outcome, advertiser, best, top)
         owed, behind, first = 0.0, 0.0, a * places
         for t in range(places - 1, -1, -1):
-            below = score[best[t + 1]] if t + 1 < n else reserve
+            below = top[t + 1] if t + 1 < n else reserve
             owed += (effects[t] - behind) * below
             behind = effects[t]
             row[first + t], price[first + t] = -1, 0.0
             if t < n:
                 i = best[t]
                 row[first + t] = i
-                share = below / score[i] if rule == GSP else owed / (behind * score[i]) if rule == VCG else 1.0
+                share = below / top[t] if rule == GSP else owed / (behind * top[t]) if rule == VCG else 1.0
                 price[first + t] = bid[i] * min(share, 1.0)
                 outcome[i] = SHOWN
         if len(advertiser) > 0:
