@@ -55,7 +55,9 @@ CLICK_LEARNERS = ("FOBOS", "FTRL", "ManyModels", "OGD", "RDA", "SingleValue")
 CALIBRATIONS = ("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration")
 STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler")
 """What stands before or behind a click learner in a stream, and goes on from a checkpoint as it does."""
-NAMES = {*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *CLICK_LEARNERS, *STREAM_STEPS}
+SETTINGS_ONLY = ("Auction",)
+"""What has parameters and learns nothing."""
+NAMES = {*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *CLICK_LEARNERS, *STREAM_STEPS, *SETTINGS_ONLY}
 """What the suite has to find: a new estimator is written here, and nowhere else."""
 
 DATA = {

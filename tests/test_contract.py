@@ -43,6 +43,7 @@ from tests.contract import (
     N_POINTS,
     NAMES,
     NEVER,
+    SETTINGS_ONLY,
     STREAM_STEPS,
     answer,
     arrays_of,
@@ -66,7 +67,7 @@ from tests.contract import (
 
 def test_what_is_found_is_what_is_written():
     assert {c.__name__ for c in FOUND} == NAMES
-    assert {c.__name__ for c in ESTIMATORS} == NAMES - {*CLICK_LEARNERS, *STREAM_STEPS} == set(DATA)
+    assert {c.__name__ for c in ESTIMATORS} == NAMES - {*CLICK_LEARNERS, *STREAM_STEPS, *SETTINGS_ONLY} == set(DATA)
 
 
 @every_estimator

@@ -58,6 +58,7 @@ KINDS = {
     "poisson_calibration": "broadmatch.clicks:PoissonCalibration",
     "isotonic_calibration": "broadmatch.clicks:IsotonicCalibration",
     "sliced_calibration": "broadmatch.clicks:SlicedCalibration",
+    "auction": "broadmatch.ads:Auction",
 }
 """Where the class of each kind is; `restore` imports it on demand."""
 

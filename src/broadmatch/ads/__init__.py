@@ -1,4 +1,4 @@
-"""Phrases from phrases, for ads: expansion of bid phrases by what people search, click and bid on together."""
+"""From phrases to served ads: expansion of phrases, auctions, budgets."""
 
 import lazy_loader
 

@@ -7,3 +7,8 @@ from .expansion import PhraseSource as PhraseSource
 from .phrases import Negatives as Negatives
 from .phrases import variant_key as variant_key
 from .simrank import simrank as simrank
+from .auction import Auction as Auction
+from .auction import AuctionResult as AuctionResult
+from .auction import Verdict as Verdict
+from .budgets import Budgets as Budgets
+from .place_effects import learn_place_effects as learn_place_effects
