@@ -7,9 +7,9 @@
 A log of clicks with sessions, and a table of bids, are made with ten edges a query; a process of its own reads them and
 learns all arms. Two-step walks and rewrites are not pruned: their recall is 1. Recall@50 of Simrank++ is of its ranking
 without pruning. Up to 20,000 queries that is computed as it is defined, with dense matrices. On larger graphs it is
-summed for a sample of queries as the series s(q, ·) = Σ_t C^t P^t D P'^t, over the whole graph, where only the diagonal D
-(how much a node's own similarity exceeds what its neighbours give it) comes from the pruned run; `series_error` says how far
-that is from the definition, on 20,000 queries.
+summed for a sample of queries as the series s(q, ·) = Σ_t C^t P^t D P'^t, over the whole graph, where only the diagonal
+D (how much a node's own similarity exceeds what its neighbours give it) comes from the pruned run; `series_error` and
+`series_recall` say how far that is from the definition, on the smaller graph.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.common import peak_gb, tell
-from broadmatch.ads import KSP
+from broadmatch.ads import ARMS, KSP
 from broadmatch.ads.simrank import as_rows, click_shares, simrank_steps, transitions
 from broadmatch.data import CSR
 from broadmatch.parallel import blocks
@@ -103,13 +103,9 @@ def measure(folder: str) -> None:
     start, cpu = time.perf_counter(), time.process_time()
     ksp = KSP().fit(f"{folder}/clicks.parquet", bids=f"{folder}/bids.parquet", temp_directory=folder)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    lengths = {f"{name}_kept": arm.nnz / arm.n_rows for name, arm in
-               zip(("rewrites", "walk", "simrank", "co_bid"), ksp.arms, strict=True)}  # fmt: skip
-    print(
-        json.dumps(
-            {"queries": len(ksp.queries_), "seconds": seconds, "cpu_seconds": cpu, "peak_gb": peak_gb(), **lengths}
-        )
-    )
+    facts = {"queries": len(ksp.queries_), "seconds": seconds, "cpu_seconds": cpu, "peak_gb": peak_gb()}
+    kept = {f"{name}_kept": arm.nnz / arm.n_rows for name, arm in zip(ARMS, ksp.arms, strict=True)}
+    print(json.dumps(facts | kept))
 
 
 def fit(n: int) -> None:
@@ -134,9 +130,8 @@ def recall(n: int, sample: int = 100) -> None:
     if n <= DENSE:
         series, exact = exact, _dense(weights, chosen) * _evidence(weights, chosen)
         facts["series_error"] = float(np.abs(series - exact).max())
-        facts["series_recall"] = float(
-            np.mean([_share(s, np.argsort(-e)[:KEEP]) for s, e in zip(series, exact, strict=True)])
-        )
+        pairs = zip(series, exact, strict=True)
+        facts["series_recall"] = float(np.mean([_share(s, np.argsort(-e)[:KEEP]) for s, e in pairs]))
     shares, tied = [], []
     for query, scores in zip(chosen.tolist(), exact, strict=True):
         best = np.argsort(-scores, kind="stable")[: min(KEEP, np.count_nonzero(scores > 0))]

@@ -3,8 +3,11 @@
 import hashlib
 import importlib
 import inspect
+import os
 import pkgutil
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,22 +50,39 @@ def categories():
     return Hierarchy.of({str(i): [str(p) for p in parents] for i, parents in enumerate(above)})
 
 
+def searches():
+    """A click log with sessions, in a file."""
+    rng = np.random.default_rng(0)
+    words = ["pizza", "taxi", "flowers", "fresh", "cheap", "city", "night", "café"]
+    asked = [f"{rng.choice(words)} {rng.choice(words)},p{rng.integers(0, 9)}" for _ in range(200)]
+    rows = [f"{one},s{i // 4},{1_700_000_000 + i}" for i, one in enumerate(asked)]
+    folder = Path(tempfile.gettempdir()) / f"broadmatch-contract-{os.getpid()}"
+    folder.mkdir(exist_ok=True)
+    (folder / "clicks.csv").write_text("\n".join(["query,page,session,time", *rows]), encoding="utf-8")
+    return folder / "clicks.csv"
+
+
 LABEL_MODELS = ("AdaBoostLC", "FastXML", "MLRF", "OneVsRest", "PfastreXML", "SwiftXML")
 SET_MODELS = ("HierarchicalLabels", "MetaLabeler", "PCut", "RCut", "SCut", "TargetCut", "Threshold")
 SELECTORS = ("RocchioSelector",)
 VECTORIZERS = ("PageVectorizer", "PivotedVectorizer")
+EXPANDERS = ("KSP",)
 CLICK_LEARNERS = ("FOBOS", "FTRL", "ManyModels", "OGD", "RDA", "SingleValue")
 CALIBRATIONS = ("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration")
 STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler")
 """What stands before or behind a click learner in a stream, and goes on from a checkpoint as it does."""
 SETTINGS_ONLY = ("Auction",)
 """What has parameters and learns nothing."""
-NAMES = {*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *CLICK_LEARNERS, *STREAM_STEPS, *SETTINGS_ONLY}
+NAMES = {
+    *(*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *EXPANDERS),
+    *(*CLICK_LEARNERS, *STREAM_STEPS, *SETTINGS_ONLY),
+}
 """What the suite has to find: a new estimator is written here, and nowhere else."""
 
 DATA = {
     **dict.fromkeys((*LABEL_MODELS, *SET_MODELS, *SELECTORS), points),
     **dict.fromkeys(VECTORIZERS, lambda: (pages(),)),
+    **dict.fromkeys(EXPANDERS, lambda: (searches(),)),
     "HierarchicalLabels": lambda: (*points(), categories()),
 }
 """What `fit` takes, by name of the estimator."""
@@ -130,6 +150,8 @@ def answer(model, given=None):
     X = (data_of(type(model)) if given is None else given)[0]
     if isinstance(model, LabelModel):
         said = model.predict_topk(X, k=4).to_csr()
+    elif hasattr(model, "expand_many"):
+        said = model.expand_many([["pizza taxi"], ["city night", ("fresh", 0.5)], []], k=9).ranking.to_csr()
     else:
         said = model.predict_sets(X).to_csr() if hasattr(model, "predict_sets") else model.transform(X)
     return tuple(np.asarray(a).tobytes() for a in (said.indptr, said.indices, said.data)), said.shape

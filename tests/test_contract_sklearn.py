@@ -11,6 +11,7 @@ LEFT_OUT = {
     "HierarchicalLabels": "fit takes a hierarchy beside X and Y",
     "PageVectorizer": "takes texts, for which scikit-learn has no checks",
     "PivotedVectorizer": "takes texts, for which scikit-learn has no checks",
+    "KSP": "takes logs, not X and y",
     **dict.fromkeys(CLICK_LEARNERS, "learns from a stream by learn_many; it has no fit"),
     **dict.fromkeys(("ClickJoin", "Subsampler"), "takes rows of a stream, not X and y"),
     **dict.fromkeys(("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration"), "fits probabilities, not X"),

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 import broadmatch
 from benchmarks.fuzz import target
 from benchmarks.fuzz.mutate import mutated
+from broadmatch.ads import KSP
 from broadmatch.clicks import (
     FOBOS,
     FTRL,
@@ -55,6 +56,7 @@ N_POINTS, N_FEATURES, N_LABELS = 60, 12, 6
 _NUMBERS = (0, 1, -1, 2, 7, 127, 255, 2**15, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, -(2**63))
 _FLOATS = (0.0, -1.0, 1e-45, 1e38, -1e38, 1e300, float("inf"), float("-inf"), float("nan"))
 _PLAIN = (None, True, False, "", "x", "mlrf", [], {}, [1], {"a": 1}, 1.5, 10**30, -0.0, *_NUMBERS, *_FLOATS)
+QUERIES = ["fresh pizza", "pizza", "taxis", "taxi"]
 PAGES = ["<title>pizza</title> fresh pizza", "<p>fresh flowers", "flowers and pizza", "", "taxi pizza"] * 3
 
 
@@ -111,6 +113,9 @@ def made() -> dict[str, Any]:
         "pivoted_vectorizer": PivotedVectorizer(min_pages=1, n_jobs=1).fit(PAGES),
         "rocchio_selector": RocchioSelector(terms=2).fit(X, Y),
         "recommender": Recommender(vectorizer, MLRF(**few).fit(rows, labels)),
+        "ksp": KSP(min_llr=0.0, n_jobs=1).fit_graphs(
+            QUERIES, clicks=CSR.from_rows([[0], [0, 1], [1], [2]], 3), rewrites=CSR.from_rows([[1], [2], [], []], 4)
+        ),
         "dataset": Dataset(CSR.from_scipy(X), CSR.from_scipy(Y), Names.numbers(N_LABELS)),
         "hierarchy": tree,
     }
@@ -166,6 +171,9 @@ def ask(thing: Any) -> None:
     elif isinstance(thing, PageVectorizer | RocchioSelector):
         thing.transform(X if isinstance(thing, RocchioSelector) else PAGES)
         thing.get_feature_names_out()
+    elif isinstance(thing, KSP):
+        list(thing.expand_many([QUERIES[:2], ["pizza fresh", "flower"]], k=3, negatives=["taxi"], group=True))
+        thing.fit_weights([QUERIES[:1]], [QUERIES[1:2]])
     elif isinstance(thing, Dataset):
         thing.take(np.arange(len(thing))[:2])
     elif isinstance(thing, Hierarchy):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import broadmatch
 from broadmatch.ads import ARMS, KSP, Negatives, variant_key
-from broadmatch.ads.phrases import Variants
+from broadmatch.ads.phrases import NearDuplicates
 from broadmatch.data import CSR, Names, Ranking
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, NotFitted
 from broadmatch.labels import Phrase, Recommendation
@@ -126,7 +126,7 @@ def test_near_duplicates_are_one(ksp):
 
 
 def test_the_most_clicked_of_a_group_leads():
-    near = Variants(Names.of(["a b", "b a", "c", "c d"]), np.array([1.0, 5, 0, 0]))
+    near = NearDuplicates(Names.of(["a b", "b a", "c", "c d"]), np.array([1.0, 5, 0, 0]))
     assert near.leader[near.of("a b")] == 1
     assert near.of("x") == -1
 

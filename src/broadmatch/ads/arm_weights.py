@@ -11,7 +11,7 @@ _STEPS = (0.0, 1 / 8, 1 / 4, 1 / 2, 1 / 2**0.5, 2**0.5, 2.0, 4.0, 8.0)
 _SWEEPS = 20
 
 
-class Candidates:
+class ArmCandidates:
     """The phrases that any arm gives for each list, with what each arm says of them (seeds first), and which are true.
 
     `seeds` and `known` are scores of lists × phrases, by the seed's own number and by that of the query it stands for;
@@ -38,7 +38,7 @@ class Candidates:
         return true_among_best(self.lists, self.says @ weights, self.true, k)
 
 
-def learn_weights(candidates: Candidates, usable: Flags, k: int) -> F64:
+def learn_weights(candidates: ArmCandidates, usable: Flags, k: int) -> F64:
     """Weights of at least 0, the largest of them 1, that bring the most true phrases among the k best.
 
     A search along one weight after the other, from the best of equal weights and of each arm alone, with and without

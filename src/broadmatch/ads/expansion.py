@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.ads._expand import expand_lists
-from broadmatch.ads.arm_weights import Candidates, learn_weights, lists_matrix
+from broadmatch.ads.arm_weights import ArmCandidates, learn_weights, lists_matrix
 from broadmatch.ads.bids import BidTable
 from broadmatch.ads.log_graphs import read_graphs
-from broadmatch.ads.phrases import Negatives, Variants, variant_key
+from broadmatch.ads.phrases import NearDuplicates, Negatives, variant_key
 from broadmatch.ads.rewrites import rewrite_arm, stochastic
 from broadmatch.ads.seeds import Seed, SeedLists, number_seeds
 from broadmatch.ads.simrank import click_shares, simrank
@@ -260,7 +260,7 @@ class KSP(Artifact, Saved):
         label = np.array([number.get(p, self.queries_.index(p) if p in self.queries_ else -1) for p in flat], np.int64)
         if not (label >= 0).any():
             raise BadInput("None of the true phrases is known, nor among the seeds: there are no weights to learn.")
-        candidates = Candidates(
+        candidates = ArmCandidates(
             lists_matrix(lists.lists, lists.seeds, lists.scores, n),
             lists_matrix(lists.lists, lists.known, lists.scores, n),
             self.arms,
@@ -335,7 +335,7 @@ class KSP(Artifact, Saved):
     def _derive(self) -> None:
         n = len(self.queries_)
         self._no_arm = CSR(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n)
-        self._near: Variants | None = None
+        self._near: NearDuplicates | None = None
 
     def _restored(self) -> None:
         for name in ARMS:
@@ -347,9 +347,9 @@ class KSP(Artifact, Saved):
     def _usable(self) -> NDArray[np.bool_]:
         return np.array([True, *(getattr(self, f"{name}_") is not None for name in ARMS)])
 
-    def _variants(self) -> Variants:
+    def _variants(self) -> NearDuplicates:
         if self._near is None:
-            self._near = Variants(self.queries_, self.clicks_)
+            self._near = NearDuplicates(self.queries_, self.clicks_)
         return self._near
 
     def _stand_in(self, phrase: str) -> int:

@@ -23,7 +23,7 @@ def variant_key(phrase: str) -> str:
     return " ".join(sorted(w[:-1] if len(w) > 3 and w[-1] == "s" and w[-2] != "s" else w for w in phrase.split()))
 
 
-class Variants:
+class NearDuplicates:
     """The groups of near-duplicates among known queries; the most clicked query of each, or else the first, leads."""
 
     def __init__(self, queries: Names, clicks: NDArray[np.float64]) -> None:

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from broadmatch.data import CSR
 from broadmatch.kernels import F64
+from broadmatch.parallel import blocks
+
+_BLOCK = 65_536
 
 
 def log_likelihood_ratio(pairs: F64, first: F64, second: F64, total: float) -> F64:
@@ -59,6 +62,9 @@ def best_of_rows(rows: CSR, keep: int) -> CSR:
 
 def stochastic(rows: CSR) -> CSR:
     """Rows of probabilities: each adds up to 1, or is empty."""
-    totals = np.bincount(rows.rows, rows.data, rows.n_rows)
-    share = rows.data / np.repeat(totals, np.diff(rows.indptr))
-    return rows._replace(data=share.astype(np.float32))
+    share = np.empty(rows.nnz, np.float32)
+    for start, stop in blocks(rows.n_rows, _BLOCK):  # all at once would take as much memory as the matrix, four times
+        lengths, span = np.diff(rows.indptr[start : stop + 1]), slice(rows.indptr[start], rows.indptr[stop])
+        totals = np.bincount(np.repeat(np.arange(stop - start), lengths), rows.data[span], stop - start)
+        share[span] = rows.data[span] / np.repeat(totals, lengths)
+    return rows._replace(data=share)
