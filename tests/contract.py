@@ -44,6 +44,11 @@ def pages():
     return [*(page.encode() if i % 2 else page for i, page in enumerate(html)), "", *texts]
 
 
+def page_phrases():
+    """Phrases for each of `pages`, some of which stand on it."""
+    return [["fresh pizza", "cheap taxi"] if i % 3 else ["city night", "flowers"] for i in range(len(pages()))]
+
+
 def categories():
     """The labels of `points` as a hierarchy: two roots, four below them, one of these has two parents, three deeper."""
     above = [[], [], [0], [0], [0, 1], [1], [2], [2], [4]]
@@ -67,6 +72,7 @@ SET_MODELS = ("HierarchicalLabels", "MetaLabeler", "PCut", "RCut", "SCut", "Targ
 SELECTORS = ("RocchioSelector",)
 VECTORIZERS = ("PageVectorizer", "PivotedVectorizer")
 EXPANDERS = ("KSP",)
+EXTRACTORS = ("KEX",)
 CLICK_LEARNERS = ("FOBOS", "FTRL", "ManyModels", "OGD", "RDA", "SingleValue")
 CALIBRATIONS = ("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration")
 STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler")
@@ -74,7 +80,7 @@ STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler")
 SETTINGS_ONLY = ("Auction",)
 """What has parameters and learns nothing."""
 NAMES = {
-    *(*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *EXPANDERS),
+    *(*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *EXPANDERS, *EXTRACTORS),
     *(*CLICK_LEARNERS, *STREAM_STEPS, *SETTINGS_ONLY),
 }
 """What the suite has to find: a new estimator is written here, and nowhere else."""
@@ -83,11 +89,21 @@ DATA = {
     **dict.fromkeys((*LABEL_MODELS, *SET_MODELS, *SELECTORS), points),
     **dict.fromkeys(VECTORIZERS, lambda: (pages(),)),
     **dict.fromkeys(EXPANDERS, lambda: (searches(),)),
+    **dict.fromkeys(EXTRACTORS, lambda: (pages(), page_phrases())),
     "HierarchicalLabels": lambda: (*points(), categories()),
 }
 """What `fit` takes, by name of the estimator."""
 
-SMALL = {"n_trees": 4, "rounds": 4, "max_leaf": 3, "features_per_node": 5, "min_pages": 2, "goal": 0.5, "n_jobs": 1}
+SMALL = {
+    "n_trees": 4,
+    "rounds": 4,
+    "max_leaf": 3,
+    "features_per_node": 5,
+    "min_pages": 2,
+    "goal": 0.5,
+    "bits": 12,
+    "n_jobs": 1,
+}
 """Settings that make a fit fast, for the estimators that have them."""
 
 LONG = SMALL | {"n_trees": 1_000_000, "rounds": 1_000_000}
@@ -148,6 +164,8 @@ def fitted(cls, **more):
 def answer(model, given=None):
     """What an estimator says of data, as bytes."""
     X = (data_of(type(model)) if given is None else given)[0]
+    if hasattr(model, "recommend"):
+        return [list(model.recommend(X, k)) for k in (4, None)]
     if isinstance(model, LabelModel):
         said = model.predict_topk(X, k=4).to_csr()
     elif hasattr(model, "expand_many"):

@@ -31,7 +31,7 @@ def test_rewrites_are_those_of_the_reference(tmp_path):
     session, time, query = zip(*rows, strict=True)
     columns = {"session": session, "time": [1_700_000_000 + t for t in time], "query": query}
     file = write(tmp_path / "log.parquet", page=["p"] * len(rows), **columns)
-    graphs = read_graphs(ClickLog(file, sessions=True), max_gap=20, max_session=55, n_jobs=1)
+    graphs = read_graphs(ClickLog(file), max_gap=20, max_session=55, n_jobs=1)
     expected = reference.rewrites(rows, 20, 55)
     found = entries(graphs.rewrites, graphs.queries)
     assert {(q, graphs.queries[c]): v for (q, c), v in found.items()} == expected
@@ -52,9 +52,9 @@ def test_clicks_of_spellings_and_addresses_are_added_up(tmp_path):
     assert sorted(graphs.clicks.data.tolist()) == [4.0, 5.0, 5.0]
     assert graphs.facts["queries_too_rare"] == 1
     assert graphs.facts["searches_without_letters"] == 1
-    known = read_graphs(ClickLog(file), pages=["https://a.example/x?gclid=1"], n_jobs=1)
-    assert list(known.queries) == ["pizza"]
-    assert known.facts["pairs_on_unknown_pages"] == 3
+    others = read_graphs(ClickLog(file), without=["https://a.example/x?gclid=1"], n_jobs=1)
+    assert list(others.queries) == ["köln pizza", "rare", "taxi"]
+    assert others.facts["pairs_of_pages_left_out"] == 1
 
 
 def test_without_sessions_rewrites_are_left_out_and_said(tmp_path, caplog):
@@ -92,7 +92,7 @@ def test_a_session_of_a_million_queries_is_left_out(tmp_path, caplog):
         tmp_path / "log.parquet", query=query, page=pa.array(["p"] * n), session=pa.array([7] * n),
         time=pa.array(1_700_000_000 + np.arange(n)), clicked=pa.array([1] + [0] * (n - 1)),
     )  # fmt: skip
-    graphs = read_graphs(ClickLog(file, sessions=True), memory_limit="500MB")
+    graphs = read_graphs(ClickLog(file), memory_limit="500MB")
     assert graphs.rewrites is None
     assert graphs.facts["searches_of_long_sessions"] == n
     assert "too long for a person's" in caplog.text

@@ -143,7 +143,7 @@ def best_cut(scores: NDArray[np.float32], rows: Rows, counts: NDArray[np.int64])
     page, right, weight = rows.page[order].tolist(), rows.positive[order].tolist(), rows.weight[order].tolist()
     given, hits, f1 = [0.0] * len(counts), [0] * len(counts), [0.0] * len(counts)
     wanted = counts.tolist()
-    total, best, cut = 0.0, 0.0, float(scores.max())
+    total, best, last = 0.0, 0.0, 0
     for k, p in enumerate(page):
         given[p] += weight[k]
         hits[p] += right[k]
@@ -151,5 +151,6 @@ def best_cut(scores: NDArray[np.float32], rows: Rows, counts: NDArray[np.int64])
             now = 2.0 * hits[p] / (given[p] + wanted[p])
             total, f1[p] = total + now - f1[p], now
             if right[k] and total > best + _LEAST:
-                best, cut = total, float(scores[order[k]])
-    return cut
+                best, last = total, k
+    below = min(last + 1, len(order) - 1)  # halfway to the next, as far from both as can be
+    return float(scores[order[last]] + scores[order[below]]) / 2.0
