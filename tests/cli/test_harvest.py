@@ -107,3 +107,23 @@ def test_a_window_has_two_ends(market, tmp_path):
     assert kept["rows_outside_window"] > 0
     ran = broadmatch_cli(*asked, "--out", tmp_path / "d", "--window", "2024-03-05")
     assert ran.code == 2 and "--window is two times" in ran.err
+
+
+def test_positions_and_text_beside_pages(market, tmp_path):
+    """Labels weigh by place, and a category beside each page is among the words, in training and when asked for one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pages = pq.read_table(market / "pages.parquet")
+    pq.write_table(pages.append_column("kind", pa.array(["zylophone"] * len(pages))), tmp_path / "pages.parquet")
+    columns = ("--page-columns", "category=kind")
+    sources = ("--clicks", market / "impressions.parquet", "--pages", tmp_path / "pages.parquet", *columns)
+    kept = json.loads(worked("harvest", *sources, "--out", tmp_path / "data", "--labels", "coec", "--json"))
+    assert kept["label_weights"] == "coec"
+    found = open_harvested(tmp_path / "data")
+    assert 0 < found.train.Y.data.min() < found.train.Y.data.max() == 1
+    assert "zylophone" in found.vectorizer.vocabulary_
+    assert found.queries.columns.keys() >= {"searches", "clicks", "revenue", "bid_p20", "price_p80"}
+    assert (found.queries.searches >= found.queries.clicks / 4).all()
+    worked("train", tmp_path / "data", "--out", tmp_path / "model", "--trees", 1)
+    assert worked("recommend", tmp_path / "model", tmp_path / "pages.parquet", *columns, "-k", 1).strip()

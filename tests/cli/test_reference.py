@@ -45,7 +45,7 @@ def assert_same_defaults(command, function):
 def test_the_defaults_are_the_librarys():
     assert assert_same_defaults("simulate", simulate_marketplace) == set()
     assert assert_same_defaults("simulate-matrix", synthetic_dataset) == set()
-    of_harvest = {"memory_limit", "normalise", "split", "temp_directory", "since", "until", "queries"}
+    of_harvest = {"memory_limit", "normalise", "split", "temp_directory", "since", "until", "queries", "positions"}
     assert assert_same_defaults("harvest", harvest) == of_harvest
     assert defaults_of("harvest")["min_pages"] == PageVectorizer().min_pages
     of_training = assert_same_defaults("clicks train", ClickTraining)

@@ -43,7 +43,7 @@ def command(
     exact_pages: Annotated[bool, typer.Option("--exact-pages", help="Tracking parameters and slashes count.")] = False,
     window: Annotated[
         str | None,
-        typer.Option(metavar="FROM..UNTIL", help="Time of the clicks, as 2024-03-01.. or ..2024-04-01."),
+        typer.Option(metavar="FROM..UNTIL", help="Of the clicks, as 2024-03-01..2024-04-01."),
     ] = None,
     exclude: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Table of pages and phrases: wrong pairs.")
@@ -51,14 +51,10 @@ def command(
     min_clicks: Annotated[int, typer.Option(help="A query needs so many clicks in all.")] = 5,
     min_test_queries: Annotated[int, typer.Option(help="A test page needs more queries.")] = 5,
     test_share: Annotated[float, typer.Option(help="Share of the pages that are for testing.")] = 0.1,
-    split_time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Test on clicks from then on, not on other pages.")
-    ] = None,
+    split_time: Annotated[str | None, typer.Option(metavar="TIME", help="Test on clicks from then on instead.")] = None,
     labels: Annotated[
         Literal["plain", "npmi", "beliefs", "coec"],
-        typer.Option(
-            help="Queries weigh 1 each, by nPMI, as beliefs (missing ones filled in; often best), or by place."
-        ),
+        typer.Option(help="Weigh 1 each, by nPMI, as beliefs (often best), or by places."),
     ] = "plain",
     min_pages: Annotated[
         int | None,
@@ -66,7 +62,7 @@ def command(
     ] = None,
     rejects: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write bad rows here; bad pages go to FILE.pages.jsonl."),
+        typer.Option(metavar="FILE", help="Bad rows; bad pages go to FILE.pages.jsonl."),
     ] = None,
     max_bad_rows: options.MaxBadRows = None,
     seed: options.Seed = 0,
