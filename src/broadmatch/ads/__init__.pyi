@@ -1,4 +1,8 @@
+from .auction import Auction as Auction
+from .auction import AuctionResult as AuctionResult
+from .auction import Verdict as Verdict
 from .bids import BidTable as BidTable
+from .budgets import Budgets as Budgets
 from .expansion import ARMS as ARMS
 from .expansion import KSP as KSP
 from .expansion import Expanded as Expanded
@@ -6,9 +10,5 @@ from .expansion import Expansions as Expansions
 from .expansion import PhraseSource as PhraseSource
 from .phrases import Negatives as Negatives
 from .phrases import variant_key as variant_key
-from .simrank import simrank as simrank
-from .auction import Auction as Auction
-from .auction import AuctionResult as AuctionResult
-from .auction import Verdict as Verdict
-from .budgets import Budgets as Budgets
 from .place_effects import learn_place_effects as learn_place_effects
+from .simrank import simrank as simrank

@@ -10,7 +10,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.common import read_points
-from broadmatch.cli.phrases.training import train_kex, train_ksp
+from broadmatch.cli.phrases.training import KexPages, KspBids, KspClicks, KspSeeds, Sources, train_phrases
 from broadmatch.cli.settings import catalog, check_name, class_of, make, split_settings
 from broadmatch.errors import CannotWrite
 
@@ -42,19 +42,10 @@ def command(
     label_columns: Annotated[
         str | None, typer.Option(metavar="OURS=YOURS", help="Columns of that table: label=name,text=long.")
     ] = None,
-    pages: Annotated[
-        list[Path] | None, typer.Option("--pages", metavar="PAGES", help="kex: the pages that were harvested.")
-    ] = None,
-    clicks: Annotated[
-        list[Path] | None, typer.Option("--clicks", metavar="LOG", help="ksp: the log, with sessions if it has them.")
-    ] = None,
-    bids: Annotated[
-        Path | None, typer.Option("--bids", metavar="FILE", help="ksp: a table of ads and their bid phrases.")
-    ] = None,
-    seeds: Annotated[
-        Path | None,
-        typer.Option("--seeds", metavar="MODEL", help="ksp: whose phrases it will expand, for its weights."),
-    ] = None,
+    pages: KexPages = None,
+    clicks: KspClicks = None,
+    bids: KspBids = None,
+    seeds: KspSeeds = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
@@ -80,13 +71,13 @@ def command(
     """
     columns = options.parse_columns(label_columns, "--label-columns")
     texts = split_settings(settings)
+    sources = Sources(pages, clicks, bids, seeds)
     if model in catalog()["phrases"]:
-        facts = _train_phrases(model, data, out, texts, pages, clicks, bids, seeds, seed=seed, n_jobs=n_jobs)
-        output.print_json(facts) if json else output.print_text(_sentence_of_phrases(facts))
+        learner = make(class_of("phrases", model), texts[""], model, seed=seed, n_jobs=n_jobs)
+        _check_phrases(model, sets or hierarchy or label_features or labels_path or n_trees or resume or texts["sets"])
+        train_phrases(model, learner, data, out, sources, json)
         return
-    for option, given in (("--pages", pages), ("--clicks", clicks), ("--bids", bids), ("--seeds", seeds)):
-        if given is not None:
-            raise typer.BadParameter(f"{option} is for {'kex' if option == '--pages' else 'ksp'}, not for {model}.")
+    sources.check_unused(model)
     _check_names(model, sets, hierarchy, texts, resume)
     if label_features is not None and model != "swiftxml":
         raise typer.BadParameter(f"--label-features are for --model swiftxml; --model {model} does not use any.")
@@ -130,30 +121,9 @@ def command(
     output.print_json(facts) if json else output.print_text(_sentence(facts))
 
 
-def _train_phrases(
-    model: str,
-    data: Path,
-    out: Path,
-    texts: Mapping[str, Mapping[str, str]],
-    pages: list[Path] | None,
-    clicks: list[Path] | None,
-    bids: Path | None,
-    seeds: Path | None,
-    **common: Any,
-) -> dict[str, Any]:
-    """Train what extracts phrases (kex), or what expands them (ksp)."""
-    learner = make(class_of("phrases", model), texts[""], model, **common)
-    learner.check_params()
-    if model == "kex":
-        return train_kex(learner, data, out, pages)
-    return train_ksp(learner, data, out, clicks, bids, seeds)
-
-
-def _sentence_of_phrases(facts: Mapping[str, Any]) -> str:
-    if facts["kind"] == "kex":
-        return f"{facts['model']}: kex from {facts['pages']:,} pages, in {facts['seconds']:.1f} s."
-    weights = ", ".join(f"{name} {weight:g}" for name, weight in facts["weights"].items())
-    return f"{facts['model']}: ksp of {facts['queries']:,} queries, in {facts['seconds']:.1f} s. Weights: {weights}."
+def _check_phrases(model: str, others: Any) -> None:
+    if others:
+        raise typer.BadParameter(f"--model {model} takes --out, --set, --seed, --n-jobs and its own files, no others.")
 
 
 def _check_names(
