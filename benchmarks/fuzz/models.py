@@ -45,8 +45,9 @@ from broadmatch.clicks import (
 from broadmatch.data import CSR, Batch, Dataset, Hierarchy, Impressions, Names
 from broadmatch.errors import BadArtifact, BroadmatchError, MissingFile
 from broadmatch.features import PageVectorizer, PivotedVectorizer, RocchioSelector
+from broadmatch.harvest import QueryTable
 from broadmatch.io import artifacts
-from broadmatch.labels import MLRF, AdaBoostLC, FastXML, OneVsRest, PfastreXML, Recommender, SwiftXML
+from broadmatch.labels import KEX, MLRF, AdaBoostLC, FastXML, OneVsRest, PfastreXML, Recommender, SwiftXML
 from broadmatch.labels.predictor import LabelPredictor
 from broadmatch.sets import HierarchicalLabels, MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
 from broadmatch.signals import Categorical, Description, Encoder, FeatureNames
@@ -116,6 +117,7 @@ def made() -> dict[str, Any]:
         "ksp": KSP(min_llr=0.0, n_jobs=1).fit_graphs(
             QUERIES, clicks=CSR.from_rows([[0], [0, 1], [1], [2]], 3), rewrites=CSR.from_rows([[1], [2], [], []], 4)
         ),
+        "kex": KEX(bits=12, n_jobs=1).fit(PAGES, labels[: len(PAGES)], queries=QueryTable(Names.of(["food", "taxi"]))),
         "dataset": Dataset(CSR.from_scipy(X), CSR.from_scipy(Y), Names.numbers(N_LABELS)),
         "hierarchy": tree,
     }
@@ -168,6 +170,10 @@ def ask(thing: Any) -> None:
     elif isinstance(thing, Recommender):
         list(thing.recommend(PAGES[:3], k=2))
         thing.explain(PAGES[0], thing.model.label_names_[0])
+    elif isinstance(thing, KEX):
+        for k in (2, None):
+            list(thing.recommend(PAGES, k))
+        thing.explain(PAGES[0], next(thing.recommend(PAGES[0], 1)).phrases[0].phrase)
     elif isinstance(thing, PageVectorizer | RocchioSelector):
         thing.transform(X if isinstance(thing, RocchioSelector) else PAGES)
         thing.get_feature_names_out()

@@ -36,7 +36,7 @@ class WordFacts(NamedTuple):
     flags: Bytes
 
 
-class Candidates(NamedTuple):
+class PhraseCandidates(NamedTuple):
     """The candidates of a block of pages: those of page p from starts[p] to starts[p + 1], in order of appearance."""
 
     starts: I64
@@ -104,7 +104,7 @@ def longer_key(key: np.uint64, stem: np.uint64) -> np.uint64:
 
 
 @kernel
-def find_candidates(starts: I64, word: I32, bits: I32, facts: WordFacts, slots: I32, found: Candidates) -> None:
+def find_candidates(starts: I64, word: I32, bits: I32, facts: WordFacts, slots: I32, found: PhraseCandidates) -> None:
     """Find the candidates of all pages; `slots` are a power of two, more than twice the candidates of any page.
 
     They hold zeros, and hold zeros again at the end.
@@ -163,14 +163,14 @@ def goes_on(bits: int) -> bool:
 
 
 @kernel
-def _enter(found: Candidates, n: int, key: np.uint64, length: int, token: int) -> None:
+def _enter(found: PhraseCandidates, n: int, key: np.uint64, length: int, token: int) -> None:
     found.key[n], found.length[n], found.last[n], found.times[n] = key, length, token, 0
     found.zones[n], found.capitals[n], found.left[n], found.right[n] = 0, 0, 0, 0
     found.wider[n], found.hidden[n] = 0, 0
 
 
 @kernel
-def _widen(word: I32, stem: U64, slots: I32, found: Candidates, begin: int, end: int) -> None:
+def _widen(word: I32, stem: U64, slots: I32, found: PhraseCandidates, begin: int, end: int) -> None:
     """wider[c] = the most times of a candidate that is c and one word before or behind it."""
     mask = np.uint64(len(slots) - 1)
     for c in range(begin, end):

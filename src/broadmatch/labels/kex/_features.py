@@ -13,7 +13,7 @@ from broadmatch.features.html_scan._text import ADDRESS
 from broadmatch.features.html_scan._tokens import CAPITALS, DIGIT, GAP, JOINT, SENTENCE
 from broadmatch.kernels import F32, F64, I32, I64, Flags, kernel
 from broadmatch.kernels.hashing import mix
-from broadmatch.labels.kex._candidates import LONG, SHOWN, STOP, Candidates, WordFacts, goes_on
+from broadmatch.labels.kex._candidates import LONG, SHOWN, STOP, PhraseCandidates, WordFacts, goes_on
 
 N_ZONES = 9
 BINS = 64
@@ -104,7 +104,7 @@ def _hash(code: I32, group: I32, n: int, since: int, which: int, value: np.uint6
 @kernel
 def describe(
     c: int, first: int, end: int, n_page: int, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords,
-    found: Candidates, known: Known, room: int, shape: bool, code: I32, group: I32,
+    found: PhraseCandidates, known: Known, room: int, shape: bool, code: I32, group: I32,
 ) -> int:  # fmt: skip
     """Write the features of candidate c of the page with tokens first to end; gives how many there are."""
     n = _counted(c, first, n_page, found, known, code, group)
@@ -118,7 +118,7 @@ def describe(
 
 
 @kernel
-def _counted(c: int, first: int, n_page: int, found: Candidates, known: Known, code: I32, group: I32) -> int:
+def _counted(c: int, first: int, n_page: int, found: PhraseCandidates, known: Known, code: I32, group: I32) -> int:
     """How often it is there, where it begins, how common it is, and how often it was chosen."""
     length, times, place = found.length[c], found.times[c], found.shown[SHOWN * c] - first
     pages = max(0, known.pages[c])
@@ -140,8 +140,8 @@ def _counted(c: int, first: int, n_page: int, found: Candidates, known: Known, c
 
 @kernel
 def _worded(
-    c: int, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords, found: Candidates, known: Known,
-    code: I32, group: I32, n: int,
+    c: int, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords, found: PhraseCandidates,
+    known: Known, code: I32, group: I32, n: int,
 ) -> int:  # fmt: skip
     """How common its words are, here and elsewhere, and how they are written."""
     length, at = found.length[c], found.shown[SHOWN * c]
@@ -172,7 +172,7 @@ def _worded(
 
 
 @kernel
-def _placed(c: int, first: int, end: int, bits: I32, found: Candidates, code: I32, group: I32, n: int) -> int:
+def _placed(c: int, first: int, end: int, bits: I32, found: PhraseCandidates, code: I32, group: I32, n: int) -> int:
     """The zones that it is in, how long its sentence is, and whether it is a part of something longer."""
     length, times, at = found.length[c], found.times[c], found.shown[SHOWN * c]
     many = min(length, 3)
@@ -192,7 +192,7 @@ def _placed(c: int, first: int, end: int, bits: I32, found: Candidates, code: I3
 
 
 @kernel
-def _queried(c: int, found: Candidates, known: Known, code: I32, group: I32, n: int) -> int:
+def _queried(c: int, found: PhraseCandidates, known: Known, code: I32, group: I32, n: int) -> int:
     """What the query log says of it."""
     searches, clicks = known.queries[4 * c], known.queries[4 * c + 1]
     contained, revenue = known.queries[4 * c + 2], known.queries[4 * c + 3]
@@ -209,7 +209,7 @@ def _queried(c: int, found: Candidates, known: Known, code: I32, group: I32, n: 
 
 @kernel
 def _shaped(
-    c: int, first: int, end: int, word: I32, bits: I32, facts: WordFacts, found: Candidates, room: int, code: I32,
+    c: int, first: int, end: int, word: I32, bits: I32, facts: WordFacts, found: PhraseCandidates, room: int, code: I32,
     group: I32, n: int,
 ) -> int:  # fmt: skip
     """The shape of a noun phrase: words and endings within, and around its first occurrences."""
@@ -257,8 +257,8 @@ def _shaped(
 
 @kernel
 def write_features(
-    starts: I64, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords, found: Candidates, known: Known,
-    room: int, shape: bool, wanted: Flags, ptr: I64, code: I32, group: I32,
+    starts: I64, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords, found: PhraseCandidates,
+    known: Known, room: int, shape: bool, wanted: Flags, ptr: I64, code: I32, group: I32,
 ) -> None:  # fmt: skip
     """Write the features of the candidates that are wanted behind each other, those of a candidate from ptr[c] on."""
     n = 0
@@ -275,8 +275,8 @@ def write_features(
 
 @kernel
 def score_candidates(
-    starts: I64, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords, found: Candidates, known: Known,
-    weights: F32, shape: bool, scores: F32,
+    starts: I64, word: I32, bits: I32, facts: WordFacts, stem_of: I32, page: PageWords, found: PhraseCandidates,
+    known: Known, weights: F32, shape: bool, scores: F32,
 ) -> None:  # fmt: skip
     """scores[c] = the bias, the last weight, and the weights of the features of c, added up."""
     code, group = np.empty(MOST, np.int32), np.empty(MOST, np.int32)

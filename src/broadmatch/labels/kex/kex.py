@@ -64,7 +64,7 @@ class KEX(Artifact, Saved):
     calibration_: Calibration = learned()
     cut_: float = learned()
     """The score from which on a phrase is in the set of its page."""
-    n_pages_: int = learned()
+    n_pages_: Annotated[int, Axes("pages")] = learned()
     """How many pages it was fitted on."""
     pages_: KeyCounts = learned()
     """On how many of them a phrase is,"""
@@ -186,7 +186,7 @@ class KEX(Artifact, Saved):
         return answers, int((sizes == 0).sum())
 
     def _texts(self, read: ReadPages, candidates: NDArray[np.int32]) -> list[str]:
-        """Candidates as they first stand on their page, in small letters."""
+        """PhraseCandidates as they first stand on their page, in small letters."""
         first, length = read.candidates.shown[SHOWN * candidates], read.candidates.length[candidates]
         given = first, length, read.tokens.word, read.tokens.bits, read.tokens.words, _JOINTS
         ends = np.zeros(len(candidates), np.int64)
@@ -246,7 +246,7 @@ class KEX(Artifact, Saved):
 
     def _restored(self) -> None:
         require(len(self.weights_) == (1 << self.bits) + 1, "its weights are not as many as its parameters say")
-        require(np.isfinite(self.cut_) and self.n_pages_ >= 0, "its cut or its number of pages is none")
+        require(bool(np.isfinite(self.cut_)), "its cut is no number")
 
 
 def _leave_out(facts: NDArray[np.float64], clicks: NDArray[np.float64]) -> None:

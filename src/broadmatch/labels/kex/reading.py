@@ -18,7 +18,7 @@ from broadmatch.labels.kex._candidates import (
     LONGEST,
     SHOWN,
     STOP,
-    Candidates,
+    PhraseCandidates,
     WordFacts,
     describe_words,
     find_candidates,
@@ -46,7 +46,7 @@ class ReadPages:
     """The different stems of the words."""
     stem_of: NDArray[np.int32]
     """The number of each word's stem."""
-    candidates: Candidates
+    candidates: PhraseCandidates
 
     @property
     def key(self) -> NDArray[np.uint64]:
@@ -58,7 +58,7 @@ class ReadPages:
         """The page of each candidate, numbered within the block."""
         return np.repeat(np.arange(len(self.names)), np.diff(self.candidates.starts))
 
-    def arrays(self) -> tuple[I64, I32, I32, WordFacts, I32, PageWords, Candidates]:
+    def arrays(self) -> tuple[I64, I32, I32, WordFacts, I32, PageWords, PhraseCandidates]:
         """What the kernels of features take first."""
         zeros = PageWords(np.zeros(len(self.stems), np.int32), np.zeros(len(self.stems), np.int32))
         tokens = self.tokens
@@ -87,7 +87,7 @@ def read_pages(block: Block, stop_words: Lookup) -> ReadPages:
     slots = np.zeros(1 << (2 * LONGEST * int(lengths.max(initial=0)) + 1).bit_length(), np.int32)
     columns = [np.empty(most, np.int32) for _ in range(10)]
     columns[2] = np.empty(SHOWN * most, np.int32)
-    found = Candidates(np.zeros(len(block) + 1, np.int64), np.empty(most, np.uint64), *columns)
+    found = PhraseCandidates(np.zeros(len(block) + 1, np.int64), np.empty(most, np.uint64), *columns)
     find_candidates(tokens.starts, tokens.word, tokens.bits, facts, slots, found)
     return ReadPages(names, tokens, facts, stems, stem_of.astype(np.int32), found)
 
