@@ -127,3 +127,18 @@ def test_what_was_compiled_beside_the_source_is_used_where_it_cannot_be_written_
     (beside / "__pycache__").chmod(0o555)
     assert run(package, home, TMPDIR=str(home)) == ""
     assert not list(home.rglob("*.nb*"))
+
+
+def test_kernels_that_were_compiled_need_no_implementations_of_numpy(tmp_path):
+    (tmp_path / "_made.py").write_text(
+        "import numpy as np\nfrom broadmatch.kernels import kernel\n\n\n"
+        "@kernel\ndef total(n: int) -> float:\n"
+        "    made = np.zeros(n)\n    for i in range(n):\n        made[i] += i\n    return made[n - 1]\n"
+    )
+    code = "import sys; from _made import total; print(total(3), 'numba.np.arrayobj' in sys.modules)"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    outputs = [
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True).stdout
+        for _ in range(2)
+    ]
+    assert outputs == ["2.0 True\n", "2.0 False\n"]

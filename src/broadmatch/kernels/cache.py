@@ -76,7 +76,10 @@ class KernelCache:
         if write is not None:
             try:
                 kept = result._replace(type_annotation="")  # the source with types, of which nobody asks
-                self._files[write].save((signature, result.codegen.magic_tuple()), kept._reduce())
+                *kept_parts, environments = kept._reduce()
+                # The modules of numba in which its parts stand, as np.empty, are imported with their environments.
+                needed = tuple(environment for environment in environments if environment.consts)
+                self._files[write].save((signature, result.codegen.magic_tuple()), (*kept_parts, needed))
             except OSError as error:
                 say_once(f"Compiled kernels are not kept in {write}: {error.strerror}.")
 

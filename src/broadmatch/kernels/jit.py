@@ -7,12 +7,14 @@ from typing import Any, TypeVar, cast
 
 import numba as untyped_numba
 import numpy as np
-from numba.core import codegen, compiler, types
+from numba.core import codegen, compiler, typed_passes, types, untyped_passes
+from numba.core import compiler_machinery as untyped_machinery
 from numpy.typing import NDArray
 
 from broadmatch.kernels.cache import KernelCache
 
 numba: Any = untyped_numba
+machinery: Any = untyped_machinery
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -55,7 +57,20 @@ def _wide(kind: Any, wanted: Any) -> Any:
     return types.int64 if wanted is int and is_whole else plain
 
 
-class _KernelLibrary(codegen.JITCodeLibrary):
+class _Library(codegen.JITCodeLibrary):
+    """LLVM's code of a function."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        """Optimise each function by itself; numba does so also for the many that are only declared."""
+        machine: Any = self._codegen
+        module.data_layout = machine._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = machine._function_pass_manager()
+                passes.run(function, builder)
+
+
+class _KernelLibrary(_Library):
     """The code of a kernel with its parts."""
 
     def _optimize_final_module(self) -> None:
@@ -65,11 +80,53 @@ class _KernelLibrary(codegen.JITCodeLibrary):
         cast(Any, super())._optimize_final_module()
 
 
-class _KernelCompiler(compiler.Compiler):
-    """Compiles a kernel."""
+@machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class _FuseArrays(typed_passes.NopythonRewrites):
+    """numba's search for expressions of whole arrays, only in functions that have one."""
+
+    def run_pass(self, state: Any) -> bool:
+        for expression, signature in state.calltypes.items():
+            computed = getattr(expression, "op", "") in ("binop", "inplace_binop", "unary", "call")
+            if computed and isinstance(signature.return_type, types.Array):
+                return cast(bool, cast(Any, super()).run_pass(state))
+        return False
+
+
+def _with_room(function: Function) -> Function:
+    """Let what a function calls find room for its frames.
+
+    Python keeps frames in pieces of 16 KB. It asks the system for a piece each time that a call passes the end of one,
+    and gives it back on return: a tenth of the time of a compiler that loops there. A function with a large frame gets
+    a large piece, of which those that it calls use the rest.
+    """
+    some: Any = function
+    some.__code__ = some.__code__.replace(co_stacksize=(1 << 16) + 1)  # 512 KB and a bit, in a piece of 1 MB
+    return function
+
+
+class _KernelCompiler(compiler.CompilerBase):
+    """Compiles a kernel.
+
+    numba's other passes are for what kernels do not have: functions within functions, comprehensions, `with`, errors
+    with arguments, loops over tuples of different types.
+    """
 
     library: Any = _KernelLibrary
 
+    def define_pipelines(self) -> list[Any]:
+        passes = machinery.PassManager("kernel")
+        for step in (
+            untyped_passes.TranslateByteCode, untyped_passes.FixupArgs, untyped_passes.IRProcessing,
+            untyped_passes.DeadBranchPrune, untyped_passes.GenericRewrites, untyped_passes.ReconstructSSA,
+            typed_passes.NopythonTypeInference, typed_passes.PreLowerStripPhis, typed_passes.InlineOverloads,
+            _FuseArrays, typed_passes.IRLegalization, typed_passes.AnnotateTypes, typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):  # fmt: skip
+            passes.add_pass(step, step.__name__)
+        passes.finalize()
+        return [passes]
+
+    @_with_room
     def compile_extra(self, function: Any) -> Any:
         self.state.library = self.library(self.state.targetctx.codegen(), function.__qualname__)
         self.state.library.enable_object_caching()
@@ -82,7 +139,7 @@ class _KernelCompiler(compiler.Compiler):
                 gc.enable()
 
 
-class _PartLibrary(codegen.JITCodeLibrary):
+class _PartLibrary(_Library):
     """LLVM's code of a function and of those that it calls: it is optimised with what it becomes a part of."""
 
     class _NoMachine:
