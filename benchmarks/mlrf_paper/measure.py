@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.mlrf_paper.systems import SYSTEMS, Answers
-from broadmatch.evaluate import (
-    Estimate,
-    PhraseNumbers,
-    Report,
-    answer_reports,
-    paired_difference,
-    phrase_report,
-)
+from broadmatch.evaluate import Estimate, Report, paired_difference, phrase_report
+from broadmatch.labels import PhraseNumbers, answer_reports
 
 ENOUGH = 10
 """The paper's figures are over pages for which KEX+KSP has so many."""

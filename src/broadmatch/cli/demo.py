@@ -149,8 +149,9 @@ class _Sample(NamedTuple):
 
 def _evaluate(run: _Run) -> "dict[str, dict[str, Report]]":
     from broadmatch.data import Names
-    from broadmatch.evaluate import answer_reports, paired_difference
+    from broadmatch.evaluate import paired_difference
     from broadmatch.harvest import open_harvested
+    from broadmatch.labels import answer_reports
     from broadmatch.simulate import truth_matrix
 
     with run.step("Compare on pages that were held back"):

@@ -14,6 +14,16 @@ from broadmatch.cli.phrases.training import KexPages, KspBids, KspClicks, KspSee
 from broadmatch.cli.settings import catalog, check_name, class_of, make, split_settings
 from broadmatch.errors import CannotWrite
 
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any parameter of the model; sets.NAME=VALUE is one of --sets. Repeatable. @FILE reads groups of labels, "
+        "one a line.",
+    ),
+]
+
 
 def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Harvested folder, data set folder, or matrix file.")],
@@ -27,15 +37,7 @@ def command(
     n_trees: Annotated[
         int | None, typer.Option("--trees", metavar="N", help="Trees of the forest; more are better, slower.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any parameter of the model; sets.NAME=VALUE is one of --sets. Repeatable. @FILE reads groups of "
-            "labels, one a line.",
-        ),
-    ] = None,
+    settings: _Settings = None,
     label_features: Annotated[
         Path | None, typer.Option(metavar="FILE", help="swiftxml: a matrix (.npz), or table of texts.")
     ] = None,

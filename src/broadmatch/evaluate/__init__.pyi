@@ -1,5 +1,3 @@
-from .answers import PhraseNumbers as PhraseNumbers
-from .answers import answer_reports as answer_reports
 from .click_metrics import auc_loss as auc_loss
 from .click_metrics import calibration_bias as calibration_bias
 from .click_metrics import calibration_error as calibration_error

@@ -1,5 +1,7 @@
 from .adaboost_lc import AdaBoostLC as AdaBoostLC
 from .boosting import BoostingHistory as BoostingHistory
+from .evaluation import PhraseNumbers as PhraseNumbers
+from .evaluation import answer_reports as answer_reports
 from .evaluation import ranking_reports as ranking_reports
 from .evaluation import revealed_report as revealed_report
 from .evaluation import set_reports as set_reports
