@@ -107,8 +107,8 @@ class KEX(Artifact, Saved):
         """A model for a first try, without training pages: weights are set by hand (`prior.py`).
 
         >>> html = "<title>Thai food</title><p>Order Thai food and cold drinks"
-        >>> [name for name, _ in next(KEX.untrained().recommend(html, k=2)).phrases]
-        ['thai food', 'cold drinks']
+        >>> [name for name, _ in next(KEX.untrained().recommend(html, k=1)).phrases]
+        ['thai food']
         """
         made = cls(**{"bits": prior.BITS, "shape": False, **parameters})
         made.check_params()
