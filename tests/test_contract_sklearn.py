@@ -12,6 +12,8 @@ LEFT_OUT = {
     "PageVectorizer": "takes texts, for which scikit-learn has no checks",
     "PivotedVectorizer": "takes texts, for which scikit-learn has no checks",
     "KSP": "takes logs, not X and y",
+    "KEX": "takes pages and phrases, for which scikit-learn has no checks",
+    "Auction": "has parameters and learns nothing",
     **dict.fromkeys(CLICK_LEARNERS, "learns from a stream by learn_many; it has no fit"),
     **dict.fromkeys(("ClickJoin", "Subsampler"), "takes rows of a stream, not X and y"),
     **dict.fromkeys(("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration"), "fits probabilities, not X"),

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import openpyxl
 import pytest
 
-from broadmatch.cli import phrases
+from broadmatch.cli.phrases import answers as printed
 from broadmatch.cli.phrases.answers import Wording, write_answers
 from broadmatch.data import Names
 from broadmatch.labels import Phrase, Recommendation
@@ -59,7 +59,7 @@ def test_cells_of_a_workbook_are_texts():
 
 
 def test_a_sheet_that_is_full_is_followed_by_another(monkeypatch):
-    monkeypatch.setattr(phrases, "_SHEET_ROWS", 4)
+    monkeypatch.setattr(printed, "_SHEET_ROWS", 4)
     book = openpyxl.load_workbook(io.BytesIO(written("xlsx", [Recommendation("a", [Phrase("b", 0.5)] * 7)])))
     assert [sheet.max_row for sheet in book] == [4, 4, 2]
     assert written("xlsx", [])

@@ -7,6 +7,7 @@ import pytest
 import typer.main
 
 from broadmatch import labels, sets
+from broadmatch.ads import KSP
 from broadmatch.cli import app, evaluate, reference
 from broadmatch.cli.settings import catalog, class_of, make
 from broadmatch.clicks import FTRL, ClickModel, ClickTraining
@@ -64,7 +65,8 @@ def test_a_model_without_settings_has_its_own_defaults(family, name):
 def test_the_catalog_has_every_model():
     public = {getattr(labels, name) for name in labels.__all__} | {getattr(sets, name) for name in sets.__all__}
     models = {cls for cls in public if hasattr(cls, "rules")} - {sets.HierarchicalLabels}
-    assert {class_of(family, name) for family in ("label", "sets") for name in catalog()[family]} == models
+    families = ("label", "phrases", "sets")
+    assert {class_of(family, name) for family in families for name in catalog()[family]} == {*models, KSP}
     (ftrl,) = catalog()["clicks"]
     assert class_of("clicks", ftrl) is FTRL
 

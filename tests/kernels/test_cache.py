@@ -1,12 +1,15 @@
 """Where machine code is kept: safely, wherever a process runs, and never longer than its source stays as it is."""
 
+import io
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import numba
 import pytest
 
 from broadmatch.kernels import cache
@@ -142,3 +145,18 @@ def test_kernels_that_were_compiled_need_no_implementations_of_numpy(tmp_path):
         for _ in range(2)
     ]
     assert outputs == ["2.0 True\n", "2.0 False\n"]
+
+
+def test_an_index_of_types_that_are_gone_begins_anew(tmp_path):
+    """A cache of an older version names classes that were renamed since: numba cannot even read its index."""
+    file = numba.core.caching.IndexDataCacheFile(str(tmp_path), "kernel", "stamp")
+    file.save("key", "old")
+    index = next(tmp_path.glob("*.nbi"))
+    version, rest = index.read_bytes(), b"cbroadmatch.kernels.cache\nGone\n."
+    stream = io.BytesIO(version)
+    pickle.load(stream)  # noqa: S301 - numba's own format, in a folder of this test
+    index.write_bytes(version[: stream.tell()] + rest)
+    with pytest.raises(AttributeError):
+        file.load("key")
+    cache.KernelCache._keep(file, "key", "new")
+    assert file.load("key") == "new"

@@ -52,9 +52,7 @@ def command(
     again, and a model trained with --model swiftxml looks for what goes with them. A model that was trained on a matrix
     recommends labels for the rows of a matrix: a data set, or features alone (.npz). One that was trained with --sets
     or --hierarchy, and adaboost-lc, answer with sets, which may be empty, unless -k asks for the k best.
-
-    --with adds phrases that stand on the page; a phrase that both give counts more. --expand puts phrases beside them
-    that people search, click or bid on together with them (see `expand`).
+    --with adds phrases that stand on the page, --expand those that go with the phrases found (see `expand`).
 
     \b
     Example:
@@ -63,7 +61,6 @@ def command(
       broadmatch recommend model/ pages/ --out phrases.html
       broadmatch recommend warm/ pages.parquet --revealed bids.csv --out phrases.csv
       broadmatch recommend model/ landing.html --with kex/ --expand ksp/
-      broadmatch recommend eurlex/ Eurlex/test.txt.gz -k 5 --out labels.jsonl
     """
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)

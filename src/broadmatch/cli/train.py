@@ -19,8 +19,7 @@ _Settings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any parameter of the model; sets.NAME=VALUE is one of --sets. Repeatable. @FILE reads groups of labels, "
-        "one a line.",
+        help="Parameters of the model, or sets.NAME=VALUE of --sets. @FILE reads groups of labels, one a line.",
     ),
 ]
 
@@ -56,10 +55,8 @@ def command(
     """Train a model on a harvested folder or a matrix.
 
     A harvested folder gives a recommender of phrases for pages, a matrix (XMC, svmlight, npz) a model of rows.
-    `broadmatch models NAME` shows what --set takes. After an interruption, --resume goes on, and ends with equal bits.
-    --label-features tell swiftxml which labels are alike; phrases are alike if they have words in common.
-    A hierarchy is a file of child,parent lines or JSON; a one-vs-rest in each node files points from the roots down.
-    --model kex learns to extract phrases from --pages, --model ksp to expand phrases by the log --clicks and --bids.
+    `broadmatch models NAME` shows what --set takes. --resume ends with equal bits. A hierarchy is a file of
+    child,parent lines or JSON. --model kex learns to extract phrases, ksp to expand them.
 
     \b
     Example:
@@ -67,8 +64,6 @@ def command(
       broadmatch train data/ --out warm/ --model swiftxml
       broadmatch train data/ --out kex/ --model kex --pages pages/
       broadmatch train data/ --out ksp/ --model ksp --clicks log.parquet --bids bids.csv --seeds model/
-      broadmatch train Eurlex/train.txt.gz --out eurlex/ --model one-vs-rest --set c=search
-      broadmatch train Eurlex/train.txt.gz --out sure/ --model one-vs-rest --sets target --set sets.goal=0.9
       broadmatch train tools/ --out filed/ --model one-vs-rest --hierarchy edam.json --sets metalabeler
     """
     columns = options.parse_columns(label_columns, "--label-columns")

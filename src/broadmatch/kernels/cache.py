@@ -79,9 +79,19 @@ class KernelCache:
                 *kept_parts, environments = kept._reduce()
                 # The modules of numba in which its parts stand, as np.empty, are imported with their environments.
                 needed = tuple(environment for environment in environments if environment.consts)
-                self._files[write].save((signature, result.codegen.magic_tuple()), (*kept_parts, needed))
+                self._keep(self._files[write], (signature, result.codegen.magic_tuple()), (*kept_parts, needed))
             except OSError as error:
                 say_once(f"Compiled kernels are not kept in {write}: {error.strerror}.")
+
+    @staticmethod
+    def _keep(file: Any, key: Any, code: Any) -> None:
+        try:
+            file.save(key, code)
+        except OSError:
+            raise
+        except Exception:  # the index is of older code, with types that are no more: it begins anew
+            file.flush()
+            file.save(key, code)
 
 
 @functools.cache

@@ -26,9 +26,7 @@ KspClicks = Annotated[
 KspBids = Annotated[
     Path | None, typer.Option("--bids", metavar="FILE", help="ksp: a table of ads and their bid phrases.")
 ]
-KspSeeds = Annotated[
-    Path | None, typer.Option("--seeds", metavar="MODEL", help="ksp: whose phrases it will expand, for its weights.")
-]
+KspSeeds = Annotated[Path | None, typer.Option("--seeds", metavar="MODEL", help="ksp: whose phrases will be expanded.")]
 _SEEDS = 100
 """Phrases of each page that are expanded."""
 
