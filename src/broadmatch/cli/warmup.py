@@ -69,6 +69,13 @@ def _steps(folder: Path) -> Iterator[list[object]]:
         yield ["evaluate", folder / model, data]
         yield ["recommend", folder / model, page, "--out", folder / f"{model}.csv"]
     yield ["explain", folder / "mlrf", page, "pizza"]
+    kex, ksp, searches = folder / "kex", folder / "ksp", market / "impressions.parquet"
+    yield ["extract", page, "--out", folder / "extracted.csv"]
+    yield ["train", data, "--out", kex, "--model", "kex", "--pages", market / "pages.parquet"]
+    logs = ["--clicks", searches, "--bids", market / "bids.parquet", "--seeds", folder / "mlrf"]
+    yield ["train", data, "--out", ksp, "--model", "ksp", *logs]
+    yield ["recommend", folder / "mlrf", page, "--with", kex, "--expand", ksp, "--out", folder / "expanded.csv"]
+    yield ["expand", ksp, "pizza"]
     described, impressions = folder / "clicks.toml", folder / "impressions.csv"
     described.write_text(_DESCRIPTION)
     impressions.write_text("clicked,country,query,price\n" + "".join(_IMPRESSIONS))
