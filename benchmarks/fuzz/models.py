@@ -25,7 +25,7 @@ import scipy.sparse as sp
 import broadmatch
 from benchmarks.fuzz import target
 from benchmarks.fuzz.mutate import mutated
-from broadmatch.ads import KSP
+from broadmatch.ads import KSP, Auction
 from broadmatch.clicks import (
     FOBOS,
     FTRL,
@@ -114,6 +114,7 @@ def made() -> dict[str, Any]:
         "pivoted_vectorizer": PivotedVectorizer(min_pages=1, n_jobs=1).fit(PAGES),
         "rocchio_selector": RocchioSelector(terms=2).fit(X, Y),
         "recommender": Recommender(vectorizer, MLRF(**few).fit(rows, labels)),
+        "auction": Auction(),
         "ksp": KSP(min_llr=0.0, n_jobs=1).fit_graphs(
             QUERIES, clicks=CSR.from_rows([[0], [0, 1], [1], [2]], 3), rewrites=CSR.from_rows([[1], [2], [], []], 4)
         ),
