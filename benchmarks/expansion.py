@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from benchmarks.common import peak_gb, tell
 from broadmatch.ads import ARMS, KSP
-from broadmatch.ads.simrank import as_rows, click_shares, simrank_steps, transitions
+from broadmatch.ads.expansion.simrank import as_rows, click_shares, simrank_steps, transitions
 from broadmatch.data import CSR
 from broadmatch.parallel import blocks
 

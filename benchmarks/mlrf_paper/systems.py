@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from benchmarks.common import held_out
 from broadmatch.ads import KSP
-from broadmatch.ads.expansion import ARMS, WEIGHTS
+from broadmatch.ads.expansion.ksp import ARMS, WEIGHTS
 from broadmatch.data import Dataset, Names, Ranking
 from broadmatch.harvest import QueryTable, sparse_beliefs
 from broadmatch.labels import KEX, MLRF

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from broadmatch.ads.rewrites import best_of_rows, log_likelihood_ratio, rewrite_arm
-from broadmatch.ads.simrank import click_shares, simrank
-from broadmatch.ads.walks import walk_arm
+from broadmatch.ads.expansion.rewrites import best_of_rows, log_likelihood_ratio, rewrite_arm
+from broadmatch.ads.expansion.simrank import click_shares, simrank
+from broadmatch.ads.expansion.walks import walk_arm
 from broadmatch.data import CSR
 from tests.reference import expansion as reference
 from tests.reference import simrank as simrank_reference

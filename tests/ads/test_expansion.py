@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import broadmatch
 from broadmatch.ads import ARMS, KSP, Negatives, variant_key
-from broadmatch.ads.phrases import NearDuplicates
+from broadmatch.ads.expansion.phrases import NearDuplicates
 from broadmatch.data import CSR, Names, Ranking
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, NotFitted
 from broadmatch.labels import Phrase, Recommendation

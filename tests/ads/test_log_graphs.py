@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from broadmatch.ads import KSP, BidTable
-from broadmatch.ads.log_graphs import read_graphs
+from broadmatch.ads.expansion.log_graphs import read_graphs
 from broadmatch.errors import BadInput
 from broadmatch.io import ClickLog
 from tests.reference import expansion as reference

@@ -92,7 +92,7 @@ def _train_ksp(learner: Any, data: Path, sources: Sources) -> dict[str, Any]:
     import numpy as np
 
     import broadmatch
-    from broadmatch.ads.expansion import WEIGHTS
+    from broadmatch.ads.expansion.ksp import WEIGHTS
     from broadmatch.labels import Recommender
 
     learner.fit(list(sources.clicks), bids=sources.bids, without=harvested.test.points or ())

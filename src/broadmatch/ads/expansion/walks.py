@@ -4,8 +4,8 @@ The same walk over ads and the phrases they bid on is the co-bid arm.
 """
 
 from broadmatch import progress
-from broadmatch.ads.rewrites import stochastic
-from broadmatch.ads.simrank import as_rows, best_similar, nothing_similar
+from broadmatch.ads.expansion.rewrites import stochastic
+from broadmatch.ads.expansion.simrank import as_rows, best_similar, nothing_similar
 from broadmatch.data import CSR
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from broadmatch import progress
-from broadmatch.ads._similar import Similar, similar_rows
+from broadmatch.ads.expansion._similar import Similar, similar_rows
 from broadmatch.data import CSR
 from broadmatch.data.csr import offsets
 from broadmatch.kernels import F64

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from broadmatch.ads._expand import true_among_best
+from broadmatch.ads.expansion._expand import true_among_best
 from broadmatch.data.csr import CSR, offsets
 from broadmatch.kernels import F64, I32, I64, Flags
 

@@ -20,15 +20,15 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.ads._expand import expand_lists
-from broadmatch.ads.arm_weights import ArmCandidates, learn_weights, lists_matrix
-from broadmatch.ads.bids import BidTable
-from broadmatch.ads.log_graphs import read_graphs
-from broadmatch.ads.phrases import NearDuplicates, Negatives, variant_key
-from broadmatch.ads.rewrites import rewrite_arm, stochastic
-from broadmatch.ads.seeds import Seed, SeedLists, number_seeds
-from broadmatch.ads.simrank import click_shares, simrank
-from broadmatch.ads.walks import walk_arm
+from broadmatch.ads.expansion._expand import expand_lists
+from broadmatch.ads.expansion.arm_weights import ArmCandidates, learn_weights, lists_matrix
+from broadmatch.ads.expansion.bids import BidTable
+from broadmatch.ads.expansion.log_graphs import read_graphs
+from broadmatch.ads.expansion.phrases import NearDuplicates, Negatives, variant_key
+from broadmatch.ads.expansion.rewrites import rewrite_arm, stochastic
+from broadmatch.ads.expansion.seeds import Seed, SeedLists, number_seeds
+from broadmatch.ads.expansion.simrank import click_shares, simrank
+from broadmatch.ads.expansion.walks import walk_arm
 from broadmatch.data import CSR, Names, Ranking
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.harvest import normalise_query
