@@ -1,0 +1,5 @@
+"""From phrases to the ads that answer a query: inventory, index."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

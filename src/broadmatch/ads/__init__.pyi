@@ -1,0 +1,13 @@
+from .building import Extended as Extended
+from .building import select_extended as select_extended
+from .changes import AdChanges as AdChanges
+from .index import AdIndex as AdIndex
+from .index import Candidates as Candidates
+from .inventory import Inventory as Inventory
+from .inventory import InventoryProblem as InventoryProblem
+from .inventory import InventoryReport as InventoryReport
+from .inventory_files import check_inventory as check_inventory
+from .inventory_files import read_inventory as read_inventory
+from .match_types import MATCH_TYPES as MATCH_TYPES
+from .match_types import is_match as is_match
+from .why import WhyMatched as WhyMatched
