@@ -1,9 +1,10 @@
 """Lookups in the ad index: from the words of a query to the ads that match it, highest bid first.
 
-Units, phrases of one match type with all their bids, stand under their rarest word in order of their highest bid. A
-heap holds one cursor into the list of each word of the query, and one into the bids of each unit that was found to
-match. Whatever is ahead is looked at next: so bids come out in order, and lists are read no further than needed. The
-words of the query are never combined. Several postings are read as one: those on disk and the changes since.
+Units, phrases of one match type with all their bids, stand under their rarest word in order of their highest bid. The
+list of each word of the query is read in turn, and the bids of units that match are kept, the highest one of an ad. A
+histogram of the bids that are kept tells how high one must be to be among the first `limit`: below that, neither a list
+nor a unit is read on. The words of the query are never combined. Two postings are read as one: those on disk and those
+of the changes since.
 
 Postings come as addresses (`kernels/intrinsics.py`): views[s, 2·f] is where field f of postings s is, and
 views[s, 2·f + 1] how long it is.
@@ -11,10 +12,9 @@ views[s, 2·f + 1] how long it is.
 
 import numpy as np
 
-from broadmatch.kernels import F64, I32, I64, U64, Bytes, Flags, kernel
-from broadmatch.kernels.hash_table import slot_of
+from broadmatch.kernels import I32, I64, U64, Bytes, Flags, kernel
 from broadmatch.kernels.hashing import mix
-from broadmatch.kernels.intrinsics import carray, to_float64, to_int32, to_int64, to_uint64
+from broadmatch.kernels.intrinsics import to_int32, to_int64, to_uint64
 from broadmatch.kernels.vocabulary import hash_word
 
 EXACT, PHRASE, BROAD, EXTENDED = 0, 1, 2, 3
@@ -26,7 +26,7 @@ FIELDS = (
     "list_ptr", "second", "most", "kind", "text_ptr", "text", "exact_slots", "exact_units",
     "entry_ptr", "bid", "ad", "phrase",
     "neg_list_ptr", "neg_second", "neg_kind", "neg_text_ptr", "neg_text", "neg_exact_slots", "neg_exact_units",
-    "ad_number", "ad_campaign", "owner_ptr", "owner_negs",
+    "ad_number", "owner_ptr", "owner_negs",
 )  # fmt: skip
 """The order of the fields in a view."""
 (
@@ -34,43 +34,45 @@ FIELDS = (
     _LIST_PTR, _SECOND, _MOST, _KIND, _TEXT_PTR, _TEXT, _EXACT_SLOTS, _EXACT_UNITS,
     _ENTRY_PTR, _BID, _AD, _PHRASE,
     _NEG_LIST_PTR, _NEG_SECOND, _NEG_KIND, _NEG_TEXT_PTR, _NEG_TEXT, _NEG_EXACT_SLOTS, _NEG_EXACT_UNITS,
-    _AD_NUMBER, _AD_CAMPAIGN, _OWNER_PTR, _OWNER_NEGS,
+    _AD_NUMBER, _OWNER_PTR, _OWNER_NEGS,
 ) = range(len(FIELDS))  # fmt: skip
-_FILTER = 4096
-_AT_AD, _AT_KIND, _AT_PHRASE, _AT_VIEW, _AT, _STOP = range(6)
-"""What an item of the heap is: ad (−1 of a list), match type (−1 of a list), phrase, postings, and what is left."""
+_FILTER = 1024
+_ROWS, _LOW, _TOP, _ABOVE, _LEAST = range(5)
+"""What is counted: rows that are kept, the lowest bucket that matters, the highest, bids in these, and the lowest."""
+_BITS, _WHOSE, _WHERE, _SLOT = range(4)
+"""A row: the bits of a bid (as whole numbers in the order of positive floats), ad, 8·entry + 2·type + view, slot."""
+_SHIFT, _FIRST, _BUCKETS = 47, 32 * (1023 - 20), 32 * 40
+"""Buckets of bids, by the bits of a float: 32 for each doubling, from 2^−20 to 2^20."""
 
 
 @kernel
 def _i32(views: I64, s: int, field: int) -> I32:
-    found: I32 = carray(to_int32(views[s, 2 * field]), views[s, 2 * field + 1])
+    found: I32 = to_int32(views[s, 2 * field])
     return found
 
 
 @kernel
 def _i64(views: I64, s: int, field: int) -> I64:
-    found: I64 = carray(to_int64(views[s, 2 * field]), views[s, 2 * field + 1])
+    found: I64 = to_int64(views[s, 2 * field])
     return found
 
 
 @kernel
 def _u64(views: I64, s: int, field: int) -> U64:
-    found: U64 = carray(to_uint64(views[s, 2 * field]), views[s, 2 * field + 1])
-    return found
-
-
-@kernel
-def _f64(views: I64, s: int, field: int) -> F64:
-    found: F64 = carray(to_float64(views[s, 2 * field]), views[s, 2 * field + 1])
+    found: U64 = to_uint64(views[s, 2 * field])
     return found
 
 
 @kernel
 def _number(views: I64, s: int, slots: int, numbers: int, key: np.uint64) -> int:
     """The number of a key in one of the hash tables of a view, −1 if it is not there."""
-    table = _u64(views, s, slots)
-    slot = slot_of(table, key)
-    return -1 if table[slot] == np.uint64(0) else _i64(views, s, numbers)[slot]
+    table, mask = _u64(views, s, slots), np.uint64(views[s, 2 * slots + 1] - 1)
+    slot = mix(key) & mask
+    while table[slot] != np.uint64(0):
+        if table[slot] == key:
+            return int(_i64(views, s, numbers)[slot])
+        slot = (slot + np.uint64(1)) & mask
+    return -1
 
 
 @kernel
@@ -131,7 +133,8 @@ def _find_negatives(views: I64, s: int, words: I64, n: int, whole: bool, seen: F
 def _append(values: I64, n: int, value: int) -> I64:
     if n == len(values):
         longer = np.empty(2 * n, np.int64)
-        longer[:n] = values
+        for i in range(n):
+            longer[i] = values[i]
         values = longer
     values[n] = value
     return values
@@ -139,16 +142,23 @@ def _append(values: I64, n: int, value: int) -> I64:
 
 @kernel
 def _stands_before(words: I64, i: int) -> bool:
-    for j in range(i):
-        if words[j] == words[i]:
-            return True
-    return False
+    j = 0
+    while j < i and words[j] != words[i]:
+        j += 1
+    return j < i
 
 
 @kernel
-def _holds_any(views: I64, s: int, owner: int, hits: I64, n_hits: int) -> bool:
-    """Whether an owner has one of the negatives that match."""
+def _holds_any(views: I64, s: int, owner: int, hits: I64, n_hits: int, marks: Flags) -> bool:
+    """Whether an owner has one of the negatives that match, which are marked by their lowest bits."""
     ptr, negatives = _i64(views, s, _OWNER_PTR), _i32(views, s, _OWNER_NEGS)
+    if ptr[owner + 1] - ptr[owner] <= 16 * n_hits:  # quicker than to search, which goes astray at every step
+        for k in range(ptr[owner], ptr[owner + 1]):
+            if marks[negatives[k] & (_FILTER - 1)]:
+                for h in range(n_hits):
+                    if hits[h] == negatives[k]:
+                        return True
+        return False
     for h in range(n_hits):
         low, high = ptr[owner], ptr[owner + 1]
         while low < high:
@@ -160,80 +170,6 @@ def _holds_any(views: I64, s: int, owner: int, hits: I64, n_hits: int) -> bool:
         if low < ptr[owner + 1] and negatives[low] == hits[h]:
             return True
     return False
-
-
-@kernel
-def _ahead(bids: F64, items: I64, i: int, j: int) -> bool:
-    """The higher bid is ahead; of equal ones a list, which may hold more of them; then ad, match type and phrase."""
-    if bids[i] != bids[j]:
-        return bids[i] > bids[j]
-    for k in range(3):
-        if items[i, k] != items[j, k]:
-            return items[i, k] < items[j, k]
-    return False
-
-
-@kernel
-def _sink(bids: F64, items: I64, heap: I64, n: int) -> None:
-    """Restore the heap after its top changed."""
-    i, top = 0, heap[0]
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and _ahead(bids, items, heap[child + 1], heap[child]):
-            child += 1
-        if not _ahead(bids, items, heap[child], top):
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i] = top
-
-
-@kernel
-def _rise(bids: F64, items: I64, heap: I64, i: int) -> None:
-    """Restore the heap after something was put at place i."""
-    new = heap[i]
-    while i > 0 and _ahead(bids, items, new, heap[(i - 1) >> 1]):
-        heap[i] = heap[(i - 1) >> 1]
-        i = (i - 1) >> 1
-    heap[i] = new
-
-
-@kernel
-def _set_entry(views: I64, bids: F64, items: I64, item: int, at: int) -> None:
-    """Let an item stand at a bid of its unit."""
-    s = items[item, _AT_VIEW]
-    bids[item] = _f64(views, s, _BID)[at]
-    items[item, _AT_AD] = _i64(views, s, _AD_NUMBER)[_i32(views, s, _AD)[at]]
-    items[item, _AT_PHRASE] = _i64(views, s, _PHRASE)[at]
-    items[item, _AT] = at
-
-
-@kernel
-def _set_unit(views: I64, s: int, unit: int, kind: int, bids: F64, items: I64, item: int) -> None:
-    """Let an item stand at the highest bid of a unit."""
-    ptr = _i64(views, s, _ENTRY_PTR)
-    items[item, _AT_VIEW], items[item, _AT_KIND], items[item, _STOP] = s, kind, ptr[unit + 1]
-    _set_entry(views, bids, items, item, ptr[unit])
-
-
-@kernel
-def _next_unit(views: I64, items: I64, item: int, bound: float, words: I64, n: int, seen: Flags) -> int:
-    """Read on in a list to the next unit that matches, while its bids may be ahead of `bound`; −1 if there is none."""
-    s, at, stop = items[item, _AT_VIEW], items[item, _AT], items[item, _STOP]
-    second, most = _i32(views, s, _SECOND), _f64(views, s, _MOST)
-    found = -1
-    while at < stop and most[at] >= bound:
-        if seen[second[at] & (_FILTER - 1)] and _fits(
-            views, s, _TEXT_PTR, _TEXT, at, _i32(views, s, _KIND)[at], words, n
-        ):
-            found = at
-            at += 1
-            break
-        at += 1
-    items[item, _AT] = at
-    return found
 
 
 @kernel
@@ -253,154 +189,254 @@ def _read_words(text: Bytes, start: int, stop: int, hashes: U64) -> int:
 
 
 @kernel
-def _start(views: I64, s: int, words: I64, n: int, whole: bool, bids: F64, items: I64, heap: I64, size: int) -> int:
-    """Put the lists of the words of a query on the heap, and the units that are equal to it; gives its size."""
-    starts = _i64(views, s, _LIST_PTR)
-    for i in range(n):
-        word = words[i]
-        if word >= 0 and starts[word] < starts[word + 1] and not _stands_before(words, i):
-            bids[size] = _f64(views, s, _MOST)[starts[word]]
-            items[size, _AT_AD], items[size, _AT_KIND], items[size, _AT_PHRASE] = -1, -1, size
-            items[size, _AT_VIEW], items[size, _AT], items[size, _STOP] = s, starts[word], starts[word + 1]
-            heap[size] = size
-            _rise(bids, items, heap, size)
-            size += 1
-    for kind in (EXACT, EXTENDED):
-        unit = _number(views, s, _EXACT_SLOTS, _EXACT_UNITS, sequence_key(words, n, kind)) if whole else -1
-        if unit >= 0 and _fits(views, s, _TEXT_PTR, _TEXT, unit, EXACT, words, n):
-            _set_unit(views, s, unit, kind, bids, items, size)
-            heap[size] = size
-            _rise(bids, items, heap, size)
-            size += 1
-    return size
+def _blocked(
+    views: I64, ad: int, code: int, place: I64, hits0: I64, n_hits0: int, hits1: I64, n_hits1: int, marks: Flags
+) -> bool:
+    """Whether a negative of an ad, or of its campaign, matches."""
+    s = code & 1
+    if code & 2:
+        numbers, low, high = _i64(views, s, _AD_NUMBER), 0, views[s, 2 * _AD_NUMBER + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if numbers[middle] < ad:
+                low = middle + 1
+            else:
+                high = middle
+        if _holds_any(views, s, low, hits1 if s else hits0, n_hits1 if s else n_hits0, marks[s]):
+            return True
+    owner = place[code >> 2]
+    s = owner & 1
+    return owner >= 0 and _holds_any(views, s, owner >> 1, hits1 if s else hits0, n_hits1 if s else n_hits0, marks[s])
 
 
 @kernel
-def _shown(views: I64, s: int, at: int, place: I64, hits0: I64, n_hits0: int, hits1: I64, n_hits1: int) -> bool:
-    """Whether the ad of a bid is still as it was, and neither its negatives nor its campaign's match."""
-    ad = _i32(views, s, _AD)[at]
-    code = _i32(views, s, _AD_CAMPAIGN)[ad]
-    if code < 0:
-        return False
-    if n_hits0 + n_hits1 == 0:
-        return True
-    if code & 1 and (_holds_any(views, s, ad, hits0, n_hits0) if s == 0 else _holds_any(views, s, ad, hits1, n_hits1)):
-        return False
-    owner = place[code >> 1]
-    if owner < 0:
-        return True
-    if owner & 1:
-        return not _holds_any(views, 1, owner >> 1, hits1, n_hits1)
-    return not _holds_any(views, 0, owner >> 1, hits0, n_hits0)
+def _bucket(bits: int) -> int:
+    return min(max((bits >> _SHIFT) - _FIRST, 0), _BUCKETS - 1)
 
 
 @kernel
-def _is_new(taken: I64, ad: int) -> bool:
-    """Enter an ad into the table of those that were found; False if it is there already."""
+def _count(counts: I64, histogram: I32, bits: int, limit: int) -> None:
+    """Enter a bid into the histogram, and raise the bar while enough bids stay above it."""
+    bucket = _bucket(bits)
+    histogram[bucket] += 1
+    counts[_TOP] = max(counts[_TOP], bucket)
+    if bucket >= counts[_LOW]:
+        counts[_ABOVE] += 1
+        while counts[_ABOVE] - histogram[counts[_LOW]] >= limit:
+            counts[_ABOVE] -= histogram[counts[_LOW]]
+            counts[_LOW] += 1
+            counts[_LEAST] = (counts[_LOW] + _FIRST) << _SHIFT
+
+
+@kernel
+def _enter(rows: I64, taken: I32, counts: I64, ad: int) -> int:
+    """The row of an ad, a new one if it has none."""
     mask = len(taken) - 1
-    slot = np.int64(mix(np.uint64(ad))) & mask
+    slot = int((np.uint64(ad) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
     while taken[slot] != 0:
-        if taken[slot] == ad + 1:
-            return False
+        if rows[taken[slot] - 1, _WHOSE] == ad:
+            return int(taken[slot]) - 1
         slot = (slot + 1) & mask
-    taken[slot] = ad + 1
-    return True
+    row = int(counts[_ROWS])
+    counts[_ROWS] += 1
+    taken[slot] = row + 1
+    rows[row, _BITS], rows[row, _WHOSE], rows[row, _SLOT] = 0, ad, slot
+    return row
+
+
+@kernel
+def _clear(rows: I64, taken: I32, histogram: I32, counts: I64) -> None:
+    """Forget what is kept."""
+    for row in range(counts[_ROWS]):
+        histogram[_bucket(rows[row, _BITS])] = 0
+        taken[rows[row, _SLOT]] = 0
+    counts[_ROWS], counts[_LOW], counts[_TOP], counts[_ABOVE], counts[_LEAST] = 0, 0, -1, 0, 0
+
+
+@kernel
+def _goes_before(views: I64, where: int, other: int) -> bool:
+    """Whether a bid goes before an equal one of the same ad: by match type, then by the number of the phrase."""
+    if (where ^ other) & 6:
+        return where & 6 < other & 6
+    return bool(
+        _i64(views, where & 1, _PHRASE)[where >> 3] < _i64(views, other & 1, _PHRASE)[other >> 3]
+    )
+
+
+@kernel
+def _sort_rows(rows: I64, counts: I64, histogram: I32, order: I32, starts: I32) -> int:
+    """order = the rows that matter from the highest bid to the lowest, of equal bids the lower ad first; how many."""
+    n = 0
+    for bucket in range(counts[_TOP], counts[_LOW] - 1, -1):
+        starts[bucket] = n
+        n += histogram[bucket]
+    for row in range(counts[_ROWS]):
+        bucket = _bucket(rows[row, _BITS])
+        if bucket >= counts[_LOW]:
+            order[starts[bucket]] = row
+            starts[bucket] += 1
+    first = 0
+    while first < n:
+        stop = starts[_bucket(rows[order[first], _BITS])]
+        gap = 1
+        while 3 * gap + 1 < stop - first:
+            gap = 3 * gap + 1
+        while gap > 0:  # Shell's sort, for the few of a bucket
+            for i in range(first + gap, stop):
+                row, j = order[i], i
+                bid, ad = rows[row, _BITS], rows[row, _WHOSE]
+                while j - gap >= first:
+                    other = order[j - gap]
+                    if rows[other, _BITS] > bid or (rows[other, _BITS] == bid and rows[other, _WHOSE] < ad):
+                        break
+                    order[j] = other
+                    j -= gap
+                order[j] = row
+            gap //= 3
+        first = stop
+    return n
+
+
+@kernel
+def _cut(
+    rows: I64, spare: I64, taken: I32, histogram: I32, counts: I64, order: I32, starts: I32, limit: int
+) -> None:
+    """Keep the first `limit` rows only."""
+    _sort_rows(rows, counts, histogram, order, starts)
+    for i in range(limit):
+        for k in range(3):
+            spare[i, k] = rows[order[i], k]
+    _clear(rows, taken, histogram, counts)
+    for i in range(limit):
+        row = _enter(rows, taken, counts, spare[i, _WHOSE])
+        rows[row, _BITS], rows[row, _WHERE] = spare[i, _BITS], spare[i, _WHERE]
+        _count(counts, histogram, spare[i, _BITS], limit)
+    counts[_LEAST] = max(counts[_LEAST], spare[limit - 1, _BITS])
+
+
+@kernel
+def _keep_unit(
+    views: I64, s: int, unit: int, kind: int, state: I32, place: I64, hits0: I64, n_hits0: int, hits1: I64, n_hits1: int,
+    marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
+) -> int:  # fmt: skip
+    """Keep the bids of a unit that are high enough, of ads that are shown and have no better one; how many are kept."""
+    ptr, given, whose = _i64(views, s, _ENTRY_PTR), _i64(views, s, _BID), _i32(views, s, _AD)
+    left = limit
+    for at in range(ptr[unit], ptr[unit + 1]):
+        bid, ad = given[at], np.int64(whose[at])
+        if bid < counts[_LEAST] or left == 0:
+            break
+        code = state[ad]
+        if code < 0 or code & 1 != s:
+            continue
+        if n_hits0 + n_hits1 > 0 and _blocked(views, ad, code, place, hits0, n_hits0, hits1, n_hits1, marks):
+            continue
+        left -= 1
+        row, where = _enter(rows, taken, counts, ad), 8 * at + 2 * kind + s
+        old = rows[row, _BITS]
+        if bid > old:
+            if old > 0:
+                bucket = _bucket(old)
+                histogram[bucket] -= 1
+                counts[_ABOVE] -= bucket >= counts[_LOW]
+            rows[row, _BITS], rows[row, _WHERE] = bid, where
+            _count(counts, histogram, bid, limit)
+        elif bid == old and _goes_before(views, where, rows[row, _WHERE]):
+            rows[row, _WHERE] = where
+    return int(counts[_ROWS])
 
 
 @kernel
 def match_queries(
-    text: Bytes, ptr: I64, views: I64, place: I64, limit: int, ads: I64, phrases: I64, bids: F64, kinds: Bytes, out: I64
-) -> None:
+    text: Bytes, ptr: I64, views: I64, state: I32, place: I64, limit: int,
+    ads: I64, phrases: I64, bids: I64, kinds: Bytes, out: I64,
+) -> None:  # fmt: skip
     """The candidates of queries text[ptr[q]:ptr[q+1]], normalised: out[q] to out[q+1] of ads, phrases, bids and kinds.
 
-    place[c + 1] is where the negatives of campaign c are: −1 if it has none, else 2·owner + postings. The campaign of
-    an ad is 2·(c + 1), plus one if it has negatives of its own; −1 if the ad was changed or removed since.
+    state[ad] is −1 if there is no such ad; else 4·(c + 1), c its campaign (−1 without), plus 2 if it has negatives of
+    its own, plus the number of the postings that have it as it is now. place[c + 1] is where the negatives of campaign
+    c are: −1 if it has none, else 2·owner + postings. Bids are the bits of floats.
     """
-    n_views, size = len(views), 512
     hashes, words = np.empty(MOST_WORDS, np.uint64), np.empty((2, MOST_WORDS), np.int64)
-    key, items, heap = np.empty(size), np.empty((size, 6), np.int64), np.empty(size, np.int64)
-    seen, taken = np.zeros((2, _FILTER), np.bool_), np.zeros(_table_size(limit), np.int64)
-    hits0, hits1 = np.empty(256, np.int64), np.empty(256, np.int64)
-    found, out[0] = 0, 0
+    seen, marks = np.zeros((2, _FILTER), np.bool_), np.zeros((2, _FILTER), np.bool_)
+    counts, histogram = np.zeros(5, np.int64), np.zeros(_BUCKETS, np.int32)
+    hits0, hits1, starts = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(_BUCKETS, np.int32)
+    most = 4 * limit  # rows before they are cut; a unit adds `limit` at most
+    rows, spare = np.empty((most + limit, 4), np.int64), np.empty((limit, 4), np.int64)
+    taken, order = np.zeros(_table_size(most + limit), np.int32), np.empty(most + limit, np.int32)
+    found, out[0], counts[_TOP] = 0, 0, -1
     for q in range(len(ptr) - 1):
         n = _read_words(text, ptr[q], ptr[q + 1], hashes)
         whole = n <= MOST_WORDS
         n = min(n, MOST_WORDS)
-        n_heap, n_hits0, n_hits1, first = 0, 0, 0, found
-        for s in range(n_views if n > 0 else 0):
-            known = whole
-            for i in range(n):
-                words[s, i] = _number(views, s, _WORD_SLOTS, _WORD_NUMBERS, hashes[i])
-                known = known and words[s, i] >= 0
-                if words[s, i] >= 0:
-                    seen[s, words[s, i] & (_FILTER - 1)] = True
-            n_heap = _start(views, s, words[s], n, known, key, items, heap, n_heap)
-            if s == 0:
-                hits0, n_hits0 = _find_negatives(views, 0, words[0], n, known, seen[0], hits0)
-            else:
-                hits1, n_hits1 = _find_negatives(views, 1, words[1], n, known, seen[1], hits1)
-        n_items = n_heap
-        while n_heap > 0 and found - first < limit:
-            top = heap[0]
-            s = items[top, _AT_VIEW]
-            if items[top, _AT_KIND] < 0:
-                bound = max(key[heap[1]] if n_heap > 1 else -np.inf, key[heap[2]] if n_heap > 2 else -np.inf)
-                unit = _next_unit(views, items, top, bound, words[s], n, seen[s])
-                if unit >= 0:
-                    if n_items == size:
-                        key, items, heap = _longer(key, items, heap)
-                        size *= 2
-                    _set_unit(views, s, unit, _i32(views, s, _KIND)[unit], key, items, n_items)
-                    heap[n_heap] = n_items
-                    _rise(key, items, heap, n_heap)
-                    n_items += 1
-                    n_heap += 1
-                at = items[top, _AT]
-                if at < items[top, _STOP]:
-                    key[top] = _f64(views, s, _MOST)[at]
-            else:
-                at = items[top, _AT]
-                if _shown(views, s, at, place, hits0, n_hits0, hits1, n_hits1) and _is_new(taken, items[top, _AT_AD]):
-                    ads[found], phrases[found], bids[found] = items[top, _AT_AD], items[top, _AT_PHRASE], key[top]
-                    kinds[found] = items[top, _AT_KIND]
-                    found += 1
-                at += 1
-                if at < items[top, _STOP]:
-                    _set_entry(views, key, items, top, at)
-            if at == items[top, _STOP]:
-                n_heap -= 1
-                heap[0] = heap[n_heap]
-            _sink(key, items, heap, n_heap)
+        known0 = _number_words(views, 0, hashes, n, words[0], seen[0]) and whole
+        known1 = _number_words(views, 1, hashes, n, words[1], seen[1]) and whole
+        hits0, n_hits0 = _find_negatives(views, 0, words[0], n, known0, seen[0], hits0)
+        hits1, n_hits1 = _find_negatives(views, 1, words[1], n, known1, seen[1], hits1)
+        _mark(marks[0], hits0, n_hits0, True)
+        _mark(marks[1], hits1, n_hits1, True)
+        for s in range(2):
+            second, highest, kind_of = _i32(views, s, _SECOND), _i64(views, s, _MOST), _i32(views, s, _KIND)
+            for i in range(-2, n):
+                at, stop = _units_of(views, s, words[s], n, i, known1 if s else known0)
+                while at < stop and (i < 0 or highest[at] >= counts[_LEAST]):
+                    if (i < 0 or seen[s, second[at] & (_FILTER - 1)]) and _fits(
+                        views, s, _TEXT_PTR, _TEXT, at, kind_of[at], words[s], n
+                    ):
+                        kept = _keep_unit(
+                            views, s, at, kind_of[at], state, place, hits0, n_hits0, hits1, n_hits1,
+                            marks, rows, taken, histogram, counts, limit,
+                        )  # fmt: skip
+                        if kept >= most:
+                            _cut(rows, spare, taken, histogram, counts, order, starts, limit)
+                    at += 1
+        for i in range(min(limit, _sort_rows(rows, counts, histogram, order, starts))):
+            row = order[i]
+            where = rows[row, _WHERE]
+            ads[found], bids[found], kinds[found] = rows[row, _WHOSE], rows[row, _BITS], (where >> 1) & 3
+            phrases[found] = _i64(views, where & 1, _PHRASE)[where >> 3]
+            found += 1
         out[q + 1] = found
-        _forget(taken, ads, first, found)
-        for s in range(n_views):
-            for i in range(n):
-                seen[s, words[s, i] & (_FILTER - 1)] = False
+        _clear(rows, taken, histogram, counts)
+        _mark(marks[0], hits0, n_hits0, False)
+        _mark(marks[1], hits1, n_hits1, False)
+        for i in range(n):
+            seen[0, words[0, i] & (_FILTER - 1)] = seen[1, words[1, i] & (_FILTER - 1)] = False
 
 
 @kernel
-def _table_size(limit: int) -> int:
+def _mark(marks: Flags, values: I64, n: int, on: bool) -> None:
+    for i in range(n):
+        marks[values[i] & (_FILTER - 1)] = on
+
+
+@kernel
+def _number_words(views: I64, s: int, hashes: U64, n: int, words: I64, seen: Flags) -> bool:
+    """Look up the words of a query, −1 where one is in no phrase, and note those that are; whether all are."""
+    known = n > 0
+    for i in range(n):
+        words[i] = _number(views, s, _WORD_SLOTS, _WORD_NUMBERS, hashes[i])
+        if words[i] >= 0:
+            seen[words[i] & (_FILTER - 1)] = True
+        else:
+            known = False
+    return known
+
+
+@kernel
+def _units_of(views: I64, s: int, words: I64, n: int, i: int, known: bool) -> tuple[int, int]:
+    """From where to where the units under word i stand; for −2 and −1 the one that is equal to the query."""
+    if i >= 0:
+        starts, word = _i64(views, s, _LIST_PTR), words[i]
+        return (0, 0) if word < 0 or _stands_before(words, i) else (starts[word], starts[word + 1])
+    kind = EXACT if i == -2 else EXTENDED
+    unit = _number(views, s, _EXACT_SLOTS, _EXACT_UNITS, sequence_key(words, n, kind)) if known else -1
+    return unit, unit + 1 if unit >= 0 else unit
+
+
+@kernel
+def _table_size(n: int) -> int:
     size = 64
-    while size < 2 * limit:
+    while size < 2 * n:
         size *= 2
     return size
-
-
-@kernel
-def _forget(taken: I64, ads: I64, first: int, stop: int) -> None:
-    """Empty the table of the ads that were found; what stands behind an empty slot is gone after all are."""
-    mask = len(taken) - 1
-    for i in range(first, stop):
-        slot = np.int64(mix(np.uint64(ads[i]))) & mask
-        while taken[slot] != 0:
-            taken[slot] = 0
-            slot = (slot + 1) & mask
-
-
-@kernel
-def _longer(key: F64, items: I64, heap: I64) -> tuple[F64, I64, I64]:
-    """The same with twice the room."""
-    n = len(key)
-    more_key, more_items, more_heap = np.empty(2 * n), np.empty((2 * n, 6), np.int64), np.empty(2 * n, np.int64)
-    more_key[:n], more_items[:n], more_heap[:n] = key, items, heap
-    return more_key, more_items, more_heap

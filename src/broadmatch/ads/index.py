@@ -28,14 +28,14 @@ from broadmatch.data import Names
 from broadmatch.errors import BadArtifact, MissingFile
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.io.artifacts import load_state, opening, replacing
-from broadmatch.kernels import F64, I64, Bytes
+from broadmatch.kernels import F64, I32, I64, Bytes
 from broadmatch.params import Number, Whole
 from broadmatch.state import State, unpack_value
 
 log = logging.getLogger("broadmatch")
 LARGEST_DELTA = 200_000
 """Bids that changed since the postings were made; with more, following takes long, and a warning says so."""
-_MANY = 4096
+_MANY, _MOST_CANDIDATES = 1024, 1 << 20
 
 
 class Candidates(NamedTuple):
@@ -63,6 +63,7 @@ class _View(NamedTuple):
     base: Postings
     delta: Postings
     views: I64
+    state: I32
     place: I64
     change: int
     postings: str
@@ -201,12 +202,13 @@ class AdIndex:
         return AdRecord.from_bytes(found)
 
     def _match(self, text: Bytes, ptr: I64, limit: int) -> Candidates:
-        Whole(1, 1 << 20).check("limit", limit)
+        if not (type(limit) is int and 0 < limit <= _MOST_CANDIDATES):
+            Whole(1, _MOST_CANDIDATES).check("limit", limit)
         view = self._current()
         n = (len(ptr) - 1) * limit
         ad, phrase, bid = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
         match, out = np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
-        match_queries(text, ptr, view.views, view.place, limit, ad, phrase, bid, match, out)
+        match_queries(text, ptr, view.views, view.state, view.place, limit, ad, phrase, bid.view(np.int64), match, out)
         n = int(out[-1])
         return Candidates(ad[:n], phrase[:n], bid[:n], match[:n], out)
 
@@ -262,25 +264,20 @@ class AdIndex:
             log.warning(
                 "%s bids of %s changed since its postings were made: compact it.", f"{delta.n_bids:,}", self.path
             )
-        own = np.array(whole.ad_campaign)
-        changed = np.array(sorted(ads), np.int64)
-        at = np.searchsorted(whole.ad_number, changed)
-        there = at < len(whole.ad_number)
-        there[there] = whole.ad_number[at[there]] == changed[there]
-        own[at[there]] = -1
-        if own.max(initial=0) >> 1 > meta["campaigns"]:
-            raise BadArtifact(
-                f"{self.path / meta['postings']} is damaged: it has campaigns that are not there; compact again."
-            )
-        base = whole._replace(ad_campaign=own)
-        place = np.full(meta["campaigns"] + 1, -1, np.int64)
-        for s, (postings, hidden) in enumerate(((base, campaigns), (delta, {}))):
-            sizes = np.diff(postings.owner_ptr)[len(postings.ad_number) :]
-            code = 2 * (len(postings.ad_number) + np.arange(len(sizes))) + s
-            place[postings.campaign_number + 1] = np.where(sizes > 0, code, -1)
-            place[np.array(list(hidden), np.int64) + 1] = -1
-        views = np.stack([base.view(), delta.view()])
-        return _View(base, delta, views, place, meta["change"], meta["postings"], ads, campaigns)
+        if max(whole.ad.max(initial=-1), whole.ad_number.max(initial=-1)) >= meta["ads"] or any(
+            numbers.max(initial=-1) >= meta["campaigns"] for numbers in (whole.campaign_number, whole.ad_campaign)
+        ):
+            raise BadArtifact(f"{self.path / meta['postings']} is damaged: its numbers are too high; build it again.")
+        state, place = np.full(meta["ads"], -1, np.int32), np.full(meta["campaigns"] + 1, -1, np.int64)
+        for s, postings in enumerate((whole, delta)):
+            n, sizes = len(postings.ad_number), np.diff(postings.owner_ptr)
+            state[postings.ad_number] = 4 * (postings.ad_campaign + 1) + 2 * (sizes[:n] > 0) + s
+            place[postings.campaign_number + 1] = np.where(sizes[n:] > 0, 2 * (n + np.arange(len(sizes) - n)) + s, -1)
+            if s == 0:
+                state[np.array(list(ads), np.int64)] = -1
+                place[np.array(list(campaigns), np.int64) + 1] = -1
+        views = np.stack([whole.view(), delta.view()])
+        return _View(whole, delta, views, state, place, meta["change"], meta["postings"], ads, campaigns)
 
 
 def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:

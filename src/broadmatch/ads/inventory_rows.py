@@ -129,7 +129,7 @@ class InventoryBuilder:
             here.wrong("campaign", "it is empty", "name the campaign")
             return
         advertiser = self._advertisers.setdefault(row.get("advertiser", ""), len(self._advertisers))
-        campaign = self._owner("campaign", self._campaigns, advertiser, row.get("campaign", ""), here)
+        campaign = self._owner("campaign", self._campaigns, advertiser, row.get("campaign", "all"), here)
         self._set(self._owners["campaign"][campaign], row.get("budget", ""), "budget", here)
         if at_campaign:
             self._phrase(row, campaign, -1, match, True, here)

@@ -19,7 +19,7 @@ class Postings(NamedTuple):
     """Units 0 to `listed` stand under words, the others are found by equality; `neg_` is the same for negatives.
 
     Owners of negatives are the ads and then the campaigns, by their places in `ad_number` and `campaign_number`.
-    ad_campaign is twice the number of the campaign plus one (0 without any), plus one if the ad has negatives itself.
+    The campaign of an ad is its number, −1 without one.
     """
 
     word_slots: Annotated[U64, Axes("word_slots")]
@@ -34,7 +34,7 @@ class Postings(NamedTuple):
     exact_units: Annotated[I64, Axes("exact_slots"), Index("units", -1)]
     entry_ptr: Annotated[I64, Offsets("units", "entries")]
     bid: Annotated[F64, Axes("entries"), Within(0)]
-    ad: Annotated[I32, Axes("entries"), Index("ads")]
+    ad: Annotated[I32, Axes("entries"), Within(0)]
     phrase: Annotated[I64, Axes("entries")]
     neg_list_ptr: Annotated[I64, Offsets("words", "neg_listed")]
     neg_second: Annotated[I32, Axes("neg_listed"), Index("words")]
@@ -44,7 +44,7 @@ class Postings(NamedTuple):
     neg_exact_slots: Annotated[U64, Axes("neg_exact_slots")]
     neg_exact_units: Annotated[I64, Axes("neg_exact_slots"), Index("neg_units", -1)]
     ad_number: Annotated[I64, Axes("ads")]
-    ad_campaign: Annotated[I32, Axes("ads"), Within(0)]
+    ad_campaign: Annotated[I32, Axes("ads"), Within(-1)]
     campaign_number: Annotated[I64, Axes("campaigns")]
     owner_ptr: Annotated[I64, Offsets("owners", "owned")]
     owner_negs: Annotated[I32, Axes("owned"), Index("neg_units")]
@@ -94,7 +94,7 @@ def build_postings(numbers: I64, campaigns: I64, records: bytearray, starts: I64
     parse_records(whole, starts, campaign, phrase_ptr, negative_ptr, phrases, negatives)
     begin, end = (np.concatenate([phrases[:, 4 + i], negatives[:, 2 + i]]) for i in range(2))
     kinds = np.concatenate([phrases[:, 3], negatives[:, 1]])
-    ad, phrase = phrases[:, 0].astype(np.int32), phrases[:, 1].copy()
+    ad, phrase = numbers[phrases[:, 0]].astype(np.int32), phrases[:, 1].copy()
     bid, n = np.append(phrases[:, 2].view(np.float64), np.zeros(len(negatives))), len(phrases)
     del phrases
     slots, slot_numbers, n_words, texts = _stand(np.frombuffer(records or bytearray(8), np.uint8), begin, end, kinds)
@@ -104,13 +104,12 @@ def build_postings(numbers: I64, campaigns: I64, records: bytearray, starts: I64
     owner = negatives[neg_rows - n, 0]
     owned = np.unique(owner << 32 | np.repeat(np.arange(len(neg_ptr) - 1), np.diff(neg_ptr)))
     owner_ptr = np.searchsorted(owned, np.arange(len(starts) + 1) << 32)
-    code = 2 * (campaign[: len(numbers)] + 1) + (np.diff(owner_ptr)[: len(numbers)] > 0)
     return Postings(
         slots, slot_numbers,
         *units[:2], bid[rows[entry_ptr[: len(units[1])]]], *units[2:],
         entry_ptr, bid[rows], ad[rows], phrase[rows],
         *negs,
-        numbers, code.astype(np.int32), campaigns, owner_ptr, (owned & 0xFFFFFFFF).astype(np.int32),
+        numbers, campaign[: len(numbers)].astype(np.int32), campaigns, owner_ptr, (owned & 0xFFFFFFFF).astype(np.int32),
     )  # fmt: skip
 
 

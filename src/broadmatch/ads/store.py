@@ -6,7 +6,6 @@ it survives SIGKILL and a power cut. The map grows while others have it open.
 
 import contextlib
 import json
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -51,6 +50,7 @@ class AdStore:
             raise CannotWrite(
                 f"Cannot open {self.path} ({error}); an index needs a folder that can be written."
             ) from error
+        self._inode = (self.path / "data.mdb").stat().st_ino
         weakref.finalize(self, self._env.close)
 
     @classmethod
@@ -77,7 +77,7 @@ class AdStore:
     def is_same(self) -> bool:
         """Whether the folder is still the one that was opened; an index can be replaced by another."""
         with contextlib.suppress(OSError):
-            return os.fstat(self._env.fd()).st_ino == (self.path / "data.mdb").stat().st_ino
+            return self._inode == (self.path / "data.mdb").stat().st_ino
         return False
 
     def close(self) -> None:

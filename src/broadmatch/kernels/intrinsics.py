@@ -115,7 +115,6 @@ def _pointer_to(kind: Any) -> Any:
 to_int32 = _pointer_to(types.int32)
 to_int64 = _pointer_to(types.int64)
 to_uint64 = _pointer_to(types.uint64)
-to_float64 = _pointer_to(types.float64)
 to_flags = _pointer_to(types.boolean)
 carray: Any = vars(numba)["carray"]
 """The array of so many values that a pointer leads to."""
