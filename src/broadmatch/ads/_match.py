@@ -78,7 +78,7 @@ def _number(views: I64, s: int, slots: int, numbers: int, key: np.uint64) -> int
 @kernel
 def sequence_key(words: I64, n: int, kind: int) -> np.uint64:
     """The key of a sequence of words by their numbers, and a match type; never 0."""
-    h = np.uint64(kind + 1)
+    h = np.uint64(kind + 1) << np.uint64(40)  # apart from the numbers of words
     for i in range(n):
         h = mix(h ^ np.uint64(words[i] + 1)) + np.uint64(i)
     return np.uint64(1) if h == np.uint64(0) else h
