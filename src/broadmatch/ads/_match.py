@@ -14,7 +14,7 @@ import numpy as np
 
 from broadmatch.kernels import I32, I64, U64, Bytes, Flags, kernel
 from broadmatch.kernels.hashing import mix
-from broadmatch.kernels.intrinsics import to_int32, to_int64, to_uint64
+from broadmatch.kernels.intrinsics import prefetch, prefetch_at, to_int32, to_int64, to_uint64
 from broadmatch.kernels.vocabulary import hash_word
 
 EXACT, PHRASE, BROAD, EXTENDED = 0, 1, 2, 3
@@ -315,6 +315,25 @@ def _cut(
 
 
 @kernel
+def _fetch_ahead(views: I64, s: int, at: int, stop: int, state: I32, place: I64, negatives: bool) -> None:
+    """Ask for what the next bids of a unit will need, step by step, so that nothing is waited for."""
+    whose = _i32(views, s, _AD)
+    if at + 12 < stop:
+        prefetch(state, np.int64(whose[at + 12]))
+    if not negatives:
+        return
+    for ahead in (8, 4):
+        if at + ahead < stop:
+            owner = place[max(state[np.int64(whose[at + ahead])], 0) >> 2]
+            if owner >= 0:
+                start = views[owner & 1, 2 * _OWNER_PTR] + 8 * (owner >> 1)
+                if ahead == 8:
+                    prefetch_at(start)
+                else:
+                    prefetch_at(views[owner & 1, 2 * _OWNER_NEGS] + 4 * to_int64(start)[0])
+
+
+@kernel
 def _keep_unit(
     views: I64, s: int, unit: int, kind: int, state: I32, place: I64, hits0: I64, n_hits0: int, hits1: I64, n_hits1: int,
     marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
@@ -326,6 +345,7 @@ def _keep_unit(
         bid, ad = given[at], np.int64(whose[at])
         if bid < counts[_LEAST] or left == 0:
             break
+        _fetch_ahead(views, s, at, ptr[unit + 1], state, place, n_hits0 + n_hits1 > 0)
         code = state[ad]
         if code < 0 or code & 1 != s:
             continue
@@ -390,6 +410,9 @@ def match_queries(
                         if kept >= most:
                             _cut(rows, spare, taken, histogram, counts, order, starts, limit)
                     at += 1
+                    if i >= 0 and at + 8 < stop and seen[s, second[at + 8] & (_FILTER - 1)]:
+                        for field in (_TEXT_PTR, _ENTRY_PTR):
+                            prefetch_at(views[s, 2 * field] + 8 * (at + 8))
         for i in range(min(limit, _sort_rows(rows, counts, histogram, order, starts))):
             row = order[i]
             where = rows[row, _WHERE]
