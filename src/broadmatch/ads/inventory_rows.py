@@ -227,21 +227,19 @@ class InventoryBuilder:
     ) -> None:
         if match is None:
             return
-        words = tuple(normalise_query(row["phrase"]).split())
-        if not words or len(words) > MOST_WORDS:
-            here.wrong("phrase", f"{row['phrase'][:60]!r} has {len(words)} words", f"use 1 to {MOST_WORDS} words")
-            return
-        if len(words) > _LONG_WORDS or len(row["phrase"]) > _LONG_LETTERS:
-            here.wrong("phrase", f"{row['phrase'][:60]!r} is long", "Google takes up to 10 words and 80 letters", False)
-        if not negative and match != 0 and ENGLISH.issuperset(words):
-            here.wrong("phrase", f"{row['phrase']!r} has stop words only", "add a word, or bid on it by exact match")
-            return
-        bid: float | None = math.nan
-        if not negative and row.get("bid"):
-            bid = here.amount("bid", row["bid"], MOST_BID)
-        if bid is not None:
+        text, words = row["phrase"], tuple(normalise_query(row["phrase"]).split())
+        fine = 0 < len(words) <= MOST_WORDS
+        if not fine:
+            here.wrong("phrase", f"{text[:60]!r} has {len(words)} words", f"use 1 to {MOST_WORDS} words")
+        elif len(words) > _LONG_WORDS or len(text) > _LONG_LETTERS:
+            here.wrong("phrase", f"{text[:60]!r} is long", "Google takes up to 10 words and 80 letters", False)
+        if fine and not negative and match != 0 and ENGLISH.issuperset(words):
+            here.wrong("phrase", f"{text!r} has stop words only", "add a word, or bid on it by exact match")
+            fine = False
+        bid = None if negative or not row.get("bid") else here.amount("bid", row["bid"], MOST_BID)
+        if fine and (negative or bid is not None or not row.get("bid")):
             into = self._negatives if negative else self._phrases
-            into.append(_Bid(campaign, group, row["phrase"], match, bid, words, here))
+            into.append(_Bid(campaign, group, text, match, math.nan if bid is None else bid, words, here))
 
     def _with_bids(self) -> "list[_Bid]":
         """The phrases, with the bid of the group where they have none; each once."""
