@@ -4,10 +4,10 @@
     python -m benchmarks.ads_index --small             # 200,000
 
 The generator is fixed. Words are drawn from 500,000 by Zipf's law (p ∝ 1 / (rank + 2.7)), phrases have 1 to 6 words
-(10, 30, 30, 18, 8 and 4 %), a phrase that is drawn is bid on by 1 + geometric(½) − 1 ads, 2 on average (popular ones are
-drawn many times and so by thousands), 40 % of the bids are exact, 30 % phrase and 30 % broad. Bids are log-normal around
-0.50 in whole cents. There are 10 bids an ad, and 20 ads a campaign. To the phrases come 5 % as many negatives: 1 or 2
-words, of all three types, 70 % of campaigns and 30 % of ads.
+(10, 30, 30, 18, 8 and 4 %), a phrase that is drawn is bid on by a geometric number of ads, 2 on average (popular ones
+are drawn many times and so by thousands), 40 % of the bids are exact, 30 % phrase and 30 % broad. Bids are log-normal
+around 0.50 in whole cents. There are 10 bids an ad, and 20 ads a campaign. To the phrases come 5 % as many negatives: 1
+or 2 words, of all three types, 70 % of campaigns and 30 % of ads.
 
 Queries have 1 to 12 words, each length as often. One half are words by Zipf's law; the other half are a phrase that is
 bid on, whole, with words by Zipf's law around it. The index is built in a process of its own, for the peak of memory.
@@ -126,7 +126,9 @@ def look_up(folder: Path, n: int) -> None:
     names = Names.of([normalise_query(query) for query in asked])
     found = index.match_many(names, normalised=True)
     counts = np.diff(found.ptr)
-    tell(queries=n, candidates=float(counts.mean()), full=float((counts == 200).mean()), none=float((counts == 0).mean()))
+    tell(
+        queries=n, candidates=float(counts.mean()), full=float((counts == 200).mean()), none=float((counts == 0).mean())
+    )
     by_length = np.array([query.count(" ") + 1 for query in asked])
     for name, call in (("python", index.match), ("kernel", _kernel(index))):
         given = asked if name == "python" else [np.frombuffer(bytearray(query.encode()), np.uint8) for query in asked]
@@ -166,7 +168,9 @@ def _kernel(index: AdIndex) -> Any:
     view = index._current()
     room = np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.uint8)
     out = np.empty(2, np.int64)
-    return lambda text: match_queries(text, np.array([0, len(text)]), view.views, view.state, view.place, 200, *room, out)
+    return lambda text: match_queries(
+        text, np.array([0, len(text)]), view.views, view.state, view.place, 200, *room, out
+    )
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python -m benchmarks.ads_kill               # 100 kills
     python -m benchmarks.ads_kill --kills 5
 
-The writer changes all phrases of a group of ads to the same bid, all in one change, and says so when it is acknowledged;
+The writer changes all phrases of a group of ads to the same bid, all in one change, and says so when that is done;
 every few changes it compacts. Readers look all the time, and must find one bid in the whole group. SIGKILL comes at
 random; then what was acknowledged last, or the change after it, must be there.
 """
@@ -62,7 +62,9 @@ def start(part: str, path: Path) -> "subprocess.Popen[str]":
     """A writer or a reader in a process of its own."""
     root = Path(__file__).parents[1]
     command = [sys.executable, "-m", "benchmarks.ads_kill", "--part", part, "--index", str(path)]
-    return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)})
+    return subprocess.Popen(
+        command, cwd=root, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)}
+    )
 
 
 def measure(folder: Path, kills: int, seed: int = 0) -> dict[str, Any]:
@@ -86,7 +88,10 @@ def measure(folder: Path, kills: int, seed: int = 0) -> dict[str, Any]:
         changes += len(said)
         acknowledged = max([acknowledged, *said])
         index = AdIndex(path)
-        found = {*index.match("all of it").bid.tolist(), *index.match_many([f"phrase {i}" for i in range(ADS)]).bid.tolist()}
+        found = {
+            *index.match("all of it").bid.tolist(),
+            *index.match_many([f"phrase {i}" for i in range(ADS)]).bid.tolist(),
+        }
         half += len(found) != 1
         lost += max(found) < acknowledged
         lost += max(found) > acknowledged + 1

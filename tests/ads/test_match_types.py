@@ -1,13 +1,13 @@
 """The rules of match types as Google Ads and Microsoft Advertising document them, case by case.
 
 Google Ads help 7302926 (exact, phrase, broad) and 2453972 (negatives), with their example "running shoes"; Microsoft's
-bulk reference of negative keywords (phrase and exact). Close variants are left out by design: an ad matches by the words
-themselves.
+bulk reference of negative keywords (phrase and exact). Close variants are left out by design: an ad matches by the
+words themselves.
 """
 
 import pytest
 
-from broadmatch.ads import AdIndex, Inventory, is_match
+from broadmatch.ads import AdIndex, is_match
 from broadmatch.harvest import normalise_query
 
 POSITIVE = [
@@ -77,8 +77,8 @@ def index(tmp_path_factory):
     """One ad for each case, type and level, in its own campaign."""
     rows = []
     for i, (phrase, *_) in enumerate(POSITIVE):
-        for match in ("exact", "phrase", "broad"):
-            rows.append({"ad": f"p{i}{match}", "page": "p", "phrase": phrase, "match": match, "bid": 1})
+        own = {"page": "p", "phrase": phrase, "bid": 1}
+        rows += [{"ad": f"p{i}{match}", "match": match, **own} for match in ("exact", "phrase", "broad")]
     for i, (negative, query, *_) in enumerate(NEGATIVE):
         for match in ("exact", "phrase", "broad"):
             for level in ("negative", "campaign negative"):

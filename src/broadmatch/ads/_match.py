@@ -258,9 +258,7 @@ def _goes_before(views: I64, where: int, other: int) -> bool:
     """Whether a bid goes before an equal one of the same ad: by match type, then by the number of the phrase."""
     if (where ^ other) & 6:
         return where & 6 < other & 6
-    return bool(
-        _i64(views, where & 1, _PHRASE)[where >> 3] < _i64(views, other & 1, _PHRASE)[other >> 3]
-    )
+    return bool(_i64(views, where & 1, _PHRASE)[where >> 3] < _i64(views, other & 1, _PHRASE)[other >> 3])
 
 
 @kernel
@@ -298,9 +296,7 @@ def _sort_rows(rows: I64, counts: I64, histogram: I32, order: I32, starts: I32) 
 
 
 @kernel
-def _cut(
-    rows: I64, spare: I64, taken: I32, histogram: I32, counts: I64, order: I32, starts: I32, limit: int
-) -> None:
+def _cut(rows: I64, spare: I64, taken: I32, histogram: I32, counts: I64, order: I32, starts: I32, limit: int) -> None:
     """Keep the first `limit` rows only."""
     _sort_rows(rows, counts, histogram, order, starts)
     for i in range(limit):
@@ -335,14 +331,14 @@ def _fetch_ahead(views: I64, s: int, at: int, stop: int, state: I32, place: I64,
 
 @kernel
 def _keep_unit(
-    views: I64, s: int, unit: int, kind: int, state: I32, place: I64, hits0: I64, n_hits0: int, hits1: I64, n_hits1: int,
-    marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
+    views: I64, s: int, unit: int, kind: int, state: I32, place: I64,
+    hits0: I64, n_hits0: int, hits1: I64, n_hits1: int, marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
 ) -> int:  # fmt: skip
-    """Keep the bids of a unit that are high enough, of ads that are shown and have no better one; how many are kept."""
+    """Keep the bids of a unit that are high enough, of ads that are shown and have no better one; how many rows."""
     ptr, given, whose = _i64(views, s, _ENTRY_PTR), _i64(views, s, _BID), _i32(views, s, _AD)
     left = limit
     for at in range(ptr[unit], ptr[unit + 1]):
-        bid, ad = given[at], np.int64(whose[at])
+        bid, ad = given[at], int(whose[at])
         if bid < counts[_LEAST] or left == 0:
             break
         _fetch_ahead(views, s, at, ptr[unit + 1], state, place, n_hits0 + n_hits1 > 0)

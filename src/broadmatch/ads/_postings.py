@@ -7,7 +7,7 @@ from broadmatch.kernels import I32, I64, U64, Bytes, kernel
 from broadmatch.kernels.vocabulary import hash_word
 
 HEAD = 6
-"""Words of 64 bits before those of the phrases: campaign, phrases, negatives, extended, bytes of the name and of all."""
+"""Words of 64 bits before the phrases: campaign, phrases, negatives, extended, bytes of the name and of all."""
 
 
 @kernel

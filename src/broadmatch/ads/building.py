@@ -181,8 +181,8 @@ def _extended(inventory: Inventory, extended: Extended | None, place: I64, n_ads
     if (inventory.phrase_group[extended.phrase] != inventory.ad_group[extended.ad]).any():
         row = int(np.argmax(inventory.phrase_group[extended.phrase] != inventory.ad_group[extended.ad]))
         raise BadInput(
-            f"Extended match {row}: phrase {extended.phrase[row]} is not one of ad {extended.ad[row]}; map a query to a "
-            "phrase that the ad bids on."
+            f"Extended match {row}: phrase {extended.phrase[row]} is not one of ad {extended.ad[row]}; "
+            "map a query to a phrase that the ad bids on."
         )
     order = np.argsort(extended.ad, kind="stable")
     names = extended.query.take(order)

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,7 +19,6 @@ from broadmatch.ads._match import MOST_WORDS, match_queries
 from broadmatch.ads.building import KIND, Extended, fill_store, write_postings
 from broadmatch.ads.changes import AdChanges
 from broadmatch.ads.inventory import Inventory
-from broadmatch.ads.match_types import MATCH_TYPES
 from broadmatch.ads.postings import Postings, build_postings
 from broadmatch.ads.records import AdRecord
 from broadmatch.ads.store import FOLDER, AdStore, key_of
@@ -131,8 +130,8 @@ class AdIndex:
             return parts[0]
         starts = np.cumsum([0, *(len(part.ad) for part in parts)])
         ptr = np.concatenate([[0], *(part.ptr[1:] + start for part, start in zip(parts, starts, strict=False))])
-        columns = (np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True))
-        return Candidates(*columns, ptr)
+        columns = [np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)]
+        return Candidates._make([*columns, ptr])
 
     def why(self, query: str, ad: str, limit: int = 200) -> WhyMatched:
         """By which phrase an ad matches a query, or what keeps it out."""

@@ -86,7 +86,7 @@ class InventoryProblem(NamedTuple):
 
 @dataclass(frozen=True)
 class InventoryReport:
-    """An inventory without its bad rows, all problems in the order of rows, and how many rows were left out as paused."""
+    """An inventory without its bad rows, all problems in the order of rows, and how many rows were paused."""
 
     inventory: Inventory
     problems: list[InventoryProblem]

@@ -46,9 +46,9 @@ class _BadLines(Rejects):
 def check_inventory(source: Source, *, columns: Mapping[str, str] | None = None) -> InventoryReport:
     """Read tables or bulk files as one inventory, with every problem in them.
 
-    `source` is a file, a folder, a pattern, or a list of these; rows of campaigns, ads and phrases may stand in files of
-    their own. `columns` maps our columns to others (`{"phrase": "term"}`); those that are not mapped are found by their
-    usual names. Rows that are paused or removed are left out and counted.
+    `source` is a file, a folder, a pattern, or a list of these; rows of campaigns, ads and phrases may stand in files
+    of their own. `columns` maps our columns to others (`{"phrase": "term"}`); those that are not mapped are found by
+    their usual names. Rows that are paused or removed are left out and counted.
     """
     builder = InventoryBuilder()
     names = ColumnMap(INVENTORY_COLUMNS, columns or {}, optional=tuple(INVENTORY_COLUMNS))
@@ -128,13 +128,13 @@ def _rows(inventory: Inventory) -> Iterator[tuple[Any, ...]]:
 def _microsoft(inventory: Inventory) -> list[tuple[str, ...]]:
     """The records of a bulk file of format 6.0; new entities have negative ids."""
     found = [_MICROSOFT, _record(type="Format Version", name="6.0")]
-    for advertiser, campaign, budget, group, _, page, title, text, phrase, match, bid in _rows(inventory):
+    for _, campaign, budget, group, _, page, title, text, phrase, match, bid in _rows(inventory):
         place = {"status": "Active", "campaign": campaign, "ad_group": group}
         kind = match.split()[-1] if match else ""
         if phrase and "negative" in match:
             if kind == "broad" and " " in phrase:
                 raise BadInput(
-                    f"Microsoft has no broad negatives, and {phrase!r} has several words; make it a phrase negative, or one a word."
+                    f"Microsoft has no broad negatives, and {phrase!r} has several words; make it a phrase negative."
                 )
             record = "Campaign Negative Keyword" if not group else "Ad Group Negative Keyword"
             found.append(

@@ -35,7 +35,7 @@ INVENTORY_COLUMNS = {
     "id": ("id",),
     "parent": ("parent id",),
 }
-"""The columns of an inventory with their usual names: ours, Google Ads Editor's (help 57747), Microsoft's bulk file's."""
+"""Our columns with their usual names: ours, those of Google Ads Editor (help 57747) and of Microsoft's bulk file."""
 _OFF = {"paused", "removed", "deleted", "disabled"}
 _RECORDS = {"campaign", "ad group", "keyword", "ad group negative keyword", "campaign negative keyword", "account"}
 """Those of Microsoft's records that are part of an inventory, beside those of ads."""

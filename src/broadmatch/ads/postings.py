@@ -104,13 +104,14 @@ def build_postings(numbers: I64, campaigns: I64, records: bytearray, starts: I64
     owner = negatives[neg_rows - n, 0]
     owned = np.unique(owner << 32 | np.repeat(np.arange(len(neg_ptr) - 1), np.diff(neg_ptr)))
     owner_ptr = np.searchsorted(owned, np.arange(len(starts) + 1) << 32)
-    return Postings(
+    fields = (
         slots, slot_numbers,
         *units[:2], bid[rows[entry_ptr[: len(units[1])]]], *units[2:],
         entry_ptr, bid[rows], ad[rows], phrase[rows],
         *negs,
         numbers, campaign[: len(numbers)].astype(np.int32), campaigns, owner_ptr, (owned & 0xFFFFFFFF).astype(np.int32),
     )  # fmt: skip
+    return Postings._make(fields)
 
 
 def _stand(text: Bytes, begin: I64, end: I64, kinds: I64) -> tuple[U64, I64, int, _Texts]:

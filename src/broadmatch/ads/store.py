@@ -67,10 +67,11 @@ class AdStore:
                 cls._open[str(index.resolve())] = known
         meta = known.read(known.meta)
         if meta.get("format") != FORMAT:
-            older = int(meta.get("format", 0)) < FORMAT
+            version, older = meta.get("format", 0), meta.get("format", 0) < FORMAT
+            what = "build the index again from the inventory" if older else "upgrade broadmatch"
             raise BadArtifact(
-                f"{index} was written by {'an older' if older else 'a newer'} broadmatch (format {meta.get('format', 0)}, "
-                f"this one reads {FORMAT}): {'build the index again from the inventory' if older else 'upgrade broadmatch'}."
+                f"{index} was written by {'an older' if older else 'a newer'} broadmatch (format {version}, "
+                f"this one reads {FORMAT}): {what}."
             )
         return known
 

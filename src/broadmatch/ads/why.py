@@ -82,7 +82,9 @@ def _nearest(record: AdRecord, query: Sequence[str]) -> str:
     best = min(record.phrases, key=lambda phrase: (len(set(phrase.text.split()) - given), -phrase.bid))
     lacking = [word for word in best.text.split() if word not in given]
     kind = MATCH_TYPES[best.match]
-    why = f"the query lacks {', '.join(map(repr, lacking))}" if lacking else (
-        "the query has other words too, or another order" if kind == "exact" else "its words are not next to each other in order"
-    )  # fmt: skip
+    why = "its words are not next to each other in order"
+    if lacking:
+        why = f"the query lacks {', '.join(map(repr, lacking))}"
+    elif kind == "exact":
+        why = "the query has other words too, or another order"
     return f"none of its {len(record.phrases)} phrases matches; nearest is {best.text!r} ({kind}): {why}"

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from broadmatch.cli.ads import app as ads_app
 from broadmatch.cli.clicks import app as clicks_app
 from broadmatch.cli.data import app as data_app
 from broadmatch.cli.demo import command as demo_command
@@ -41,6 +42,7 @@ app.command("evaluate")(evaluate_command)
 app.command("recommend")(recommend_command)
 app.command("explain")(explain_command)
 app.add_typer(clicks_app, name="clicks")
+app.add_typer(ads_app, name="ads")
 app.command("warmup")(warmup_command)
 
 
@@ -62,6 +64,7 @@ def _top(
 
     Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
     Click prediction: clicks train, predict, validate, calibrate, show.
+    Ads by query: ads check, index, match, why.
     """
 
 
