@@ -109,35 +109,41 @@ def _fits(views: I64, s: int, ptr: int, text: int, unit: int, kind: int, words: 
 
 
 @kernel
-def _find_negatives(views: I64, s: int, words: I64, n: int, whole: bool, seen: Flags, hits: I64) -> tuple[I64, int]:
-    """The negative units that match the query."""
-    count = 0
+def _find_negatives(
+    views: I64, s: int, words: I64, n: int, whole: bool, seen: Flags, hits: I64, n_hits: I64, marks: Flags
+) -> I64:
+    """The negative units that match the query, marked by their lowest bits: the first n_hits[s] of hits[s]."""
+    n_hits[s] = 0
     starts, second, kinds = _i64(views, s, _NEG_LIST_PTR), _i32(views, s, _NEG_SECOND), _i32(views, s, _NEG_KIND)
-    for i in range(n):
-        word = words[i]
-        if word < 0 or _stands_before(words, i):
+    for i in range(-1, n):
+        if i < 0:
+            unit = _number(views, s, _NEG_EXACT_SLOTS, _NEG_EXACT_UNITS, sequence_key(words, n, EXACT)) if whole else -1
+            stop = unit + 1 if unit >= 0 else unit
+        elif words[i] < 0 or _stands_before(words, i):
             continue
-        for unit in range(starts[word], starts[word + 1]):
-            if seen[second[unit] & (_FILTER - 1)] and _fits(
+        else:
+            unit, stop = starts[words[i]], starts[words[i] + 1]
+        while unit < stop:
+            if (i < 0 or seen[second[unit] & (_FILTER - 1)]) and _fits(
                 views, s, _NEG_TEXT_PTR, _NEG_TEXT, unit, kinds[unit], words, n
             ):
-                hits, count = _append(hits, count, unit), count + 1
-    if whole:
-        unit = _number(views, s, _NEG_EXACT_SLOTS, _NEG_EXACT_UNITS, sequence_key(words, n, EXACT))
-        if unit >= 0 and _fits(views, s, _NEG_TEXT_PTR, _NEG_TEXT, unit, EXACT, words, n):
-            hits, count = _append(hits, count, unit), count + 1
-    return hits, count
+                if n_hits[s] == hits.shape[1]:
+                    hits = _wider(hits)
+                hits[s, n_hits[s]] = unit
+                n_hits[s] += 1
+                marks[s, unit & (_FILTER - 1)] = True
+            unit += 1
+    return hits
 
 
 @kernel
-def _append(values: I64, n: int, value: int) -> I64:
-    if n == len(values):
-        longer = np.empty(2 * n, np.int64)
-        for i in range(n):
-            longer[i] = values[i]
-        values = longer
-    values[n] = value
-    return values
+def _wider(hits: I64) -> I64:
+    """The same with room for twice as many."""
+    wider = np.empty((2, 2 * hits.shape[1]), np.int64)
+    for s in range(2):
+        for i in range(hits.shape[1]):
+            wider[s, i] = hits[s, i]
+    return wider
 
 
 @kernel
@@ -149,25 +155,25 @@ def _stands_before(words: I64, i: int) -> bool:
 
 
 @kernel
-def _holds_any(views: I64, s: int, owner: int, hits: I64, n_hits: int, marks: Flags) -> bool:
-    """Whether an owner has one of the negatives that match, which are marked by their lowest bits."""
+def _holds_any(views: I64, s: int, owner: int, hits: I64, n_hits: I64, marks: Flags) -> bool:
+    """Whether an owner has one of the negatives that match."""
     ptr, negatives = _i64(views, s, _OWNER_PTR), _i32(views, s, _OWNER_NEGS)
-    if ptr[owner + 1] - ptr[owner] <= 16 * n_hits:  # quicker than to search, which goes astray at every step
+    if ptr[owner + 1] - ptr[owner] <= 16 * n_hits[s]:  # quicker than to search, which goes astray at every step
         for k in range(ptr[owner], ptr[owner + 1]):
-            if marks[negatives[k] & (_FILTER - 1)]:
-                for h in range(n_hits):
-                    if hits[h] == negatives[k]:
+            if marks[s, negatives[k] & (_FILTER - 1)]:
+                for h in range(n_hits[s]):
+                    if hits[s, h] == negatives[k]:
                         return True
         return False
-    for h in range(n_hits):
+    for h in range(n_hits[s]):
         low, high = ptr[owner], ptr[owner + 1]
         while low < high:
             middle = (low + high) >> 1
-            if negatives[middle] < hits[h]:
+            if negatives[middle] < hits[s, h]:
                 low = middle + 1
             else:
                 high = middle
-        if low < ptr[owner + 1] and negatives[low] == hits[h]:
+        if low < ptr[owner + 1] and negatives[low] == hits[s, h]:
             return True
     return False
 
@@ -189,24 +195,28 @@ def _read_words(text: Bytes, start: int, stop: int, hashes: U64) -> int:
 
 
 @kernel
-def _blocked(
-    views: I64, ad: int, code: int, place: I64, hits0: I64, n_hits0: int, hits1: I64, n_hits1: int, marks: Flags
-) -> bool:
+def _blocked(views: I64, ad: int, code: int, place: I64, hits: I64, n_hits: I64, marks: Flags) -> bool:
     """Whether a negative of an ad, or of its campaign, matches."""
     s = code & 1
-    if code & 2:
-        numbers, low, high = _i64(views, s, _AD_NUMBER), 0, views[s, 2 * _AD_NUMBER + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if numbers[middle] < ad:
-                low = middle + 1
-            else:
-                high = middle
-        if _holds_any(views, s, low, hits1 if s else hits0, n_hits1 if s else n_hits0, marks[s]):
-            return True
+    if code & 2 and _holds_any(views, s, _place_of(views, s, ad), hits, n_hits, marks):
+        return True
     owner = place[code >> 2]
-    s = owner & 1
-    return owner >= 0 and _holds_any(views, s, owner >> 1, hits1 if s else hits0, n_hits1 if s else n_hits0, marks[s])
+    return owner >= 0 and _holds_any(views, owner & 1, owner >> 1, hits, n_hits, marks)
+
+
+@kernel
+def _place_of(views: I64, s: int, ad: int) -> int:
+    """The place of an ad, which is there, among those of the postings: its number, if none before it is missing."""
+    numbers, low, high = _i64(views, s, _AD_NUMBER), 0, views[s, 2 * _AD_NUMBER + 1]
+    if ad < high and numbers[ad] == ad:
+        return ad
+    while low < high:
+        middle = (low + high) >> 1
+        if numbers[middle] < ad:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
@@ -332,20 +342,20 @@ def _fetch_ahead(views: I64, s: int, at: int, stop: int, state: I32, place: I64,
 @kernel
 def _keep_unit(
     views: I64, s: int, unit: int, kind: int, state: I32, place: I64,
-    hits0: I64, n_hits0: int, hits1: I64, n_hits1: int, marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
+    hits: I64, n_hits: I64, marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
 ) -> int:  # fmt: skip
     """Keep the bids of a unit that are high enough, of ads that are shown and have no better one; how many rows."""
     ptr, given, whose = _i64(views, s, _ENTRY_PTR), _i64(views, s, _BID), _i32(views, s, _AD)
-    left = limit
+    left, negatives = limit, n_hits[0] + n_hits[1] > 0
     for at in range(ptr[unit], ptr[unit + 1]):
         bid, ad = given[at], int(whose[at])
         if bid < counts[_LEAST] or left == 0:
             break
-        _fetch_ahead(views, s, at, ptr[unit + 1], state, place, n_hits0 + n_hits1 > 0)
+        _fetch_ahead(views, s, at, ptr[unit + 1], state, place, negatives)
         code = state[ad]
         if code < 0 or code & 1 != s:
             continue
-        if n_hits0 + n_hits1 > 0 and _blocked(views, ad, code, place, hits0, n_hits0, hits1, n_hits1, marks):
+        if negatives and _blocked(views, ad, code, place, hits, n_hits, marks):
             continue
         left -= 1
         row, where = _enter(rows, taken, counts, ad), 8 * at + 2 * kind + s
@@ -376,7 +386,7 @@ def match_queries(
     hashes, words = np.empty(MOST_WORDS, np.uint64), np.empty((2, MOST_WORDS), np.int64)
     seen, marks = np.zeros((2, _FILTER), np.bool_), np.zeros((2, _FILTER), np.bool_)
     counts, histogram = np.zeros(5, np.int64), np.zeros(_BUCKETS, np.int32)
-    hits0, hits1, starts = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(_BUCKETS, np.int32)
+    hits, n_hits, starts = np.empty((2, 64), np.int64), np.zeros(2, np.int64), np.empty(_BUCKETS, np.int32)
     most = 4 * limit  # rows before they are cut; a unit adds `limit` at most
     rows, spare = np.empty((most + limit, 4), np.int64), np.empty((limit, 4), np.int64)
     taken, order = np.zeros(_table_size(most + limit), np.int32), np.empty(most + limit, np.int32)
@@ -387,21 +397,20 @@ def match_queries(
         n = min(n, MOST_WORDS)
         known0 = _number_words(views, 0, hashes, n, words[0], seen[0]) and whole
         known1 = _number_words(views, 1, hashes, n, words[1], seen[1]) and whole
-        hits0, n_hits0 = _find_negatives(views, 0, words[0], n, known0, seen[0], hits0)
-        hits1, n_hits1 = _find_negatives(views, 1, words[1], n, known1, seen[1], hits1)
-        _mark(marks[0], hits0, n_hits0, True)
-        _mark(marks[1], hits1, n_hits1, True)
+        hits = _find_negatives(views, 0, words[0], n, known0, seen[0], hits, n_hits, marks)
+        hits = _find_negatives(views, 1, words[1], n, known1, seen[1], hits, n_hits, marks)
         for s in range(2):
             second, highest, kind_of = _i32(views, s, _SECOND), _i64(views, s, _MOST), _i32(views, s, _KIND)
+            own = words[s]
             for i in range(-2, n):
-                at, stop = _units_of(views, s, words[s], n, i, known1 if s else known0)
+                at, stop = _units_of(views, s, own, n, i, known1 if s else known0)
                 while at < stop and (i < 0 or highest[at] >= counts[_LEAST]):
                     if (i < 0 or seen[s, second[at] & (_FILTER - 1)]) and _fits(
-                        views, s, _TEXT_PTR, _TEXT, at, kind_of[at], words[s], n
+                        views, s, _TEXT_PTR, _TEXT, at, kind_of[at], own, n
                     ):
                         kept = _keep_unit(
-                            views, s, at, kind_of[at], state, place, hits0, n_hits0, hits1, n_hits1,
-                            marks, rows, taken, histogram, counts, limit,
+                            views, s, at, kind_of[at], state, place, hits, n_hits, marks,
+                            rows, taken, histogram, counts, limit,
                         )  # fmt: skip
                         if kept >= most:
                             _cut(rows, spare, taken, histogram, counts, order, starts, limit)
@@ -417,16 +426,11 @@ def match_queries(
             found += 1
         out[q + 1] = found
         _clear(rows, taken, histogram, counts)
-        _mark(marks[0], hits0, n_hits0, False)
-        _mark(marks[1], hits1, n_hits1, False)
+        for s in range(2):
+            for h in range(n_hits[s]):
+                marks[s, hits[s, h] & (_FILTER - 1)] = False
         for i in range(n):
             seen[0, words[0, i] & (_FILTER - 1)] = seen[1, words[1, i] & (_FILTER - 1)] = False
-
-
-@kernel
-def _mark(marks: Flags, values: I64, n: int, on: bool) -> None:
-    for i in range(n):
-        marks[values[i] & (_FILTER - 1)] = on
 
 
 @kernel

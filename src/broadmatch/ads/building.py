@@ -62,7 +62,7 @@ def select_extended(rows: Extended, *, threshold: float = 0.7, at_least: int = 2
     return Extended(texts.take(kept), rows.ad[kept], rows.phrase[kept], rows.score[kept])
 
 
-class _Column(NamedTuple):
+class _TextColumn(NamedTuple):
     """Normalised texts behind each other."""
 
     text: bytearray
@@ -104,13 +104,13 @@ def fill_store(store: AdStore, inventory: Inventory, extended: Extended | None) 
     store.write(finish)
 
 
-def _normalised(names: Names, what: str) -> _Column:
+def _normalised(names: Names, what: str) -> _TextColumn:
     pieces, sizes = [], array("q")
     for first in range(0, len(names), _TEXTS):
         texts = [normalise_query(text).encode() for text in names[first : first + _TEXTS]]
         sizes.extend(map(len, texts))
         pieces.append(b"".join(texts))
-    column = _Column(bytearray().join(pieces), offsets(np.asarray(sizes, np.int64)))
+    column = _TextColumn(bytearray().join(pieces), offsets(np.asarray(sizes, np.int64)))
     counts = np.empty(len(names), np.int64)
     count_words(np.frombuffer(column.text or bytearray(1), np.uint8), column.ptr[:-1], column.ptr[1:], counts)
     bad = np.flatnonzero((counts == 0) | (counts > MOST_WORDS))
@@ -123,7 +123,7 @@ def _normalised(names: Names, what: str) -> _Column:
 
 
 def _records(
-    inventory: Inventory, phrases: _Column, negatives: _Column, extended: Extended | None, *, campaigns: bool
+    inventory: Inventory, phrases: _TextColumn, negatives: _TextColumn, extended: Extended | None, *, campaigns: bool
 ) -> Iterator[bytes]:
     """The records of all ads, or of all campaigns, in order."""
     names = inventory.campaigns if campaigns else inventory.ads
@@ -156,14 +156,14 @@ def _records(
         )
 
 
-def _by_owner(owner: Any, n_owners: int, column: _Column, match: Any) -> tuple[I64, _Column, I64]:
+def _by_owner(owner: Any, n_owners: int, column: _TextColumn, match: Any) -> tuple[I64, _TextColumn, I64]:
     """Rows in order of their owners (−1: left out): where each owner's begin, their texts, and 256·bytes + match."""
     rows = np.flatnonzero(owner >= 0)
     rows = rows[np.argsort(owner[rows], kind="stable")]
     ptr = np.searchsorted(owner[rows], np.arange(n_owners + 1))
     at, where = gathered(column.ptr, rows)
     text = np.frombuffer(column.text, np.uint8)[where].tobytes()
-    return ptr, _Column(bytearray(text), at), np.diff(at) << 8 | match[rows]
+    return ptr, _TextColumn(bytearray(text), at), np.diff(at) << 8 | match[rows]
 
 
 class _Queries(NamedTuple):

@@ -37,7 +37,7 @@ LARGEST_DELTA = 200_000
 _MANY, _MOST_CANDIDATES = 1024, 1 << 20
 
 
-class Candidates(NamedTuple):
+class AdCandidates(NamedTuple):
     """Ads that match, highest bid first; those of query q stand from ptr[q] to ptr[q + 1].
 
     `match` are numbers of `MATCH_TYPES`, `phrase` those of the phrases by which the ads match. Each ad stands once for
@@ -50,10 +50,10 @@ class Candidates(NamedTuple):
     match: Bytes
     ptr: I64
 
-    def of(self, query: int) -> "Candidates":
+    def of(self, query: int) -> "AdCandidates":
         """Those of one query, as views."""
         a, b = self.ptr[query], self.ptr[query + 1]
-        return Candidates(self.ad[a:b], self.phrase[a:b], self.bid[a:b], self.match[a:b], np.array([0, b - a]))
+        return AdCandidates(self.ad[a:b], self.phrase[a:b], self.bid[a:b], self.match[a:b], np.array([0, b - a]))
 
 
 class _View(NamedTuple):
@@ -113,12 +113,12 @@ class AdIndex:
                 store.close()
         return cls(path)
 
-    def match(self, query: str, limit: int = 200) -> Candidates:
+    def match(self, query: str, limit: int = 200) -> AdCandidates:
         """The ads that match a query, at most `limit`; of a query of more than 64 words, the first 64 count."""
         text = np.frombuffer(bytearray(normalise_query(query).encode("utf-8", "replace")), np.uint8)
         return self._match(text, np.array([0, len(text)]), limit)
 
-    def match_many(self, queries: Names | Iterable[str], limit: int = 200, *, normalised: bool = False) -> Candidates:
+    def match_many(self, queries: Names | Iterable[str], limit: int = 200, *, normalised: bool = False) -> AdCandidates:
         """The ads that match each of many queries; with `normalised`, these are as `normalise_query` gives them."""
         names = Names.of(queries if normalised else [normalise_query(query) for query in queries])
         text = np.require(names.text, requirements="W")  # to numba, what can be written is of another type
@@ -131,7 +131,7 @@ class AdIndex:
         starts = np.cumsum([0, *(len(part.ad) for part in parts)])
         ptr = np.concatenate([[0], *(part.ptr[1:] + start for part, start in zip(parts, starts, strict=False))])
         columns = [np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)]
-        return Candidates._make([*columns, ptr])
+        return AdCandidates._make([*columns, ptr])
 
     def why(self, query: str, ad: str, limit: int = 200) -> WhyMatched:
         """By which phrase an ad matches a query, or what keeps it out."""
@@ -200,7 +200,7 @@ class AdIndex:
             raise MissingFile(f"There is no {table[:-1]} of number {number} in {self.path}.")
         return AdRecord.from_bytes(found)
 
-    def _match(self, text: Bytes, ptr: I64, limit: int) -> Candidates:
+    def _match(self, text: Bytes, ptr: I64, limit: int) -> AdCandidates:
         if not (type(limit) is int and 0 < limit <= _MOST_CANDIDATES):
             Whole(1, _MOST_CANDIDATES).check("limit", limit)
         view = self._current()
@@ -209,7 +209,7 @@ class AdIndex:
         match, out = np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
         match_queries(text, ptr, view.views, view.state, view.place, limit, ad, phrase, bid.view(np.int64), match, out)
         n = int(out[-1])
-        return Candidates(ad[:n], phrase[:n], bid[:n], match[:n], out)
+        return AdCandidates(ad[:n], phrase[:n], bid[:n], match[:n], out)
 
     def _current(self) -> _View:
         now = time.monotonic()

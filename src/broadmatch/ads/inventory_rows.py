@@ -110,6 +110,7 @@ class InventoryBuilder:
         self._negatives: list[_Bid] = []
         self._ids: dict[str, tuple[str, str]] = {}
         self._pageless: dict[str, _Place] = {}
+        self._bidding: set[int] = set()
 
     def add(self, source: str, number: int, given: Mapping[str, Any]) -> None:
         """Take a row; what is wrong with it is noted."""
@@ -227,6 +228,8 @@ class InventoryBuilder:
     ) -> None:
         if match is None:
             return
+        if not negative:
+            self._bidding.add(group)
         text, words = row["phrase"], tuple(normalise_query(row["phrase"]).split())
         fine = 0 < len(words) <= MOST_WORDS
         if not fine:
@@ -266,7 +269,7 @@ class InventoryBuilder:
             here = _Place(group.source, group.row, self.problems)
             if number in bidding - shown:
                 here.wrong("ad", f"the group {group.name!r} has phrases but no ad", "add an ad with a page")
-            elif number in shown - bidding:
+            elif number in shown - bidding - self._bidding:
                 here.wrong("phrase", f"the group {group.name!r} bids on no phrase", "add phrases", False)
 
     def _check_blocked(self, phrases: "list[_Bid]") -> None:
