@@ -235,7 +235,7 @@ def _count(counts: I64, histogram: I32, bits: int, limit: int) -> None:
         while counts[_ABOVE] - histogram[counts[_LOW]] >= limit:
             counts[_ABOVE] -= histogram[counts[_LOW]]
             counts[_LOW] += 1
-            counts[_LEAST] = (counts[_LOW] + _FIRST) << _SHIFT
+            counts[_LEAST] = max(counts[_LEAST], (counts[_LOW] + _FIRST) << _SHIFT)
 
 
 @kernel
@@ -373,6 +373,40 @@ def _keep_unit(
 
 
 @kernel
+def _go_through(
+    views: I64, words: I64, n: int, seen: Flags, known0: bool, known1: bool, guess: bool, state: I32, place: I64,
+    hits: I64, n_hits: I64, marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
+    spare: I64, order: I32, starts: I32, most: int,
+) -> None:  # fmt: skip
+    """Go through the units that match: keep their bids, or with `guess` only count them."""
+    for s in range(2):
+        second, highest, kind_of = _i32(views, s, _SECOND), _i64(views, s, _MOST), _i32(views, s, _KIND)
+        ptr, bids, own = _i64(views, s, _ENTRY_PTR), _i64(views, s, _BID), words[s]
+        for i in range(-2, n):
+            at, stop = _units_of(views, s, own, n, i, known1 if s else known0)
+            while at < stop and (i < 0 or highest[at] >= counts[_LEAST]):
+                if (i < 0 or seen[s, second[at] & (_FILTER - 1)]) and _fits(
+                    views, s, _TEXT_PTR, _TEXT, at, kind_of[at], own, n
+                ):
+                    if guess:
+                        for k in range(ptr[at], min(ptr[at + 1], ptr[at] + limit)):
+                            if bids[k] < counts[_LEAST]:
+                                break
+                            _count(counts, histogram, bids[k], limit)
+                    else:
+                        kept = _keep_unit(
+                            views, s, at, kind_of[at], state, place, hits, n_hits, marks,
+                            rows, taken, histogram, counts, limit,
+                        )  # fmt: skip
+                        if kept >= most:
+                            _cut(rows, spare, taken, histogram, counts, order, starts, limit)
+                at += 1
+                if i >= 0 and at + 8 < stop and seen[s, second[at + 8] & (_FILTER - 1)]:
+                    for field in (_TEXT_PTR, _ENTRY_PTR):
+                        prefetch_at(views[s, 2 * field] + 8 * (at + 8))
+
+
+@kernel
 def match_queries(
     text: Bytes, ptr: I64, views: I64, state: I32, place: I64, limit: int,
     ads: I64, phrases: I64, bids: I64, kinds: Bytes, out: I64,
@@ -390,7 +424,8 @@ def match_queries(
     most = 4 * limit  # rows before they are cut; a unit adds `limit` at most
     rows, spare = np.empty((most + limit, 4), np.int64), np.empty((limit, 4), np.int64)
     taken, order = np.zeros(_table_size(most + limit), np.int32), np.empty(most + limit, np.int32)
-    found, out[0], counts[_TOP] = 0, 0, -1
+    guessed, guess = np.zeros(5, np.int64), np.zeros(_BUCKETS, np.int32)
+    found, out[0], counts[_TOP], guessed[_TOP] = 0, 0, -1, -1
     for q in range(len(ptr) - 1):
         n = _read_words(text, ptr[q], ptr[q + 1], hashes)
         whole = n <= MOST_WORDS
@@ -399,25 +434,24 @@ def match_queries(
         known1 = _number_words(views, 1, hashes, n, words[1], seen[1]) and whole
         hits = _find_negatives(views, 0, words[0], n, known0, seen[0], hits, n_hits, marks)
         hits = _find_negatives(views, 1, words[1], n, known1, seen[1], hits, n_hits, marks)
-        for s in range(2):
-            second, highest, kind_of = _i32(views, s, _SECOND), _i64(views, s, _MOST), _i32(views, s, _KIND)
-            own = words[s]
-            for i in range(-2, n):
-                at, stop = _units_of(views, s, own, n, i, known1 if s else known0)
-                while at < stop and (i < 0 or highest[at] >= counts[_LEAST]):
-                    if (i < 0 or seen[s, second[at] & (_FILTER - 1)]) and _fits(
-                        views, s, _TEXT_PTR, _TEXT, at, kind_of[at], own, n
-                    ):
-                        kept = _keep_unit(
-                            views, s, at, kind_of[at], state, place, hits, n_hits, marks,
-                            rows, taken, histogram, counts, limit,
-                        )  # fmt: skip
-                        if kept >= most:
-                            _cut(rows, spare, taken, histogram, counts, order, starts, limit)
-                    at += 1
-                    if i >= 0 and at + 8 < stop and seen[s, second[at + 8] & (_FILTER - 1)]:
-                        for field in (_TEXT_PTR, _ENTRY_PTR):
-                            prefetch_at(views[s, 2 * field] + 8 * (at + 8))
+        # How high the bids are that matter is guessed from all that match, before ads are looked at one by one.
+        _go_through(
+            views, words, n, seen, known0, known1, True, state, place, hits, n_hits, marks,
+            rows, taken, guess, guessed, limit + limit // 4, spare, order, starts, most,
+        )  # fmt: skip
+        floor = guessed[_LEAST]
+        for bucket in range(guessed[_TOP] + 1):
+            guess[bucket] = 0
+        guessed[_LOW], guessed[_TOP], guessed[_ABOVE], guessed[_LEAST] = 0, -1, 0, 0
+        while True:
+            counts[_LEAST] = max(counts[_LEAST], floor)
+            _go_through(
+                views, words, n, seen, known0, known1, False, state, place, hits, n_hits, marks,
+                rows, taken, histogram, counts, limit, spare, order, starts, most,
+            )  # fmt: skip
+            if floor == 0 or counts[_ROWS] >= limit:
+                break
+            floor, counts[_LEAST] = 0, 0  # too many had a better bid or a negative: once more, without the guess
         for i in range(min(limit, _sort_rows(rows, counts, histogram, order, starts))):
             row = order[i]
             where = rows[row, _WHERE]
