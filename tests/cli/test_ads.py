@@ -34,7 +34,12 @@ def test_problems_end_with_1(tmp_path):
     (tmp_path / "bad.csv").write_text("page,phrase,match,bid\na.html,taxi,exact,0\nb.html,cab,sideways,1\n")
     ran = broadmatch("ads", "index", tmp_path / "bad.csv", "--out", tmp_path / "index")
     said = ran.err  # a line for each problem
-    assert ran.code == 1 and "Error: The inventory has 2 errors" in said and "line 2, bid" in said and "line 3, match" in said
+    assert (
+        ran.code == 1
+        and "Error: The inventory has 2 errors" in said
+        and "line 2, bid" in said
+        and "line 3, match" in said
+    )
     assert not (tmp_path / "index").exists()
     ran = broadmatch("ads", "check", tmp_path / "bad.csv", "--json")
     assert (ran.code, [one["column"] for one in json.loads(ran.out)["problems"]]) == (1, ["bid", "match"])

@@ -1,8 +1,8 @@
 from .building import Extended as Extended
 from .building import select_extended as select_extended
 from .changes import AdChanges as AdChanges
-from .index import AdIndex as AdIndex
 from .index import AdCandidates as AdCandidates
+from .index import AdIndex as AdIndex
 from .inventory import Inventory as Inventory
 from .inventory import InventoryProblem as InventoryProblem
 from .inventory import InventoryReport as InventoryReport

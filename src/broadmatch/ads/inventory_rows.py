@@ -146,7 +146,7 @@ class InventoryBuilder:
         is_ad = any(row.get(part) for part in ("page", "title", "text")) and not ("group" in row and row.get("phrase"))
         if is_ad or row.get("ad"):
             self._ad(row, group, name, here)
-        if row.get("phrase") and match is not None:
+        if row.get("phrase"):
             self._phrase(row, campaign, group, match, negative, here)
 
     def report(self) -> InventoryReport:
@@ -226,10 +226,10 @@ class InventoryBuilder:
     def _phrase(
         self, row: dict[str, str], campaign: int, group: int, match: int | None, negative: bool, here: "_Place"
     ) -> None:
-        if match is None:
-            return
         if not negative:
             self._bidding.add(group)
+        if match is None:
+            return
         text, words = row["phrase"], tuple(normalise_query(row["phrase"]).split())
         fine = 0 < len(words) <= MOST_WORDS
         if not fine:
