@@ -54,6 +54,7 @@ KINDS = {
     "hierarchical_labels": "broadmatch.sets:HierarchicalLabels",
     "batch": "broadmatch.data:Batch",
     "click_join": "broadmatch.clicks:ClickJoin",
+    "ad_postings": "broadmatch.ads:AdIndex",
     "subsampler": "broadmatch.clicks:Subsampler",
     "poisson_calibration": "broadmatch.clicks:PoissonCalibration",
     "isotonic_calibration": "broadmatch.clicks:IsotonicCalibration",

@@ -1,4 +1,4 @@
-"""From phrases to served ads: expansion of phrases, auctions, budgets."""
+"""From phrases to served ads: expansion of phrases, inventory, index, auctions, budgets."""
 
 import lazy_loader
 

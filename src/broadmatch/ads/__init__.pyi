@@ -12,3 +12,16 @@ from .expansion.phrases import Negatives as Negatives
 from .expansion.phrases import variant_key as variant_key
 from .expansion.simrank import simrank as simrank
 from .place_effects import learn_place_effects as learn_place_effects
+from .building import Extended as Extended
+from .building import select_extended as select_extended
+from .changes import AdChanges as AdChanges
+from .index import AdCandidates as AdCandidates
+from .index import AdIndex as AdIndex
+from .inventory import Inventory as Inventory
+from .inventory import InventoryProblem as InventoryProblem
+from .inventory import InventoryReport as InventoryReport
+from .inventory_files import check_inventory as check_inventory
+from .inventory_files import read_inventory as read_inventory
+from .match_types import MATCH_TYPES as MATCH_TYPES
+from .match_types import is_match as is_match
+from .why import WhyMatched as WhyMatched

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from broadmatch.cli.ads import app as ads_app
 from broadmatch.cli.clicks import app as clicks_app
 from broadmatch.cli.data import app as data_app
 from broadmatch.cli.demo import command as demo_command
@@ -47,6 +48,7 @@ app.command("expand")(expand_command)
 app.command("explain")(explain_command)
 app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
+app.add_typer(ads_app, name="ads")
 app.command("warmup")(warmup_command)
 
 
@@ -69,6 +71,7 @@ def _top(
     Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
     Without any: extract. Phrases from phrases: expand.
     Click prediction: clicks train, predict, validate, calibrate, show.
+    Ads by query: ads check, index, match, why.
     """
 
 

@@ -6,6 +6,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from broadmatch import progress
@@ -85,3 +86,7 @@ def _steps(folder: Path) -> Iterator[list[object]]:
     yield ["clicks", "calibrate", clicks, seen]
     yield ["clicks", "predict", clicks, impressions, "--out", folder / "probabilities.csv"]
     yield ["clicks", "show", clicks]
+    if find_spec("lmdb") is not None:
+        (folder / "ads.csv").write_text("page,phrase,match,bid\npizza.html,pizza,broad,1\n")
+        yield ["ads", "index", folder / "ads.csv", "--out", folder / "index"]
+        yield ["ads", "match", folder / "index", "pizza near me"]

@@ -40,6 +40,22 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 prefetch: Any = intrinsic(_prefetch)
 
 
+def _prefetch_at(typing_context: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, to read it, without waiting for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0i8")
+        builder.call(function, [builder.inttoptr(arguments[0], byte), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+prefetch_at: Any = intrinsic(_prefetch_at)
+
+
 def _exchange(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """Write `value` to element `index` of a flat int64 array and give what was there, in one step for all threads."""
 

@@ -1,0 +1,93 @@
+"""An ad, or a campaign, as it stands in the store: 64-bit words, then the texts, filled up to 8 bytes.
+
+The words are a head (campaign, −1 without one; how many phrases, negatives and extended matches; bytes of the name and
+of all texts), then for each phrase its number, the bits of its bid and 256·bytes + match type, for each negative
+256·bytes + match type, and for each extended match the place of its phrase, the bits of its score and the bytes of its
+query. The texts are the name, then those of phrases, negatives and extended matches. All texts but the name are
+normalised. Phrases are in the order of their numbers.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from broadmatch.ads._postings import HEAD
+
+
+class BidPhrase(NamedTuple):
+    """A phrase that an ad bids on, with its number."""
+
+    number: int
+    text: str
+    match: int
+    bid: float
+
+
+class ExtendedMatch(NamedTuple):
+    """A query that an ad is shown for, by the number of the bid phrase that it goes with."""
+
+    query: str
+    phrase: int
+    score: float
+
+
+@dataclass
+class AdRecord:
+    """What is known of an ad, or of a campaign, which has negatives only."""
+
+    name: str
+    campaign: int = -1
+    phrases: list[BidPhrase] = field(default_factory=list)
+    negatives: list[tuple[str, int]] = field(default_factory=list)
+    extended: list[ExtendedMatch] = field(default_factory=list)
+
+    def to_bytes(self) -> bytes:
+        """The record as it stands in the store."""
+        phrases = sorted(self.phrases)
+        place = {phrase.number: i for i, phrase in enumerate(phrases)}
+        texts = [[text.encode() for text in part] for part in (
+            [p.text for p in phrases], [text for text, _ in self.negatives], [e.query for e in self.extended]
+        )]  # fmt: skip
+        table = [(p.number, _bits(p.bid), len(t) << 8 | p.match) for p, t in zip(phrases, texts[0], strict=True)]
+        packed = [len(t) << 8 | match for (_, match), t in zip(self.negatives, texts[1], strict=True)]
+        queries = [(place[e.phrase], _bits(e.score), len(t)) for e, t in zip(self.extended, texts[2], strict=True)]
+        words = np.array([word for row in (*table, packed, *queries) for word in row], np.int64)
+        counts = (self.campaign, len(table), len(packed), len(queries))
+        return encode(counts, words.tobytes(), self.name.encode(), b"".join(b"".join(part) for part in texts))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "AdRecord":
+        """The record that `to_bytes` wrote."""
+        words = np.frombuffer(data, np.int64)
+        campaign, n, m, e, size, _ = words[:HEAD].tolist()
+        table = words[HEAD : HEAD + 3 * n].reshape(n, 3)
+        packed = words[HEAD + 3 * n :][:m].tolist()
+        queries = words[HEAD + 3 * n + m :][: 3 * e].reshape(e, 3)
+        at = 8 * (HEAD + 3 * n + m + 3 * e)
+        name, at = data[at : at + size].decode(), at + size
+
+        def text(length: int) -> str:
+            nonlocal at
+            at += length
+            return data[at - length : at].decode()
+
+        bids, scores = table[:, 1].copy().view(np.float64).tolist(), queries[:, 1].copy().view(np.float64).tolist()
+        rows = zip(table[:, 0].tolist(), bids, table[:, 2].tolist(), strict=True)
+        phrases = [BidPhrase(number, text(code >> 8), code & 255, bid) for number, bid, code in rows]
+        negatives = [(text(code >> 8), code & 255) for code in packed]
+        found = zip(queries[:, 0].tolist(), scores, queries[:, 2].tolist(), strict=True)
+        extended = [ExtendedMatch(text(length), phrases[i].number, score) for i, score, length in found]
+        return cls(name, campaign, phrases, negatives, extended)
+
+
+def encode(counts: tuple[int, int, int, int], words: bytes, name: bytes, texts: bytes) -> bytes:
+    """A record of its parts: campaign, and how many phrases, negatives and extended matches its words are of."""
+    size = len(name) + len(texts)
+    return b"".join((struct.pack("<6q", *counts, len(name), size), words, name, texts, bytes(-size % 8)))
+
+
+def _bits(value: float) -> int:
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits
