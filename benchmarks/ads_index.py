@@ -163,7 +163,7 @@ def _times(call: Any, given: list[Any]) -> Any:
 
 def _kernel(index: AdIndex) -> Any:
     """The kernel as Python calls it, for texts that are normalised and encoded, with room for the answer."""
-    from broadmatch.ads._match import match_queries
+    from broadmatch.ads.index._match import match_queries
 
     view = index._current()
     room = np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.uint8)

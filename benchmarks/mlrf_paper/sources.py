@@ -67,7 +67,7 @@ def help_pages(seed: int) -> Pages:
     Keywords that training pages share take the place of bids on phrases.
     """
     rows = [row for row in lines("libreoffice-help/pages.jsonl.gz") if row["keywords"]]
-    keywords = [sorted({normalise_query(word) for word in row["keywords"]} - {""}) for row in rows]
+    keywords = [_keywords(row) for row in rows]
     html = {row["path"]: row["html"].encode() for row in rows}
     order = np.random.default_rng(seed).permutation(len(rows))
     cut = len(rows) * 4 // 5
@@ -85,15 +85,20 @@ def help_pages(seed: int) -> Pages:
     def expansion(left_out: Iterable[str]) -> KSP:
         gone = set(left_out)
         kept = np.array([i for i, name in enumerate(train.points or ()) if name not in gone])
-        return KSP().fit_graphs(names, bids=train.Y.take(kept).transpose())
+        return KSP().fit_graphs(names, bids=train.Y.take(kept).transposed())
 
     return Pages(train, test, html, None, expansion)
 
 
+def _keywords(row: dict[str, Any]) -> list[str]:
+    """The entries of a page in the index of the help, cut at commas ("tables, deleting"), as `benchmarks.kex` does."""
+    return sorted({normalise_query(part) for entry in row["keywords"] for part in entry.split(",")} - {""})
+
+
 def judged_by_keywords(pages: Pages, answered: Answered) -> Judged:
     """All keywords of a page count, also those that no training page has."""
-    by_path = {row["path"]: row["keywords"] for row in lines("libreoffice-help/pages.jsonl.gz")}
-    given = [sorted({normalise_query(word) for word in by_path[name]} - {""}) for name in pages.test.points or ()]
+    by_path = {row["path"]: row for row in lines("libreoffice-help/pages.jsonl.gz")}
+    given = [_keywords(by_path[name]) for name in pages.test.points or ()]
     counts = Counter(word for row in phrases_of(pages.train) for word in row)
     popularity = {word: n / len(pages.train) for word, n in counts.items()}
     return Judged(given, None, answered.answers | answered.others, popularity, frozenset())

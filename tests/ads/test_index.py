@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from broadmatch.ads import MATCH_TYPES, AdIndex, Extended, Inventory, select_extended
-from broadmatch.ads import index as index_module
+from broadmatch.ads.index import ad_index as index_module
 from broadmatch.data import Names
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite, MissingFile
 from tests.reference.ads_index import candidates
@@ -146,7 +146,7 @@ def test_changes_are_seen_by_other_readers_within_a_second(tmp_path):
 
 
 def test_the_map_grows_while_it_is_open_elsewhere(tmp_path, monkeypatch):
-    from broadmatch.ads import store
+    from broadmatch.ads.index import store
 
     monkeypatch.setattr(store, "_FIRST_SIZE", 1 << 17)
     index = small(tmp_path / "index")

@@ -11,12 +11,12 @@ from .expansion.ksp import PhraseSource as PhraseSource
 from .expansion.phrases import Negatives as Negatives
 from .expansion.phrases import variant_key as variant_key
 from .expansion.simrank import simrank as simrank
-from .place_effects import learn_place_effects as learn_place_effects
-from .building import Extended as Extended
-from .building import select_extended as select_extended
-from .changes import AdChanges as AdChanges
-from .index import AdCandidates as AdCandidates
-from .index import AdIndex as AdIndex
+from .index.ad_index import AdCandidates as AdCandidates
+from .index.ad_index import AdIndex as AdIndex
+from .index.building import Extended as Extended
+from .index.building import select_extended as select_extended
+from .index.changes import AdChanges as AdChanges
+from .index.why import WhyMatched as WhyMatched
 from .inventory import Inventory as Inventory
 from .inventory import InventoryProblem as InventoryProblem
 from .inventory import InventoryReport as InventoryReport
@@ -24,4 +24,4 @@ from .inventory_files import check_inventory as check_inventory
 from .inventory_files import read_inventory as read_inventory
 from .match_types import MATCH_TYPES as MATCH_TYPES
 from .match_types import is_match as is_match
-from .why import WhyMatched as WhyMatched
+from .place_effects import learn_place_effects as learn_place_effects

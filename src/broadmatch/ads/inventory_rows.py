@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from broadmatch.ads._match import MOST_WORDS
-from broadmatch.ads.changes import MOST_BID
+from broadmatch.ads.index._match import MOST_WORDS
+from broadmatch.ads.index.changes import MOST_BID
 from broadmatch.ads.inventory import Inventory, InventoryProblem, InventoryReport
 from broadmatch.ads.match_types import MATCH_TYPES, is_match
 from broadmatch.data import Names

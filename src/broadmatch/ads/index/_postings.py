@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from broadmatch.ads._match import EXTENDED, sequence_key
+from broadmatch.ads.index._match import EXTENDED, sequence_key
 from broadmatch.kernels import I32, I64, U64, Bytes, kernel
 from broadmatch.kernels.vocabulary import hash_word
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from broadmatch.ads._match import BROAD, EXACT, EXTENDED, FIELDS, PHRASE
-from broadmatch.ads._postings import count_words, hash_texts, parse_records, stand
+from broadmatch.ads.index._match import BROAD, EXACT, EXTENDED, FIELDS, PHRASE
+from broadmatch.ads.index._postings import count_words, hash_texts, parse_records, stand
 from broadmatch.data.csr import gathered, offsets
 from broadmatch.kernels import F64, I32, I64, U64, Bytes
 from broadmatch.kernels.hash_table import number_keys

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.ads._match import MOST_WORDS, match_queries
-from broadmatch.ads.building import KIND, Extended, fill_store, write_postings
-from broadmatch.ads.changes import AdChanges
+from broadmatch.ads.index._match import MOST_WORDS, match_queries
+from broadmatch.ads.index.building import KIND, Extended, fill_store, write_postings
+from broadmatch.ads.index.changes import AdChanges
+from broadmatch.ads.index.postings import Postings, build_postings
+from broadmatch.ads.index.records import AdRecord
+from broadmatch.ads.index.store import FOLDER, AdStore, key_of
+from broadmatch.ads.index.why import WhyMatched, explain_match
 from broadmatch.ads.inventory import Inventory
-from broadmatch.ads.postings import Postings, build_postings
-from broadmatch.ads.records import AdRecord
-from broadmatch.ads.store import FOLDER, AdStore, key_of
-from broadmatch.ads.why import WhyMatched, explain_match
 from broadmatch.data import Names
 from broadmatch.errors import BadArtifact, MissingFile
 from broadmatch.harvest.queries import normalise_query

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from broadmatch.ads._postings import HEAD
+from broadmatch.ads.index._postings import HEAD
 
 
 class BidPhrase(NamedTuple):

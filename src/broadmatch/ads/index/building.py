@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from broadmatch.ads._match import MOST_WORDS
-from broadmatch.ads._postings import count_words
+from broadmatch.ads.index._match import MOST_WORDS
+from broadmatch.ads.index._postings import count_words
+from broadmatch.ads.index.postings import Postings, build_postings
+from broadmatch.ads.index.records import encode
+from broadmatch.ads.index.store import FORMAT, LONGEST_NAME, AdStore, key_of
 from broadmatch.ads.inventory import Inventory
-from broadmatch.ads.postings import Postings, build_postings
-from broadmatch.ads.records import encode
-from broadmatch.ads.store import FORMAT, LONGEST_NAME, AdStore, key_of
 from broadmatch.data import Names
 from broadmatch.data.csr import gathered, offsets
 from broadmatch.errors import BadInput

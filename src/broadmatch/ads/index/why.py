@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from broadmatch.ads.index.records import AdRecord
 from broadmatch.ads.match_types import MATCH_TYPES, is_match
-from broadmatch.ads.records import AdRecord
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from broadmatch.ads._match import MOST_WORDS
+from broadmatch.ads.index._match import MOST_WORDS
+from broadmatch.ads.index.records import AdRecord, BidPhrase, ExtendedMatch
+from broadmatch.ads.index.store import LONGEST_NAME, AdStore, key_of
 from broadmatch.ads.match_types import MATCH_TYPES, match_number
-from broadmatch.ads.records import AdRecord, BidPhrase, ExtendedMatch
-from broadmatch.ads.store import LONGEST_NAME, AdStore, key_of
 from broadmatch.errors import BadInput, BroadmatchError
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.params import Number
