@@ -151,7 +151,7 @@ def test_the_map_grows_while_it_is_open_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "_FIRST_SIZE", 1 << 17)
     index = small(tmp_path / "index")
     code = (
-        "import sys\nfrom broadmatch.ads import AdIndex\nfrom broadmatch.ads import store\n"
+        "import sys\nfrom broadmatch.ads import AdIndex\nfrom broadmatch.ads.index import store\n"
         "store._FIRST_SIZE = 1 << 17\n"
         "index = AdIndex(sys.argv[1])\nprint('open', flush=True)\nsys.stdin.readline()\n"
         "print(index.match('many 199').ad.size)"
