@@ -170,7 +170,7 @@ def test_agreement_equals_the_definitions(n_judges, data):
     votes = data.draw(st.lists(row, min_size=7, max_size=7))
     relevant = np.array([[np.nan if vote is None else vote for vote in row] for row in votes])
     try:
-        report = judgement_report(KEY, Judgements([str(i) for i in range(n_judges)], relevant), n_bootstrap=5)
+        report = judgement_report(KEY, Judgements([str(i) for i in range(n_judges)], relevant), n_bootstrap=100)
     except BadInput as error:
         assert "judged" in str(error) or "filled in" in str(error)
         return

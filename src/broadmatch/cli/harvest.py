@@ -1,13 +1,16 @@
 """`broadmatch harvest`: from a click log and pages to labelled rows."""
 
+import contextlib
 import logging
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.errors import CannotWrite
 
 _LEFT_OUT = {
     "bad_rows": "rows of the log that cannot be read",
@@ -24,6 +27,16 @@ _LEFT_OUT = {
     "bad_pages": "pages that cannot be used",
     "pages_without_html": "clicked pages that are not among the pages",
 }
+
+
+@contextlib.contextmanager
+def _folder_for_queries(out: Path) -> Iterator[str]:
+    """Where the table of queries is until the whole folder is written; what fails there is said of the folder."""
+    with tempfile.TemporaryDirectory(prefix="broadmatch-") as folder:
+        try:
+            yield folder
+        except CannotWrite as error:
+            raise CannotWrite(str(error).replace(folder, str(out))) from error
 
 
 def command(
@@ -97,7 +110,7 @@ def command(
     with (
         Rejects(rejects, max_bad_rows=max_bad_rows) as bad_rows,
         Rejects(of_pages, max_bad_rows=max_bad_rows) as bad_pages,
-        tempfile.TemporaryDirectory(prefix="broadmatch-") as queries,
+        _folder_for_queries(out) as queries,
     ):
         source = PageSource(pages, columns=page_mapping, rejects=bad_pages)
         log = ClickLog(clicks, columns=mapping, names=names, time_format=time_format, rejects=bad_rows)
