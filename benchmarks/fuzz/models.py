@@ -181,6 +181,8 @@ def ask(thing: Any) -> None:
     elif isinstance(thing, KSP):
         list(thing.expand_many([QUERIES[:2], ["pizza fresh", "flower"]], k=3, negatives=["taxi"], group=True))
         thing.fit_weights([QUERIES[:1]], [QUERIES[1:2]])
+    elif isinstance(thing, Auction):
+        thing.run(bid=[2.0, 1.0], probability=[0.1, 0.3], uncertainty=[0.5, 0.5])
     elif isinstance(thing, Dataset):
         thing.take(np.arange(len(thing))[:2])
     elif isinstance(thing, Hierarchy):

@@ -207,5 +207,5 @@ class _Waiting:
         self.seconds += time.monotonic() - self.started
 
 
-_COMPILING = "Compiling kernels, once: about 15 s for a first answer. `broadmatch warmup` compiles ahead of time."
+_COMPILING = "Compiling kernels, once: about 20 s for a first answer. `broadmatch warmup` compiles ahead of time."
 waiting = _Waiting()
