@@ -272,6 +272,8 @@ def asked(place: Path, verify: bool = True) -> bool:
 def forge(draw: random.Random, files: Files) -> Files:
     """A few changes to a folder; mostly its sums are made to fit, as a forger would."""
     for _ in range(1 + min(draw.getrandbits(2), draw.getrandbits(2))):
+        if not files:
+            break
         name = draw.choice([file for file in files if file.endswith(".npy")] or list(files))
         kind = draw.random()
         if kind < 0.5 and name.endswith(".npy"):
@@ -314,7 +316,7 @@ def forged_array(draw: random.Random, array: np.ndarray[Any, Any], files: Files)
         array = np.concatenate([array, array[: draw.randint(0, len(array))]]) if array.ndim else array
     else:
         shapes = (lambda a: a[None], lambda a: a.reshape(-1, 1), lambda a: a.reshape(-1), lambda a: a.astype("U3"),
-                  lambda a: a.astype(np.float64), lambda a: a.astype(np.int64), lambda a: a[:0].sum())  # fmt: skip
+                  lambda a: a.astype(np.float64), lambda a: a.astype(np.int64), lambda a: np.zeros((), a.dtype))  # fmt: skip
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             array = draw.choice(shapes)(array)
