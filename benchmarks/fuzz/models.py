@@ -316,7 +316,8 @@ def forged_array(draw: random.Random, array: np.ndarray[Any, Any], files: Files)
         array = np.concatenate([array, array[: draw.randint(0, len(array))]]) if array.ndim else array
     else:
         shapes = (lambda a: a[None], lambda a: a.reshape(-1, 1), lambda a: a.reshape(-1), lambda a: a.astype("U3"),
-                  lambda a: a.astype(np.float64), lambda a: a.astype(np.int64), lambda a: np.zeros((), a.dtype))  # fmt: skip
+                  lambda a: a.astype(np.float64), lambda a: a.astype(np.int64),
+                  lambda a: np.zeros((), a.dtype))  # fmt: skip
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             array = draw.choice(shapes)(array)
