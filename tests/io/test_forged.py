@@ -9,6 +9,7 @@ import pytest
 
 import broadmatch
 from benchmarks.fuzz.models import array_bytes, asked, made, read, read_array, signed, write
+from broadmatch.data import Names, Ranking
 from broadmatch.errors import BadArtifact, BroadmatchError
 from broadmatch.io import artifacts
 from broadmatch.layout import Axes, Offsets
@@ -180,3 +181,18 @@ def test_what_is_declared_is_declared_whole():
         if get_origin(hint) is np.ndarray and not name.startswith(("FTRL", "RDA", "FOBOS", "OGD", "Many", "Single")):
             assert any(isinstance(mark, Axes | Offsets) for mark in marks) or name == "ClickJoin", name
     assert len(checked) > 8
+
+
+def test_a_number_of_rows_beyond_all_rows_is_refused(folders, tmp_path):
+    def change(manifest):
+        assert "rows" in manifest["facts"]
+        manifest["facts"]["rows"] = 10**30
+
+    assert opens(folders["subsampler"], tmp_path)
+    assert not opens(plain(folders["subsampler"], change), tmp_path)
+
+
+def test_a_second_model_that_says_nothing_gives_the_usual_number():
+    model, nothing = made()["metalabeler"].set_params(score_weight=None), np.zeros((1, 0))
+    said = Ranking(nothing.astype(np.int32), nothing.astype(np.float32), np.zeros(1, np.int64), Names.of([]))
+    assert model._decided(said, None).tolist() == [model.usual_]

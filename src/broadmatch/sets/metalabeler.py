@@ -204,7 +204,8 @@ class MetaLabeler(SetModel):
         """
         if self.score_weight is None:
             numbers = np.full(len(said), self.usual_, np.int64)
-            numbers[said.lengths > 0] = self.numbers_[said.labels[said.lengths > 0, 0]]
+            if said.labels.shape[1]:
+                numbers[said.lengths > 0] = self.numbers_[said.labels[said.lengths > 0, 0]]
             return numbers
         return np.asarray(self.numbers_[np.argmax(self._totals(said, best), axis=1)], np.int64)
 

@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput
 from broadmatch.kernels.hashing import keys_of_integers, seed_of
+from broadmatch.layout import require
 from broadmatch.params import Number, Whole, learned
 from broadmatch.state import Online
+
+_MOST_ROWS = 1 << 62
 
 
 class Subsampler(Online):
@@ -41,6 +44,9 @@ class Subsampler(Online):
 
     def _start(self) -> None:
         self.held_, self.rows_ = Batch.concatenate([]), 0
+
+    def _restored(self) -> None:
+        require(0 <= self.rows_ <= _MOST_ROWS, "it has decided on more rows than there can be")
 
     def take(self, batch: Batch) -> Batch:
         """What is kept of the queries that end here; the last is held back, for its end may be in the next batch."""
