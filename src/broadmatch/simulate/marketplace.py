@@ -82,6 +82,10 @@ class Marketplace:
         """What no learner may see: pages, queries, generic phrases, relevant and wrong pairs."""
         return self.folder / "truth"
 
+    def world(self) -> World:
+        """The advertisers and pages behind it, made again from its seed: for `Users` and `Traffic`."""
+        return make_world(self.n_pages, _generators(self.seed)[0])
+
 
 def simulate_marketplace(
     path: str | os.PathLike[str],
@@ -103,7 +107,7 @@ def simulate_marketplace(
     Whole(1, 100_000_000).check("n_sessions", n_sessions)
     Whole(1, 3650).check("days", days)
     Whole(0, 2**31 - 1).check("seed", seed)
-    of_world, of_users, of_ads, of_bids = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
+    of_world, of_users, of_ads, of_bids = _generators(seed)
     _check_place(Path(path))
     with replacing(path, ours=_is_market) as folder:
         world = make_world(n_pages, of_world)
@@ -138,6 +142,11 @@ def simulate_marketplace(
         with replacing_file(folder / MARKET) as out:
             out.write(json.dumps(facts, indent=1).encode())
     return market
+
+
+def _generators(seed: int) -> list[np.random.Generator]:
+    """Random numbers for the world, its users, its auctions and its bids."""
+    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4)]
 
 
 def _write_pages(file: Path, world: World, seed: int) -> None:

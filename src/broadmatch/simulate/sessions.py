@@ -66,12 +66,13 @@ def draw_searches(world: World, n_sessions: int, days: float, rng: np.random.Gen
 
 def _moments(n: int, days: float, rng: np.random.Generator) -> Floats:
     """Times in seconds: more by day than by night."""
-    hour = rng.choice(24, n, p=_by_hour()) + rng.random(n)
+    hour = rng.choice(24, n, p=searches_by_hour()) + rng.random(n)
     day = rng.random(n) * days
     return np.minimum(np.floor(day) * 86400.0 + hour * 3600.0, days * 86400.0 - 1.0)
 
 
-def _by_hour() -> Floats:
+def searches_by_hour() -> Floats:
+    """The share of the day's sessions that begin in each hour."""
     weight = 1.0 + 0.8 * np.sin((np.arange(24) - 9.0) / 24.0 * 2.0 * np.pi)
     share: Floats = weight / weight.sum()
     return share
