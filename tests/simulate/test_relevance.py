@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broadmatch.simulate.auction import find_candidates
+from broadmatch.simulate.matching import find_candidates
 from broadmatch.simulate.queries import Intent, Queries, canonical, misspelled, texts
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
 from broadmatch.simulate.sessions import _FIRST, _NEXT, draw_searches

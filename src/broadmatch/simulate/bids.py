@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from broadmatch.simulate.auction import Candidates
+from broadmatch.simulate.matching import Candidates
 from broadmatch.simulate.queries import Intent, Queries
 from broadmatch.simulate.world import Ints, World
 

@@ -15,9 +15,9 @@ from broadmatch.io.artifacts import replacing
 from broadmatch.io.files import replacing_file
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole
-from broadmatch.simulate.auction import ShownAds, find_candidates, run_auctions
 from broadmatch.simulate.bids import bids_table
 from broadmatch.simulate.landing import landing_page
+from broadmatch.simulate.matching import ShownAds, find_candidates, run_auctions
 from broadmatch.simulate.queries import Queries, texts
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
 from broadmatch.simulate.sessions import Searches, draw_searches

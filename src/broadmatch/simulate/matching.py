@@ -1,4 +1,4 @@
-"""Auctions and clicks: which ads a search shows, what they would pay, and which are clicked."""
+"""The ads of the log: which of them match a query, which a search shows, and which are clicked."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch import progress
+from broadmatch.ads._auction import BELOW_RESERVE, GSP, OUTRANKED, allot_places
 from broadmatch.parallel import blocks
 from broadmatch.simulate.queries import Intent, Queries
 from broadmatch.simulate.relevance import PageSide, QuerySide, grades
 from broadmatch.simulate.sessions import Searches
+from broadmatch.simulate.users import PLACES, SEEN, SLIP, attraction
 from broadmatch.simulate.world import Floats, Ints, Pages, World
 
-POSITIONS = 4
 CANDIDATES = 40
 """Ads that can win a query, at most."""
 _MATCH = np.array([-2.2, 0.0, 0.4, 0.8], np.float32)
@@ -26,14 +27,6 @@ _ELSEWHERE = -1.5
 """What an ad for another city than the user's loses."""
 _ASTRAY = 0.02
 """Share of positions given to any ad at all."""
-_SEEN = np.array([1.0, 0.6, 0.4, 0.28])
-"""Chance that a user looks at each position."""
-_WANTED = np.array([0.02, 0.12, 0.26, 0.42])
-"""Chance that a seen ad of grade 0 to 3 is clicked."""
-_IDLE = 0.05
-"""Chance that a seen ad is clicked after a vague query: less than if it were wanted, more than if it were wrong."""
-_SLIP = 0.005
-"""Chance of a click for no reason."""
 
 
 @dataclass(frozen=True)
@@ -116,28 +109,34 @@ def _auction_block(
     stop: int,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.generic], ...]:
-    query = query_of[start:stop]
-    pages, quality = world.pages, world.pages.quality
+    query, pages = query_of[start:stop], world.pages
     page = candidates.page[query]
     away = (pages.city[page] >= 0) & (pages.city[page] != searches.city[start:stop, None])
     luck = np.maximum(rng.standard_exponential(page.shape, np.float32), np.float32(1e-30))
-    score = candidates.score[query] + _ELSEWHERE * away - np.float32(_MOOD) * np.log(luck)
-    best = np.argsort(-score, axis=1)[:, : POSITIONS + 1]
-    page, away, score = (np.take_along_axis(a, best, axis=1) for a in (page, away, score))
-    grade = np.take_along_axis(candidates.grade[query], best, axis=1)
+    score = np.exp(candidates.score[query] + _ELSEWHERE * away - np.float32(_MOOD) * np.log(luck))
+    row, share = _places(score)
 
-    shown = score[:, :POSITIONS] > _RESERVE
-    rows, position = np.nonzero(shown)
-    chosen = page[rows, position].astype(np.int64)
-    bid = candidates.bids(query[rows], best[rows, position], pages)
-    below = np.maximum(score[rows, position + 1], _RESERVE)
-    price = bid * np.exp(np.minimum(0.0, below - score[rows, position]))
-
+    rows, position = np.nonzero(row >= 0)
+    place = row[rows, position] - rows * CANDIDATES
+    bid = candidates.bids(query[rows], place, pages)
+    price = bid * share[rows, position]
+    chosen = page[rows, place].astype(np.int64)
     astray = rng.random(len(rows)) < _ASTRAY
     chosen[astray] = rng.integers(0, len(pages), int(astray.sum()))
-    good = np.where(astray, 0, grade[rows, position])
-    vague = searches.queries.intent[start:stop][rows] == Intent.VAGUE
-    chance = _SEEN[position] * np.where(vague & ~astray, _IDLE, _WANTED[good]) * (0.5 + 2 / 3 * quality[chosen])
-    chance = np.where(away[rows, position], 0.4, 1.0) * chance + _SLIP
+    good = np.where(astray, 0, candidates.grade[query[rows], place])
+    vague = (searches.queries.intent[start:stop][rows] == Intent.VAGUE) & ~astray
+    chance = SEEN[position] * attraction(good, pages.quality[chosen], away[rows, place], vague) + SLIP
     clicked = rng.random(len(rows)) < chance
     return rows + start, chosen, position + 1, bid.astype(np.float32), price.astype(np.float32), clicked
+
+
+def _places(score: Floats) -> tuple[Ints, Floats]:
+    """Who stands in each place of each search (a row of `score`), and the share of the bid that a click costs."""
+    n, reserve = len(score), float(np.exp(_RESERVE))
+    outcome = np.where(score >= reserve, OUTRANKED, BELOW_RESERVE).astype(np.uint8).ravel()
+    row, share = np.empty((n, PLACES), np.int64), np.empty((n, PLACES))
+    starts, no_owners = np.arange(n + 1) * CANDIDATES, np.empty(0, np.int64)
+    allot_places(
+        starts, np.ones(score.size), no_owners, SEEN, reserve, GSP, score.ravel(), outcome, row.ravel(), share.ravel()
+    )
+    return row, share
