@@ -74,6 +74,11 @@ class Users:
         """The true probability of a click in the first place: what an oracle predicts."""
         return self._attraction(page, day, search) + SLIP
 
+    def at_places(self, first: F64) -> F64:
+        """The probability of a click in each place (the last axis), from that in the first."""
+        found: F64 = SEEN * (first - SLIP) + SLIP
+        return found
+
     def chance(self, page: I64, day: DayTraffic, search: I64, place: I64) -> F64:
         """The true probability of a click in a place, counted from 1."""
         found: F64 = SEEN[place - 1] * self._attraction(page, day, search) + SLIP

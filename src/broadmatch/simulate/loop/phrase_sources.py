@@ -1,0 +1,174 @@
+"""What each source of phrases recommends for the ads, learned from the clicks so far: the work of the nights."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.ads import KSP, BidPhraseModel, Extended, Inventory, extended_matches
+from broadmatch.data import CSR, Dataset, Names, Ranking
+from broadmatch.features import PageVectorizer, phrase_label_features
+from broadmatch.harvest import Harvest, build_datasets, harvest, normalise_query
+from broadmatch.harvest.page_names import plain_page
+from broadmatch.io import ClickLog, Page
+from broadmatch.kernels import Flags
+from broadmatch.labels import PfastreXML, SwiftXML
+from broadmatch.sets._cuts import best_cut
+from broadmatch.sets.ranked import between
+
+DEPTH = 100
+"""Queries that are recommended for an ad before the threshold."""
+AT_LEAST = 2
+_HELD_BACK = 0.2
+
+
+class PhraseSources:
+    """Extended matches of all ads by each source; the threshold of a source is learned once, on pages held back."""
+
+    def __init__(
+        self, inventory: Inventory, pages: Sequence[Page], model: BidPhraseModel, *, n_trees: int, seed: int
+    ) -> None:
+        self.inventory, self.pages, self.model, self.n_trees, self.seed = inventory, pages, model, n_trees, seed
+        self.thresholds: dict[str, float] = {}
+
+    def extended(self, source: str, inventory: Inventory, known: Flags, logs: Sequence[Path]) -> Extended | None:
+        """The matches of the known ads beyond their own phrases, by the logs so far; None for own phrases only.
+
+        `inventory` has the ads of the one that was given first, by the same numbers.
+        """
+        if source == "own":
+            return None
+        learn = _LEARNERS[source]
+        if source not in self.thresholds:
+            self.thresholds[source] = self._threshold(learn, logs)
+        ads = np.flatnonzero(known)
+        ranking = learn(self, _Log.of(logs, 0.0, self.seed), [self._ad_pages[ad] for ad in ads.tolist()])
+        found = ranking.found
+        return extended_matches(
+            self.model,
+            ranking.label_names.take(ranking.labels[found].astype(np.int64)),
+            ads[ranking.rows],
+            ranking.scores[found].astype(np.float64),
+            inventory,
+            threshold=self.thresholds[source],
+            at_least=AT_LEAST,
+        )
+
+    def _threshold(self, learn: "_Learn", logs: Sequence[Path]) -> float:
+        """The score above which the micro-F1 of clicked queries is best, on pages that were held back."""
+        log = _Log.of(logs, _HELD_BACK, self.seed)
+        held = {page: i for i, page in enumerate(log.harvest.test_pages)}
+        ads = np.flatnonzero([page in held for page in self._ad_pages])
+        ranking = learn(self, log, [self._ad_pages[ad] for ad in ads.tolist()])
+        names = log.harvest.labels
+        rows = [held[self._ad_pages[ad]] for ad in ads.tolist()]
+        clicked = log.harvest.test_counts.take(np.array(rows, np.int64))
+        own = [set(self._own[ad]) for ad in ads.tolist()]
+        kept = np.array(
+            [names[j] not in own[i] for i, j in zip(clicked.rows.tolist(), clicked.indices.tolist(), strict=True)], bool
+        )
+        truth = clicked.where(kept)
+        number = {name: i for i, name in enumerate(names)}
+        labels = np.array([number.get(name, -1) for name in ranking.label_names], np.int64)
+        right = np.zeros(int(ranking.lengths.sum()), np.bool_)
+        pairs = set((truth.rows * len(names) + truth.indices).tolist())
+        at = ranking.rows * len(names) + labels[ranking.labels[ranking.found]]
+        right[:] = [pair in pairs for pair in at.tolist()]
+        place = np.nonzero(ranking.found)[1]
+        scores, free = ranking.scores[ranking.found], place >= AT_LEAST
+        order = np.argsort(-scores[free], kind="stable")
+        cut, _ = best_cut(
+            scores[free][order], right[free][order], 0, int(free.sum()), truth.nnz, int(right[~free].sum()),
+            int((~free).sum()),
+        )  # fmt: skip
+        return between(scores[free][order], cut)
+
+    def by_pages(self, log: "_Log", pages: Sequence[str]) -> Ranking:
+        """PfastreXML: queries for what is on the page."""
+        data = self._dataset(log)
+        model = PfastreXML(n_trees=self.n_trees, seed=self.seed).fit(data.X, data.Y, label_names=data.labels)
+        return model.predict_topk(self._rows_of(pages), DEPTH, revealed=self._revealed(pages, data.labels))
+
+    def by_phrases(self, log: "_Log", pages: Sequence[str]) -> Ranking:
+        """SwiftXML: queries for what is on the page and the phrases that its ad bids on."""
+        data = self._dataset(log)
+        features = phrase_label_features(data.labels)
+        model = SwiftXML(n_trees=self.n_trees, seed=self.seed)
+        model.fit(data.X, data.Y, label_names=data.labels, label_features=features)
+        return model.predict_topk(self._rows_of(pages), DEPTH, revealed=self._revealed(pages, data.labels))
+
+    def by_expansion(self, log: "_Log", pages: Sequence[str]) -> Ranking:
+        """KSP: queries that are searched and clicked like the phrases that the ad bids on."""
+        ksp = KSP().fit(ClickLog(list(log.files)), without=log.harvest.test_pages)
+        lists = [self._own[self._ad_of[page]] for page in pages]
+        ranking = ksp.expand_many(lists, DEPTH + max(map(len, lists), default=0)).ranking
+        return _without(ranking, lists, DEPTH)
+
+    def _dataset(self, log: "_Log") -> Dataset:
+        train, _ = build_datasets(log.harvest, self.pages, self._vectorizer, weights="npmi")
+        return train
+
+    @cached_property
+    def _vectorizer(self) -> PageVectorizer:
+        return PageVectorizer().fit([page.html for page in self.pages])
+
+    @cached_property
+    def _matrix(self) -> CSR:
+        return CSR.from_scipy(self._vectorizer.transform([page.html for page in self.pages]))
+
+    @cached_property
+    def _ad_pages(self) -> list[str]:
+        return [plain_page(page) for page in self.inventory.pages]
+
+    @cached_property
+    def _ad_of(self) -> dict[str, int]:
+        return {page: ad for ad, page in enumerate(self._ad_pages)}
+
+    @cached_property
+    def _own(self) -> list[list[str]]:
+        """The phrases of each ad, spelled as queries."""
+        phrases: dict[int, list[str]] = {}
+        for phrase, group in zip(self.inventory.phrases, self.inventory.phrase_group.tolist(), strict=True):
+            phrases.setdefault(group, []).append(normalise_query(phrase))
+        return [phrases.get(group, []) for group in self.inventory.ad_group.tolist()]
+
+    def _rows_of(self, pages: Sequence[str]) -> CSR:
+        place = {plain_page(page.name): i for i, page in enumerate(self.pages)}
+        return self._matrix.take(np.array([place[page] for page in pages], np.int64))
+
+    def _revealed(self, pages: Sequence[str], labels: Names) -> CSR:
+        number = {name: i for i, name in enumerate(labels)}
+        lists = (self._own[self._ad_of[page]] for page in pages)
+        return CSR.from_rows([sorted({number[p] for p in own if p in number}) for own in lists], len(labels))
+
+
+class _Log(NamedTuple):
+    """The clicks so far, split into pages to learn from and pages held back."""
+
+    files: Sequence[Path]
+    harvest: Harvest
+
+    @classmethod
+    def of(cls, logs: Sequence[Path], held_back: float, seed: int) -> "_Log":
+        return cls(logs, harvest(ClickLog(list(logs)), test_share=held_back, seed=seed))
+
+
+_Learn = Callable[[PhraseSources, _Log, Sequence[str]], Ranking]
+_LEARNERS: dict[str, _Learn] = {
+    "pfastrexml": PhraseSources.by_pages,
+    "swiftxml": PhraseSources.by_phrases,
+    "ksp": PhraseSources.by_expansion,
+}
+
+
+def _without(ranking: Ranking, lists: Sequence[Sequence[str]], k: int) -> Ranking:
+    """The k best labels of each point that are not on its list."""
+    number = {name: i for i, name in enumerate(ranking.label_names)}
+    kept: NDArray[np.bool_] = ranking.found.copy()
+    for i, names in enumerate(lists):
+        kept[i] &= ~np.isin(ranking.labels[i], [number[name] for name in names if name in number])
+    left = ranking.where(kept)
+    return left.first(np.minimum(left.lengths, k))
