@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from broadmatch.data import Batch, Impressions
 from broadmatch.data.impressions import CONSTANT
-from broadmatch.io.values import arrow_of
+from broadmatch.io.values import arrow_of, compact
 from broadmatch.signals._encoder import put_table
 from broadmatch.signals.columns import put_sources
 from broadmatch.signals.description import Description, derives
@@ -76,11 +76,7 @@ class TableSide:
             sources = [self._plan.source(signal, reading) for signal in self.singles]
             put_sources(sources, np.arange(n + 1, dtype=np.int64) * width, 0, keys.reshape(-1))
         parts = [self._plan.part(signal, reading) for signal in self.many]
-        slices = {
-            name: self._plan.slice(name, reading) if name in columns else pa.nulls(n, pa.string())
-            for name in self.slices
-        }
-        return SignalTable(keys, parts, slices)
+        return SignalTable(keys, parts, {name: self._plan.slice(name, reading) for name in self.slices})
 
     def row(self, row: Mapping[str, Any]) -> SignalTable:
         """The table of one row, given as column → value."""
@@ -126,8 +122,8 @@ class JoinedEncoder:
                 signals[side_of.get(signal.column, len(sides))].append(signal)
         slices: list[list[str]] = [[] for _ in signals]
         for name in description.slices:
-            signal = self._plan.named.get(name)
-            column = signal.column if isinstance(signal, Signal) and derives(signal) else name
+            of = self._plan.named.get(name)
+            column = of.column if isinstance(of, Signal) and derives(of) else name
             slices[side_of.get(column, len(sides))].append(name)
         self.sides = [TableSide(description, self._plan, *both) for both in zip(signals, slices, strict=True)]
         order = [signal.name for side in self.sides for signal in side.many]
@@ -147,7 +143,7 @@ class JoinedEncoder:
         named = plan.fields(layout) if fields else _NO_FIELDS
         clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
         slices = {
-            name: column.take(arrow_of(rows))
+            name: compact(column.take(arrow_of(rows)))
             for table, rows in zip(tables, codes, strict=True)
             for name, column in table.slices.items()
         }

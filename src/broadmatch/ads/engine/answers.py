@@ -16,7 +16,7 @@ from broadmatch.signals.joined import JoinedEncoder, SignalTable
 class Place(NamedTuple):
     """An ad in a place, counted from 1: by which phrase and match type it came, its bid, and the price of a click.
 
-    `probability` is that of a click in the first place, `uncertainty` u(x) in log-odds, `score` what the ad was ranked by.
+    `probability` is that of a click in the first place, `uncertainty` u(x) in log-odds, `score` what it was ranked by.
     """
 
     ad: str

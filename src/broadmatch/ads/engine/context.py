@@ -16,9 +16,7 @@ def refuse_own(context: Mapping[str, Any], own: Collection[str]) -> None:
     """Refuse a context that says what the engine itself knows."""
     for name in context:
         if name in own:
-            raise BadInput(
-                f"The engine fills in {name!r} itself; give what else is known of the query under another name."
-            )
+            raise BadInput(f"The engine fills in {name!r} itself; call what else is known of a query otherwise.")
 
 
 def first_words(text: str, most: int) -> str:
@@ -32,9 +30,7 @@ def context_columns(queries: Names, context: Mapping[str, Any], most: int) -> di
     for name, values in context.items():
         columns[name] = column = _arrow(values)
         if len(column) != n:
-            raise BadInput(
-                f"The context {name!r} has {len(column):,} values, but there are {n:,} queries; give one each."
-            )
+            raise BadInput(f"The context {name!r} has {len(column):,} values for {n:,} queries; give one each.")
     return columns
 
 

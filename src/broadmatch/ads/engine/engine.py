@@ -1,7 +1,7 @@
 """The ad engine: query → candidates → features → click probability → auction → places.
 
-A folder holds the index, the click model and the auction; each can be exchanged while queries are answered, and an answer
-is made by one set of them.
+A folder holds the index, the click model and the auction; each can be exchanged while queries are answered, and an
+answer is made by one set of them.
 """
 
 import os
@@ -62,9 +62,7 @@ class _Model(NamedTuple):
     def of(cls, clicks: ClickModel) -> "_Model":
         description = clicks.description_to_predict()
         if isinstance(description, str):
-            raise BadInput(
-                "The click model was trained on vw text, so an engine cannot make its features; train on columns."
-            )
+            raise BadInput("The click model was trained on vw text; an engine needs one that was trained on columns.")
         encoder = JoinedEncoder(description, _SIDES)
         match = encoder.sides[_MATCH].table({"match": texts_to_arrow(MATCH_TYPES)}, len(MATCH_TYPES))
         places = np.arange(_MOST_PLACES + 1, dtype=np.int32)
@@ -74,7 +72,7 @@ class _Model(NamedTuple):
 class _Parts(NamedTuple):
     """What an answer is made with, read as one."""
 
-    index: AdIndex
+    ads: AdIndex
     model: _Model
     auction: Auction
 
@@ -121,7 +119,7 @@ class AdEngine:
     @property
     def index(self) -> AdIndex:
         """The index of the ads, which may be changed while queries are answered."""
-        return self._parts.index
+        return self._parts.ads
 
     @property
     def clicks(self) -> ClickModel:
@@ -148,12 +146,12 @@ class AdEngine:
     @property
     def ad_campaign(self) -> I64:
         """The number of the campaign of each ad; −1 for none."""
-        return self._known_tables(self._parts.index).campaign
+        return self._known_tables(self._parts.ads).campaign
 
     @property
     def ad_advertiser(self) -> I64:
         """The number of the advertiser of each ad; below 0, and no other's, for an ad without one."""
-        return self._known_tables(self._parts.index).advertiser
+        return self._known_tables(self._parts.ads).advertiser
 
     def answer(
         self,
@@ -171,8 +169,8 @@ class AdEngine:
         given = {} if context is None else context
         refuse_own(given, OWN_COLUMNS)
         row = {**given, "query": first_words(text, MOST_WORDS)}
-        tables = self._known_tables(parts.index)
-        found = parts.index.match_view(tables.view, Names.of([text.encode("utf-8", "replace").decode()]), limit)
+        tables = self._known_tables(parts.ads)
+        found = parts.ads.match_view(tables.view, Names.of([text.encode("utf-8", "replace").decode()]), limit)
         table = parts.model.encoder.sides[_QUERY].row(row)
         keys = np.array([key & 0xFFFFFFFFFFFFFFFF], np.uint64)
         arrays = self._run(parts, tables, found, table, keys, budgets, hour, pending)
@@ -197,8 +195,8 @@ class AdEngine:
         parts, names = self._parts, Names.of(queries)
         given = {} if context is None else context
         refuse_own(given, OWN_COLUMNS)
-        tables = self._known_tables(parts.index)
-        found = parts.index.match_view(tables.view, names, limit)
+        tables = self._known_tables(parts.ads)
+        found = parts.ads.match_view(tables.view, names, limit)
         side = parts.model.encoder.sides[_QUERY]
         wanted = {name: values for name, values in given.items() if name in side.columns or name in side.slices}
         table = side.table(context_columns(names, wanted, MOST_WORDS), len(names))

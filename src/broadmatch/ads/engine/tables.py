@@ -19,7 +19,6 @@ from broadmatch.state import unpack
 
 AD_COLUMNS = ("ad", "advertiser", "campaign", "page", "title", "text")
 """The columns that an ad gives to a click model."""
-_MOST_PHRASES = 1 << 31
 
 
 class AdTables:

@@ -36,7 +36,8 @@ class AdColumns(NamedTuple):
         cls, ads: I64, campaigns: I64, records: bytearray, starts: I64, n_ads: int, n_campaigns: int, n_phrases: int
     ) -> "AdColumns":
         """The columns of records as `build_postings` takes them: those of ads, then those of campaigns."""
-        words, text = (np.frombuffer(records or bytearray(8), kind) for kind in (np.int64, np.uint8))
+        words = np.frombuffer(records or bytearray(8), np.int64)
+        text = np.frombuffer(records or bytearray(8), np.uint8)
         n = len(ads)
         of_ad = _texts(words, text, starts[:n], ads, n_ads)
         of_campaign = _texts(words, text, starts[n:], campaigns, n_campaigns)
@@ -49,10 +50,9 @@ class AdColumns(NamedTuple):
         own = _numbered(of_ad[1], numbers)
         inherited = np.append(owner, np.int32(-1))[campaign]
         advertiser = np.where(own >= 0, own, inherited)
-        advertisers = Names.of(numbers)
-        return cls(
-            of_ad[0], campaign, advertiser, *of_ad[2:], of_campaign[0], owner, advertisers, _names(text, begin, end)
-        )
+        name, _, page, title, body = of_ad
+        advertisers, phrase = Names.of(numbers), _names(text, begin, end)
+        return cls(name, campaign, advertiser, page, title, body, of_campaign[0], owner, advertisers, phrase)
 
 
 def _texts(words: I64, text: Bytes, starts: I64, numbers: I64, n: int) -> list[Names]:
