@@ -165,7 +165,7 @@ def _kernel(index: AdIndex) -> Any:
     """The kernel as Python calls it, for texts that are normalised and encoded, with room for the answer."""
     from broadmatch.ads.index._match import match_queries
 
-    view = index._current()
+    view = index.view()
     room = np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.uint8)
     out = np.empty(2, np.int64)
     return lambda text: match_queries(

@@ -2,6 +2,10 @@ from .auction import Auction as Auction
 from .auction import AuctionResult as AuctionResult
 from .auction import Verdict as Verdict
 from .budgets import Budgets as Budgets
+from .engine.answers import AdAnswers as AdAnswers
+from .engine.answers import Place as Place
+from .engine.engine import AdAnswer as AdAnswer
+from .engine.engine import AdEngine as AdEngine
 from .expansion.bids import BidTable as BidTable
 from .expansion.ksp import ARMS as ARMS
 from .expansion.ksp import KSP as KSP

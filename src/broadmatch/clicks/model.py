@@ -72,6 +72,11 @@ class ClickModel(Artifact):
         p = serving.predict_many(batch.impressions, encoded=batch is not rows)
         return self._calibrated(p, batch.slices) if is_first else p
 
+    def serve_many(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The click probability, calibrated, and u(x) of each row of a batch that an encoder made, in one pass."""
+        p, uncertainty = self.variant().serve_many(batch.impressions, encoded=True)
+        return self._calibrated(p, batch.slices), uncertainty
+
     def uncertainty_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
         """u(x) of each row, in log-odds: how far one more example could move the prediction (§6)."""
         batch = rows if isinstance(rows, Batch) else self._known_encoder().encode(rows, labelled=False)

@@ -58,7 +58,14 @@ class ServingModel(Artifact):
 
     def predict_many(self, impressions: Impressions, *, encoded: bool = False) -> NDArray[np.float64]:
         """The click probability of each impression; those that come `encoded` from an encoder are not checked."""
-        return sigmoids(self._serve(impressions, encoded)[0])
+        return self.serve_many(impressions, encoded=encoded)[0]
+
+    def serve_many(
+        self, impressions: Impressions, *, encoded: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The click probability and u(x) of each impression, in one pass."""
+        scores, spread = self._serve(impressions, encoded)
+        return sigmoids(scores), spread
 
     def uncertainty_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """u(x) of each impression, in log-odds (§6)."""

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from broadmatch.data import Names
 from broadmatch.errors import BadInput, BadParameter
 
 Flags = NDArray[np.bool_]
@@ -299,3 +300,9 @@ def floats_of(array: Any) -> NDArray[np.float64]:
         array = array.cast(pa.float64(), safe=False)
     missing, found = missing_of(array), numpy_of(array).astype(np.float64, copy=False)
     return found if missing is None else np.where(missing, np.nan, found)
+
+
+def names_to_arrow(names: Names) -> Any:
+    """Names as a column of large strings, of the same memory."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(names.offsets)), pa.py_buffer(np.ascontiguousarray(names.text))]
+    return pa.Array.from_buffers(pa.large_string(), len(names), buffers)

@@ -101,6 +101,14 @@ def put_columns(
 
 
 @kernel
+def put_table(table: U64, places: I64, codes: I32, starts: I64, out: U64) -> None:
+    """Row codes[r] of a table of keys into row r, its columns at `places` of the row."""
+    for r in range(len(starts) - 1):
+        for c in range(len(places)):
+            out[starts[r] + places[c]] = table[codes[r], c]
+
+
+@kernel
 def put_cross(parts: I64, seed: np.uint64, starts: I64, place: int, out: U64) -> None:
     """The cross of the features at places `parts` of each row, at `place` of it."""
     for r in range(len(starts) - 1):

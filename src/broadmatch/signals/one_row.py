@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.io.values import formatted, microseconds, moment_of, number_of
+from broadmatch.io.values import as_text, formatted, microseconds, moment_of, number_of, texts_to_arrow
 from broadmatch.signals._encoder import keys_of_joined, keys_of_texts, log_buckets
 from broadmatch.signals.columns import number_text
-from broadmatch.signals.signal import Categorical, Hour, Numeric, Signal, Weekday
+from broadmatch.signals.description import derives
+from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Signal, Weekday
 
 HOUR = 3_600_000_000
 """Microseconds of an hour."""
@@ -60,6 +62,17 @@ class Singles:
                 return ""
             return str(time // HOUR % 24 if isinstance(signal, Hour) else (time // (24 * HOUR) + 3) % 7)
         return category_text(value)
+
+    def slice(self, name: str, signal: Signal | Cross | None, row: Mapping[str, Any]) -> Any:
+        """The slice of a row as an array of one text: what the signal of that name makes of it, or its column."""
+        if isinstance(signal, Signal) and derives(signal):
+            text = self.text(signal, row.get(signal.column))
+            if text and isinstance(signal, Numeric):
+                text = signal.bucket_name(int(text))
+            return texts_to_arrow([text or None])
+        value = row.get(name)
+        known = value is None or isinstance(value, str)
+        return texts_to_arrow([value]) if known else as_text(pa.array([value]))
 
     def _moment(self, column: str, value: Any) -> int | None:
         try:

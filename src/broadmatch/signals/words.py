@@ -62,7 +62,7 @@ class TextWords:
     @property
     def counts(self) -> NDArray[np.int32]:
         """How many words each row has."""
-        return np.diff(self.indptr).astype(np.int32)[self.codes]
+        return (self.indptr[self.codes + 1] - self.indptr[self.codes]).astype(np.int32)
 
     def word(self, row: int, place: int) -> str:
         """The word at a place of a row, if the spans were kept."""

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.ads.index._match import MOST_WORDS, match_queries
-from broadmatch.ads.index.building import KIND, Extended, fill_store, write_postings
+from broadmatch.ads.index.building import KIND, Extended, is_index, write_index, write_postings
 from broadmatch.ads.index.changes import AdChanges
 from broadmatch.ads.index.postings import Postings, build_postings
 from broadmatch.ads.index.records import AdRecord
-from broadmatch.ads.index.store import FOLDER, AdStore, key_of
+from broadmatch.ads.index.store import AdStore, key_of
 from broadmatch.ads.index.why import WhyMatched, explain_match
 from broadmatch.ads.inventory import Inventory
 from broadmatch.data import Names
@@ -56,10 +56,14 @@ class AdCandidates(NamedTuple):
         return AdCandidates(self.ad[a:b], self.phrase[a:b], self.bid[a:b], self.match[a:b], np.array([0, b - a]))
 
 
-class _View(NamedTuple):
-    """What is read at a moment: the postings with the numbers of ads that changed, and the delta."""
+class IndexView(NamedTuple):
+    """What is read at a moment: the postings with the numbers of ads that changed, and the delta.
+
+    `ads` and `campaigns` are the records of those that changed since the postings were made, empty if removed.
+    """
 
     base: Postings
+    saved: State
     delta: Postings
     views: I64
     state: I32
@@ -68,6 +72,7 @@ class _View(NamedTuple):
     postings: str
     ads: dict[int, bytes]
     campaigns: dict[int, bytes]
+    n_ads: int
 
 
 class AdIndex:
@@ -95,7 +100,7 @@ class AdIndex:
         self.path, self.every = Path(path), every
         self.store = AdStore.of(self.path)
         self._following, self._next = threading.Lock(), 0.0
-        self._view: _View | None = None
+        self._view: IndexView | None = None
         self.refresh()
 
     @classmethod
@@ -104,26 +109,25 @@ class AdIndex:
 
         `extended` are matches beyond the phrases, as `select_extended` leaves them. An index that is there is replaced.
         """
-        with replacing(path, lambda there: (there / FOLDER / "data.mdb").is_file()) as folder:
-            store = AdStore(folder, new=True)
-            try:
-                fill_store(store, inventory, extended)
-                write_postings(store, folder)
-            finally:
-                store.close()
+        with replacing(path, is_index) as folder:
+            write_index(folder, inventory, extended)
         return cls(path)
 
     def match(self, query: str, limit: int = 200) -> AdCandidates:
         """The ads that match a query, at most `limit`; of a query of more than 64 words, the first 64 count."""
         text = np.frombuffer(bytearray(normalise_query(query).encode("utf-8", "replace")), np.uint8)
-        return self._match(text, np.array([0, len(text)]), limit)
+        return self._match(self.view(), text, np.array([0, len(text)]), limit)
 
     def match_many(self, queries: Names | Iterable[str], limit: int = 200, *, normalised: bool = False) -> AdCandidates:
         """The ads that match each of many queries; with `normalised`, these are as `normalise_query` gives them."""
         names = Names.of(queries if normalised else [normalise_query(query) for query in queries])
+        return self.match_view(self.view(), names, limit)
+
+    def match_view(self, view: "IndexView", names: Names, limit: int) -> AdCandidates:
+        """As `match_many` of queries that are normalised, at the moment of a view."""
         text = np.require(names.text, requirements="W")  # to numba, what can be written is of another type
         parts = [
-            self._match(text, names.offsets[first : first + _MANY + 1], limit)
+            self._match(view, text, names.offsets[first : first + _MANY + 1], limit)
             for first in range(0, max(len(names), 1), _MANY)
         ]
         if len(parts) == 1:
@@ -186,7 +190,7 @@ class AdIndex:
     @property
     def n_bids(self) -> int:
         """How many bids the postings and the delta hold, those of ads that changed since counted in both."""
-        view = self._current()
+        view = self.view()
         return view.base.n_bids + view.delta.n_bids
 
     @classmethod
@@ -200,10 +204,9 @@ class AdIndex:
             raise MissingFile(f"There is no {table[:-1]} of number {number} in {self.path}.")
         return AdRecord.from_bytes(found)
 
-    def _match(self, text: Bytes, ptr: I64, limit: int) -> AdCandidates:
+    def _match(self, view: "IndexView", text: Bytes, ptr: I64, limit: int) -> AdCandidates:
         if not (type(limit) is int and 0 < limit <= _MOST_CANDIDATES):
             Whole(1, _MOST_CANDIDATES).check("limit", limit)
-        view = self._current()
         n = (len(ptr) - 1) * limit
         ad, phrase, bid = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
         match, out = np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
@@ -211,7 +214,8 @@ class AdIndex:
         n = int(out[-1])
         return AdCandidates(ad[:n], phrase[:n], bid[:n], match[:n], out)
 
-    def _current(self) -> _View:
+    def view(self) -> "IndexView":
+        """What is read at this moment, for several lookups that have to agree."""
         now = time.monotonic()
         if now >= self._next and self._following.acquire(blocking=False):
             try:
@@ -238,7 +242,7 @@ class AdIndex:
                     raise  # else they were made anew twice in the meantime
         self._next = time.monotonic() + self.every
 
-    def _news(self, txn: Any, old: _View | None) -> tuple[dict[str, Any], dict[int, bytes], dict[int, bytes]]:
+    def _news(self, txn: Any, old: IndexView | None) -> tuple[dict[str, Any], dict[int, bytes], dict[int, bytes]]:
         """What is known of the index, and the ads and campaigns that differ from its postings; empty if removed."""
         meta = self.store.meta(txn)
         fresh = old is None or meta["postings"] != old.postings
@@ -254,10 +258,10 @@ class AdIndex:
         return meta, ads, campaigns
 
     def _read(
-        self, meta: dict[str, Any], ads: dict[int, bytes], campaigns: dict[int, bytes], old: _View | None
-    ) -> _View:
+        self, meta: dict[str, Any], ads: dict[int, bytes], campaigns: dict[int, bytes], old: IndexView | None
+    ) -> IndexView:
         same = old is not None and old.postings == meta["postings"]
-        whole = old.base if same and old is not None else _open(self.path / meta["postings"])
+        whole, saved = (old.base, old.saved) if same and old is not None else _open(self.path / meta["postings"])
         delta = _delta(ads, campaigns)
         if delta.n_bids > LARGEST_DELTA:
             log.warning(
@@ -276,7 +280,9 @@ class AdIndex:
                 state[np.array(list(ads), np.int64)] = -1
                 place[np.array(list(campaigns), np.int64) + 1] = -1
         views = np.stack([whole.view(), delta.view()])
-        return _View(whole, delta, views, state, place, meta["change"], meta["postings"], ads, campaigns)
+        return IndexView(
+            whole, saved, delta, views, state, place, meta["change"], meta["postings"], ads, campaigns, meta["ads"]
+        )
 
 
 def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:
@@ -287,10 +293,10 @@ def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:
     return build_postings(np.array(kept[0], np.int64), np.array(kept[1], np.int64), bytearray().join(records), starts)
 
 
-def _open(folder: Path) -> Postings:
-    """The postings in a folder, checked: whatever it holds, lookups stay within its arrays."""
+def _open(folder: Path) -> tuple[Postings, State]:
+    """The postings in a folder, checked: whatever it holds, lookups stay within its arrays; and all that is there."""
     state = load_state(folder, verify=False)
     with opening(folder):
         if state.kind != KIND:
             raise BadArtifact(f"{folder} holds a {state.kind}, not postings; build the index again.")
-        return unpack_value(Postings, state, {})
+        return unpack_value(Postings, state, {}), state

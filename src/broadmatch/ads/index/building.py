@@ -10,9 +10,10 @@ import numpy as np
 
 from broadmatch.ads.index._match import MOST_WORDS
 from broadmatch.ads.index._postings import count_words
+from broadmatch.ads.index.ad_columns import COLUMNS, AdColumns
 from broadmatch.ads.index.postings import Postings, build_postings
-from broadmatch.ads.index.records import encode
-from broadmatch.ads.index.store import FORMAT, LONGEST_NAME, AdStore, key_of
+from broadmatch.ads.index.records import about_bytes, encode
+from broadmatch.ads.index.store import FOLDER, FORMAT, LONGEST_NAME, AdStore, key_of
 from broadmatch.ads.inventory import Inventory
 from broadmatch.data import Names
 from broadmatch.data.csr import gathered, offsets
@@ -20,7 +21,7 @@ from broadmatch.errors import BadInput
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.io.artifacts import save
 from broadmatch.kernels import F64, I64
-from broadmatch.state import State
+from broadmatch.state import State, pack
 
 KIND = "ad_postings"
 _ADS, _TEXTS = 50_000, 100_000
@@ -67,6 +68,21 @@ class _TextColumn(NamedTuple):
 
     text: bytearray
     ptr: I64
+
+
+def is_index(path: Path) -> bool:
+    """Whether a folder is an ad index."""
+    return (path / FOLDER / "data.mdb").is_file()
+
+
+def write_index(folder: Path, inventory: Inventory, extended: Extended | None) -> None:
+    """Write the store and the postings of an inventory into a new folder."""
+    store = AdStore(folder, new=True)
+    try:
+        fill_store(store, inventory, extended)
+        write_postings(store, folder)
+    finally:
+        store.close()
 
 
 def fill_store(store: AdStore, inventory: Inventory, extended: Extended | None) -> None:
@@ -143,7 +159,9 @@ def _records(
     place = np.empty(len(inventory.phrases), np.int64)
     place[order] = np.arange(len(order)) - np.repeat(ptr[:-1], np.diff(ptr))
     queries = _extended(inventory, extended, place, len(names))
-    for i, (name, g, c) in enumerate(zip(names, group.tolist(), campaign.tolist(), strict=True)):
+    about = _about_campaigns(inventory) if campaigns else _about_ads(inventory)
+    rows = zip(names, group.tolist(), campaign.tolist(), about, strict=True)
+    for i, (name, g, c, known) in enumerate(rows):
         a, b, m, n = int(ptr[g]), int(ptr[g + 1]), int(neg_ptr[g]), int(neg_ptr[g + 1])
         x, y = int(queries.ptr[i]), int(queries.ptr[i + 1])
         parts = table[a:b].tobytes() + neg_words[m:n].tobytes() + queries.table[x:y].tobytes()
@@ -153,7 +171,18 @@ def _records(
             parts,
             name.encode(),
             b"".join(texts) + queries.text[queries.at[x] : queries.at[y]],
+            known,
         )
+
+
+def _about_campaigns(inventory: Inventory) -> Iterator[bytes]:
+    advertisers = list(inventory.advertisers)
+    return (about_bytes(advertisers[i], "", "", "") for i in inventory.campaign_advertiser.tolist())
+
+
+def _about_ads(inventory: Inventory) -> Iterator[bytes]:
+    columns = (inventory.pages, inventory.titles, inventory.texts)
+    return (about_bytes("", *texts) for texts in zip(*columns, strict=True))
 
 
 def _by_owner(owner: Any, n_owners: int, column: _TextColumn, match: Any) -> tuple[I64, _TextColumn, I64]:
@@ -197,7 +226,9 @@ def write_postings(store: AdStore, index: Path) -> None:
     name = f"postings-{meta['change']:012d}"
     if meta["postings"] == name:
         return
-    save(State(KIND, {}, _whole(store)._asdict(), {"format": FORMAT}), index / name)
+    postings, columns = _whole(store, meta)
+    arrays = {**postings._asdict(), **pack(KIND, {COLUMNS: columns}).arrays}
+    save(State(KIND, {}, arrays, {"format": FORMAT}), index / name)
 
     def exchange(txn: Any, now: dict[str, Any]) -> None:
         old = now["postings"]
@@ -212,8 +243,8 @@ def write_postings(store: AdStore, index: Path) -> None:
     store.write(exchange)
 
 
-def _whole(store: AdStore) -> Postings:
-    """The postings of all that is in the store.
+def _whole(store: AdStore, meta: dict[str, Any]) -> tuple[Postings, AdColumns]:
+    """The postings and the columns of all that is in the store.
 
     It is read a few ads at a time, so that the store does not grow by what changes meanwhile. What changed since the
     postings were begun is read from the log of changes, by whoever reads them.
@@ -233,4 +264,11 @@ def _whole(store: AdStore) -> Postings:
         while store.read(take, buffers=True):
             pass
     ads, campaigns = (np.asarray(found, np.int64) for found in numbers.values())
-    return build_postings(ads, campaigns, blob, np.asarray(starts, np.int64))
+    begin = np.asarray(starts, np.int64)
+    # what was added meanwhile has numbers that the store's own count did not know yet
+    n = {
+        name: max(meta[name], int(found.max(initial=-1)) + 1)
+        for name, found in (("ads", ads), ("campaigns", campaigns))
+    }
+    columns = AdColumns.of_records(ads, campaigns, blob, begin, n["ads"], n["campaigns"], meta["phrases"])
+    return build_postings(ads, campaigns, blob, begin), columns

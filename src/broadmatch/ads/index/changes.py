@@ -38,22 +38,30 @@ class AdChanges:
         *,
         negatives: Iterable[tuple[str, str]] = (),
         campaign: str | None = None,
+        advertiser: str | None = None,
+        page: str | None = None,
+        title: str | None = None,
+        text: str | None = None,
     ) -> None:
         """Add an ad, or replace it: phrases with match type and bid, negatives with match type, and its campaign.
 
-        Phrases that it had keep their numbers, and their extended matches.
+        Phrases that it had keep their numbers, and their extended matches. Of advertiser, page, title and text, what is
+        not given stays as it was; the advertiser of a new ad is that of its campaign.
         """
         number, old = self._get("ad", ad)
-        owner = -1 if campaign is None else self._number("campaign", campaign)
+        owner = -1 if campaign is None else self._number("campaign", campaign, advertiser or "")
         if number is None:
             number = self._new("ad", ad)
-        self._records["ad", number] = AdRecord(ad, owner, list(old.phrases) if old else [], _negatives(negatives))
-        wanted = {(_words(text), match_number(match)): bid for text, match, bid in phrases}
+        record = AdRecord(ad, owner, list(old.phrases) if old else [], _negatives(negatives))
+        for name, given in (("advertiser", advertiser), ("page", page), ("title", title), ("text", text)):
+            setattr(record, name, given if given is not None else getattr(old, name) if old else "")
+        self._records["ad", number] = record
+        wanted = {(_words(phrase), match_number(match)): bid for phrase, match, bid in phrases}
         for phrase in old.phrases if old else ():
             if (phrase.text, phrase.match) not in wanted:
                 self._drop(self._record_of("ad", ad), phrase)
-        for (text, match), bid in wanted.items():
-            self.set_phrase(ad, text, MATCH_TYPES[match], bid)
+        for (words, match), bid in wanted.items():
+            self.set_phrase(ad, words, MATCH_TYPES[match], bid)
         if old is not None:
             record = self._record_of("ad", ad)
             kept = {phrase.number for phrase in record.phrases}
@@ -162,12 +170,12 @@ class AdChanges:
         self._records[what, number] = record
         return record
 
-    def _number(self, what: str, name: str) -> int:
-        """The number of an ad or a campaign; a campaign that is new is made."""
+    def _number(self, what: str, name: str, advertiser: str = "") -> int:
+        """The number of an ad or a campaign; a campaign that is new is made, of this advertiser."""
         number, _ = self._get(what, name)
         if number is None:
             number = self._new(what, name)
-            self._records[what, number] = AdRecord(name)
+            self._records[what, number] = AdRecord(name, advertiser=advertiser)
         return number
 
     def _new(self, what: str, name: str) -> int:

@@ -4,7 +4,8 @@ The words are a head (campaign, −1 without one; how many phrases, negatives an
 of all texts), then for each phrase its number, the bits of its bid and 256·bytes + match type, for each negative
 256·bytes + match type, and for each extended match the place of its phrase, the bits of its score and the bytes of its
 query. The texts are the name, then those of phrases, negatives and extended matches. All texts but the name are
-normalised. Phrases are in the order of their numbers.
+normalised. Phrases are in the order of their numbers. Behind all this, again filled up to 8 bytes, stand the bytes of
+advertiser, page, title and text, and these four texts, as they were given.
 """
 
 import struct
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from broadmatch.ads.index._ad_columns import ABOUT
 from broadmatch.ads.index._postings import HEAD
 
 
@@ -35,13 +37,20 @@ class ExtendedMatch(NamedTuple):
 
 @dataclass
 class AdRecord:
-    """What is known of an ad, or of a campaign, which has negatives only."""
+    """What is known of an ad, or of a campaign, which has negatives and an advertiser only.
+
+    The advertiser of an ad is that of its campaign where it has none of its own.
+    """
 
     name: str
     campaign: int = -1
     phrases: list[BidPhrase] = field(default_factory=list)
     negatives: list[tuple[str, int]] = field(default_factory=list)
     extended: list[ExtendedMatch] = field(default_factory=list)
+    advertiser: str = ""
+    page: str = ""
+    title: str = ""
+    text: str = ""
 
     def to_bytes(self) -> bytes:
         """The record as it stands in the store."""
@@ -55,17 +64,19 @@ class AdRecord:
         queries = [(place[e.phrase], _bits(e.score), len(t)) for e, t in zip(self.extended, texts[2], strict=True)]
         words = np.array([word for row in (*table, packed, *queries) for word in row], np.int64)
         counts = (self.campaign, len(table), len(packed), len(queries))
-        return encode(counts, words.tobytes(), self.name.encode(), b"".join(b"".join(part) for part in texts))
+        about = about_bytes(self.advertiser, self.page, self.title, self.text)
+        return encode(counts, words.tobytes(), self.name.encode(), b"".join(b"".join(part) for part in texts), about)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "AdRecord":
         """The record that `to_bytes` wrote."""
         words = np.frombuffer(data, np.int64)
-        campaign, n, m, e, size, _ = words[:HEAD].tolist()
+        campaign, n, m, e, size, all_texts = words[:HEAD].tolist()
         table = words[HEAD : HEAD + 3 * n].reshape(n, 3)
         packed = words[HEAD + 3 * n :][:m].tolist()
         queries = words[HEAD + 3 * n + m :][: 3 * e].reshape(e, 3)
         at = 8 * (HEAD + 3 * n + m + 3 * e)
+        behind = at + all_texts + -all_texts % 8
         name, at = data[at : at + size].decode(), at + size
 
         def text(length: int) -> str:
@@ -79,13 +90,22 @@ class AdRecord:
         negatives = [(text(code >> 8), code & 255) for code in packed]
         found = zip(queries[:, 0].tolist(), scores, queries[:, 2].tolist(), strict=True)
         extended = [ExtendedMatch(text(length), phrases[i].number, score) for i, score, length in found]
-        return cls(name, campaign, phrases, negatives, extended)
+        at = behind + 8 * ABOUT
+        about = [text(length) for length in words[behind // 8 :][:ABOUT].tolist()]
+        return cls(name, campaign, phrases, negatives, extended, *about)
 
 
-def encode(counts: tuple[int, int, int, int], words: bytes, name: bytes, texts: bytes) -> bytes:
+def encode(counts: tuple[int, int, int, int], words: bytes, name: bytes, texts: bytes, about: bytes) -> bytes:
     """A record of its parts: campaign, and how many phrases, negatives and extended matches its words are of."""
     size = len(name) + len(texts)
-    return b"".join((struct.pack("<6q", *counts, len(name), size), words, name, texts, bytes(-size % 8)))
+    return b"".join((struct.pack("<6q", *counts, len(name), size), words, name, texts, bytes(-size % 8), about))
+
+
+def about_bytes(*texts: str) -> bytes:
+    """The end of a record: advertiser, page, title and text."""
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    sizes = list(map(len, encoded))
+    return b"".join((struct.pack(f"<{ABOUT}q", *sizes), *encoded, bytes(-sum(sizes) % 8)))
 
 
 def _bits(value: float) -> int:

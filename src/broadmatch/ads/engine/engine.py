@@ -1,0 +1,307 @@
+"""The ad engine: query → candidates → features → click probability → auction → places.
+
+A folder holds the index, the click model and the auction; each can be exchanged while queries are answered, and an
+answer is made by one set of them.
+"""
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from broadmatch.ads.auction import Auction
+from broadmatch.ads.budgets import Budgets
+from broadmatch.ads.engine.answers import AdAnswers, CandidateRows, Place
+from broadmatch.ads.engine.context import context_columns, first_words, refuse_own
+from broadmatch.ads.engine.tables import AD_COLUMNS, AdTables
+from broadmatch.ads.index._match import MOST_WORDS
+from broadmatch.ads.index.ad_index import AdCandidates, AdIndex
+from broadmatch.ads.index.building import Extended, is_index, write_index
+from broadmatch.ads.inventory import Inventory
+from broadmatch.ads.match_types import MATCH_TYPES
+from broadmatch.clicks import ClickModel
+from broadmatch.data import Impressions, Names
+from broadmatch.errors import BadArtifact, BadInput, MissingFile
+from broadmatch.harvest.queries import normalise_query
+from broadmatch.io.artifacts import load, replacing, save
+from broadmatch.io.values import arrow_of, texts_to_arrow
+from broadmatch.kernels import I64, Flags
+from broadmatch.signals.joined import JoinedEncoder, SignalTable
+
+INDEX, CLICKS, AUCTION = "index", "clicks", "auction"
+_SIDES = (AD_COLUMNS, ("phrase",), ("match",), ("position",))
+_PHRASE, _MATCH, _POSITION, _QUERY = 1, 2, 3, 4
+OWN_COLUMNS = frozenset(("query", *(column for side in _SIDES for column in side)))
+"""The columns that the engine fills in itself; all others are those of the context."""
+_MOST_PLACES = 1000
+
+
+@dataclass(frozen=True)
+class AdAnswer:
+    """The answer to one query: its places from the first on, and the arrays that they come from."""
+
+    query: str
+    places: list[Place]
+    arrays: AdAnswers
+
+
+class _Model(NamedTuple):
+    """A click model with what is made of its description once."""
+
+    clicks: ClickModel
+    encoder: JoinedEncoder
+    match: SignalTable
+    position: SignalTable
+
+    @classmethod
+    def of(cls, clicks: ClickModel) -> "_Model":
+        description = clicks.description_to_predict()
+        if isinstance(description, str):
+            raise BadInput("The click model was trained on vw text; an engine needs one that was trained on columns.")
+        encoder = JoinedEncoder(description, _SIDES)
+        match = encoder.sides[_MATCH].table({"match": texts_to_arrow(MATCH_TYPES)}, len(MATCH_TYPES))
+        places = np.arange(_MOST_PLACES + 1, dtype=np.int32)
+        return cls(clicks, encoder, match, encoder.sides[_POSITION].table({"position": arrow_of(places)}, len(places)))
+
+
+class _Parts(NamedTuple):
+    """What an answer is made with, read as one."""
+
+    ads: AdIndex
+    model: _Model
+    auction: Auction
+
+
+class AdEngine:
+    """Answers queries with ads, from a folder with an index, a click model and an auction.
+
+    The click model may use these columns: `query`, as `normalise_query` gives it, and everything in the context; `ad`,
+    `advertiser`, `campaign`, `page`, `title`, `text`, `phrase` and `match` of the candidate; and `position`, which is 1
+    where ads are scored, and the place where they are learned from. All methods may be called from several threads.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._exchange = threading.Lock()
+        self._parts = self._open()
+        self._tables: AdTables | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        inventory: Inventory,
+        *,
+        clicks: ClickModel,
+        auction: Auction | None = None,
+        extended: Extended | None = None,
+    ) -> "AdEngine":
+        """Write the folder of an engine, and open it; one that is there is replaced as a whole."""
+        _Model.of(clicks)
+        with replacing(path, is_engine) as folder:
+            (folder / INDEX).mkdir()
+            write_index(folder / INDEX, inventory, extended)
+            clicks.save(folder / CLICKS)
+            save(auction if auction is not None else Auction(), folder / AUCTION)
+        return cls(path)
+
+    def reload(self) -> None:
+        """Read the folder again: index, click model and auction are exchanged together."""
+        parts = self._open()
+        with self._exchange:
+            self._parts = parts
+
+    @property
+    def index(self) -> AdIndex:
+        """The index of the ads, which may be changed while queries are answered."""
+        return self._parts.ads
+
+    @property
+    def clicks(self) -> ClickModel:
+        """The click model; another one set here answers from the next query on."""
+        return self._parts.model.clicks
+
+    @clicks.setter
+    def clicks(self, model: ClickModel) -> None:
+        made = _Model.of(model)
+        with self._exchange:
+            self._parts = self._parts._replace(model=made)
+
+    @property
+    def auction(self) -> Auction:
+        """The auction; another one set here answers from the next query on."""
+        return self._parts.auction
+
+    @auction.setter
+    def auction(self, auction: Auction) -> None:
+        auction.check_params()
+        with self._exchange:
+            self._parts = self._parts._replace(auction=auction)
+
+    @property
+    def ad_campaign(self) -> I64:
+        """The number of the campaign of each ad; −1 for none."""
+        return self._known_tables(self._parts.ads).campaign
+
+    @property
+    def ad_advertiser(self) -> I64:
+        """The number of the advertiser of each ad; below 0, and no other's, for an ad without one."""
+        return self._known_tables(self._parts.ads).advertiser
+
+    def answer(
+        self,
+        query: str,
+        context: Mapping[str, Any] | None = None,
+        *,
+        key: int = 0,
+        budgets: Budgets | None = None,
+        hour: float | None = None,
+        pending: ArrayLike | None = None,
+        limit: int = 200,
+    ) -> AdAnswer:
+        """The places beside the answer to one query; `key` names the auction where draws are made."""
+        parts, text = self._parts, normalise_query(query)
+        given = {} if context is None else context
+        refuse_own(given, OWN_COLUMNS)
+        row = {**given, "query": first_words(text, MOST_WORDS)}
+        tables = self._known_tables(parts.ads)
+        found = parts.ads.match_view(tables.view, Names.of([text.encode("utf-8", "replace").decode()]), limit)
+        table = parts.model.encoder.sides[_QUERY].row(row)
+        keys = np.array([key & 0xFFFFFFFFFFFFFFFF], np.uint64)
+        arrays = self._run(parts, tables, found, table, keys, budgets, hour, pending)
+        return AdAnswer(text, _places(arrays, tables), arrays)
+
+    def answer_many(
+        self,
+        queries: Names,
+        context: Mapping[str, Any] | None = None,
+        *,
+        key: ArrayLike | None = None,
+        budgets: Budgets | None = None,
+        hour: float | None = None,
+        pending: ArrayLike | None = None,
+        limit: int = 200,
+    ) -> AdAnswers:
+        """The answers to many queries that `normalise_query` has given, as arrays.
+
+        `context` has one value a query for each column (an array, a list, `Names` or an Arrow array), `key` names each
+        auction (by default it is numbered). With `budgets`, campaigns take part as these say at the `hour` of the day.
+        """
+        parts, names = self._parts, Names.of(queries)
+        given = {} if context is None else context
+        refuse_own(given, OWN_COLUMNS)
+        tables = self._known_tables(parts.ads)
+        found = parts.ads.match_view(tables.view, names, limit)
+        side = parts.model.encoder.sides[_QUERY]
+        wanted = {name: values for name, values in given.items() if name in side.columns or name in side.slices}
+        table = side.table(context_columns(names, wanted, MOST_WORDS), len(names))
+        return self._run(parts, tables, found, table, key, budgets, hour, pending)
+
+    def impressions(self, answers: AdAnswers) -> Impressions:
+        """What was shown, by query and then by place, to learn from: `position` is the place, clicks are not known."""
+        return answers.impressions()
+
+    def _run(
+        self,
+        parts: _Parts,
+        tables: AdTables,
+        found: AdCandidates,
+        table: SignalTable,
+        key: Any,
+        budgets: Budgets | None,
+        hour: float | None,
+        pending: ArrayLike | None,
+    ) -> AdAnswers:
+        """Features, probabilities and auctions of candidates."""
+        model, n, sides = parts.model, len(found.ad), parts.model.encoder.sides
+        queries = np.repeat(np.arange(len(found.ptr) - 1, dtype=np.int32), np.diff(found.ptr))
+        rows = CandidateRows(
+            model.encoder,
+            [tables.ads(sides[0]), tables.phrases(sides[_PHRASE]), model.match, model.position, table],
+            [
+                tables.rows(found.ad),
+                found.phrase.astype(np.int32),
+                found.match.astype(np.int32),
+                np.ones(n, np.int32),
+                queries,
+            ],
+            _POSITION,
+        )
+        probability, uncertainty = model.clicks.serve_many(rows.encode())
+        in_budget = None
+        if budgets is not None:
+            in_budget = _admitted(budgets, tables.campaign[found.ad], found, key, hour, pending)
+        result = parts.auction.run(
+            found.bid,
+            probability,
+            offsets=found.ptr,
+            advertiser=tables.advertiser[found.ad],
+            uncertainty=uncertainty,
+            in_budget=in_budget,
+            key=key,
+        )
+        return AdAnswers(found, probability, uncertainty, result, rows)
+
+    def _known_tables(self, index: AdIndex) -> AdTables:
+        """The tables of the index as it is now."""
+        view, known = index.view(), self._tables
+        if known is None or known.view is not view:
+            self._tables = known = AdTables(view, known)
+        return known
+
+    def _open(self) -> _Parts:
+        """What the folder holds, all of one moment: it may be replaced meanwhile."""
+        if not self.path.is_dir():
+            raise MissingFile(f"There is no ad engine at {self.path}.")
+        if not is_engine(self.path):
+            raise BadArtifact(f"{self.path} is not an ad engine: it has no {INDEX}, {CLICKS} and {AUCTION}.")
+        while True:
+            before = self.path.stat().st_ino
+            index = AdIndex(self.path / INDEX)
+            clicks, auction = load(self.path / CLICKS, ClickModel), load(self.path / AUCTION, Auction)
+            if self.path.stat().st_ino == before:
+                return _Parts(index, _Model.of(clicks), auction)
+
+
+def is_engine(path: Path) -> bool:
+    """Whether a folder is that of an engine."""
+    return is_index(path / INDEX) and (path / CLICKS).is_dir() and (path / AUCTION).is_dir()
+
+
+def _admitted(
+    budgets: Budgets, campaign: I64, found: AdCandidates, key: Any, hour: float | None, pending: ArrayLike | None
+) -> Flags:
+    """Which candidates take part; campaigns beyond the budgets, and ads without one, have no limit."""
+    if hour is None:
+        raise BadInput("Budgets are paced by the hour of the day: give hour, from 0 to 24.")
+    limited = (campaign >= 0) & (campaign < len(budgets.spent))
+    known = np.where(limited, campaign, 0)
+    admitted = budgets.admit(known, found.bid, hour=hour, offsets=found.ptr, key=key, pending=pending)
+    return admitted | ~limited
+
+
+def _places(arrays: AdAnswers, tables: AdTables) -> list[Place]:
+    row, price = arrays.result.row[0].tolist(), arrays.result.price[0].tolist()
+    found, places = arrays.candidates, []
+    for t, (i, cost) in enumerate(zip(row, price, strict=True)):
+        if i < 0:
+            break
+        places.append(
+            Place(
+                tables.name(int(found.ad[i])),
+                tables.phrase(int(found.phrase[i])),
+                MATCH_TYPES[found.match[i]],
+                float(found.bid[i]),
+                cost,
+                float(arrays.probability[i]),
+                float(arrays.uncertainty[i]),
+                float(arrays.result.score[i]),
+                t + 1,
+            )
+        )
+    return places

@@ -1,0 +1,166 @@
+"""Rows that are joined from small tables, as of queries, ads and phrases: the features of each table are made once."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from broadmatch.data import Batch, Impressions
+from broadmatch.data.impressions import CONSTANT
+from broadmatch.io.values import arrow_of, compact
+from broadmatch.signals._encoder import put_table
+from broadmatch.signals.columns import put_sources
+from broadmatch.signals.description import Description, derives
+from broadmatch.signals.naming import Part
+from broadmatch.signals.one_row import Singles
+from broadmatch.signals.reading import ParsedBatch, Reader
+from broadmatch.signals.row_plan import RowPlan
+from broadmatch.signals.signal import Hour, Signal, Weekday
+from broadmatch.signals.words import TextWords
+
+log = logging.getLogger("broadmatch")
+_NO_FIELDS, _NO_LABELS = np.empty(0, np.int16), np.empty(0, np.float32)
+
+
+@dataclass
+class SignalTable:
+    """What signals make of each row of a table: `keys` of those with one feature a row, `parts` of the others."""
+
+    keys: NDArray[np.uint64]
+    parts: list[Part] = field(default_factory=list)
+    slices: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def concatenate(first: "SignalTable", second: "SignalTable") -> "SignalTable":
+        """The rows of both, one after the other."""
+        parts = [_behind(a, b) for a, b in zip(first.parts, second.parts, strict=True)]
+        slices = {name: pa.concat_arrays([part, second.slices[name]]) for name, part in first.slices.items()}
+        return SignalTable(np.concatenate([first.keys, second.keys]), parts, slices)
+
+
+class TableSide:
+    """The signals and slices of a description that come from some of the columns, and the tables made of these."""
+
+    def __init__(
+        self, description: Description, plan: RowPlan, signals: Sequence[Signal], slices: Sequence[str]
+    ) -> None:
+        self.singles = [signal for signal in signals if not signal.many]
+        self.many = [signal for signal in signals if signal.many]
+        self.slices, self.columns = tuple(slices), tuple(dict.fromkeys(signal.column for signal in signals))
+        self.places = np.array([plan.place[signal.name] for signal in self.singles], np.int64)
+        self._plan, self._noted = plan, tuple[str, ...]()
+        timed = any(isinstance(signal, Hour | Weekday) and signal.column == description.time for signal in signals)
+        time, format = (description.time, description.time_format) if timed else (None, None)
+        written = {"column": time, "format": format} if time is not None and format is not None else time
+        self._reader = Reader(Description(signals=signals, time=written)) if signals else None
+        seeds = [plan.seeds[signal.name] for signal in self.singles]
+        self._one = Singles(self.singles, [*seeds, plan.seeds[CONSTANT]], time, format)
+        self.signature = (tuple(signals), self.slices, format)
+        """Sides of equal signature make equal tables."""
+
+    def table(self, columns: Mapping[str, Any], n: int) -> SignalTable:
+        """The table of `n` rows of Arrow columns; those that are absent are missing in every row."""
+        self._note(columns)
+        names = dict.fromkeys([*self.columns, *(name for name in self.slices if name in columns)])
+        given = [columns[name] if name in columns else pa.nulls(n, pa.string()) for name in names]
+        batch = pa.RecordBatch.from_arrays(given, names=list(names))
+        reading = ParsedBatch(batch, _NO_LABELS, _NO_LABELS)
+        if self._reader is not None:
+            reading = self._reader.read(batch, "", lambda row: row + 1, None, labelled=False)
+        width, keys = len(self.singles), np.empty((n, len(self.singles)), np.uint64)
+        if width:
+            sources = [self._plan.source(signal, reading) for signal in self.singles]
+            put_sources(sources, np.arange(n + 1, dtype=np.int64) * width, 0, keys.reshape(-1))
+        parts = [self._plan.part(signal, reading) for signal in self.many]
+        return SignalTable(keys, parts, {name: self._plan.slice(name, reading) for name in self.slices})
+
+    def row(self, row: Mapping[str, Any]) -> SignalTable:
+        """The table of one row, given as column → value."""
+        self._note(row)
+        keys = np.empty(len(self.singles) + 1, np.uint64)  # the last is the constant's
+        self._one.keys(row, keys)
+        slices = {name: self._one.slice(name, self._plan.named.get(name), row) for name in self.slices}
+        return SignalTable(keys[None, :-1], [self._plan.part_of_one(signal, row) for signal in self.many], slices)
+
+    def _note(self, have: Mapping[str, Any]) -> None:
+        """Say once which columns are absent."""
+        absent = tuple(column for column in self.columns if column not in have)
+        if absent and absent != self._noted:
+            self._noted = absent
+            log.warning("There is no %s: taken as missing in every row.", ", ".join(map(repr, absent)))
+
+
+class JoinedEncoder:
+    """Encodes rows that are joined from tables, the same as `Encoder` does the joined rows.
+
+    `sides` are the columns of the tables; one more table has all other columns. A table is made once of its columns,
+    and a row is then a number of a row in each.
+
+    >>> import pyarrow as pa
+    >>> from broadmatch.signals import Categorical, Cross, Description, Encoder
+    >>> description = Description(signals=[Categorical("ad"), Categorical("query"), Cross("ad", "query")])
+    >>> encoder = JoinedEncoder(description, [["ad"]])
+    >>> ads, queries = pa.array(["shoes", "boots"]), pa.array(["red shoes"])
+    >>> tables = [encoder.sides[0].table({"ad": ads}, 2), encoder.sides[1].table({"query": queries}, 1)]
+    >>> joined = encoder.join(tables, [np.array([1, 0, 1], np.int32), np.zeros(3, np.int32)])
+    >>> log = pa.record_batch({"ad": ["boots", "shoes", "boots"], "query": ["red shoes"] * 3})
+    >>> joined.impressions.keys.tolist() == Encoder(description).encode(log, labelled=False).impressions.keys.tolist()
+    True
+    """
+
+    def __init__(self, description: Description, sides: Sequence[Collection[str]]) -> None:
+        _ = description.columns_needed  # a pattern that is left is an error
+        self.description, self._plan = description, RowPlan(description)
+        side_of = {column: i for i, columns in enumerate(sides) for column in columns}
+        signals: list[list[Signal]] = [[] for _ in range(len(sides) + 1)]
+        for signal in description.signals:
+            if isinstance(signal, Signal):
+                signals[side_of.get(signal.column, len(sides))].append(signal)
+        slices: list[list[str]] = [[] for _ in signals]
+        for name in description.slices:
+            of = self._plan.named.get(name)
+            column = of.column if isinstance(of, Signal) and derives(of) else name
+            slices[side_of.get(column, len(sides))].append(name)
+        self.sides = [TableSide(description, self._plan, *both) for both in zip(signals, slices, strict=True)]
+        order = [signal.name for side in self.sides for signal in side.many]
+        self._order = np.argsort([self._plan.number[name] for name in order])
+
+    def join(self, tables: Sequence[SignalTable], codes: Sequence[NDArray[np.int32]], *, fields: bool = False) -> Batch:
+        """The rows that have row codes[t][r] of each table t; no clicks are known of them."""
+        n, plan = len(codes[0]), self._plan
+        parts = [_taken(part, rows) for table, rows in zip(tables, codes, strict=True) for part in table.parts]
+
+        def put(starts: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
+            for side, table, rows in zip(self.sides, tables, codes, strict=True):
+                put_table(table.keys, side.places, rows, starts, keys)
+            keys[starts[:-1] + plan.place[CONSTANT]] = plan.constant[0]
+
+        layout, keys, values = plan.rows(n, put, [parts[i] for i in self._order])
+        named = plan.fields(layout) if fields else _NO_FIELDS
+        clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
+        slices = {
+            name: compact(column.take(arrow_of(rows)))
+            for table, rows in zip(tables, codes, strict=True)
+            for name, column in table.slices.items()
+        }
+        return Batch(Impressions(layout.indptr, keys, values, named, clicked, weight), slices=slices)
+
+
+def _taken(part: Part, rows: NDArray[np.int32]) -> Part:
+    if isinstance(part, TextWords):
+        return TextWords(part.codes[rows], part.indptr, part.keys, part.text, part.spans)
+    return part[rows]
+
+
+def _behind(first: Part, second: Part) -> Part:
+    """The rows of a part, then those of another; the words of texts do not keep their spans."""
+    if not isinstance(first, TextWords) or not isinstance(second, TextWords):
+        return np.concatenate([np.asarray(first), np.asarray(second)])
+    n, words = len(first.indptr) - 1, int(first.indptr[-1])
+    keys = np.concatenate([first.keys[:words], second.keys])
+    indptr = np.concatenate([first.indptr, second.indptr[1:] + words])
+    return TextWords(np.concatenate([first.codes, second.codes + np.int32(n)]), indptr, keys, first.text, first.spans)
