@@ -1,6 +1,7 @@
 """What each source of phrases recommends for the ads, learned from the clicks so far: the work of the nights."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -14,14 +15,14 @@ from broadmatch.features import PageVectorizer, phrase_label_features
 from broadmatch.harvest import Harvest, build_datasets, harvest, normalise_query
 from broadmatch.harvest.page_names import plain_page
 from broadmatch.io import ClickLog, Page
-from broadmatch.kernels import Flags
+from broadmatch.kernels import F32, Flags
 from broadmatch.labels import PfastreXML, SwiftXML
-from broadmatch.sets._cuts import best_cut
-from broadmatch.sets.ranked import between
 
 DEPTH = 100
 """Queries that are recommended for an ad before the threshold."""
 AT_LEAST = 2
+BETA = 0.5
+"""Of F_β: a wrong match costs more than a missing one, so precision counts twice as much as recall."""
 _HELD_BACK = 0.2
 
 
@@ -58,33 +59,23 @@ class PhraseSources:
         )
 
     def _threshold(self, learn: "_Learn", logs: Sequence[Path]) -> float:
-        """The score above which the micro-F1 of clicked queries is best, on pages that were held back."""
+        """The score that is best on pages held back, by F_β of the queries that were clicked on them."""
         log = _Log.of(logs, _HELD_BACK, self.seed)
-        held = {page: i for i, page in enumerate(log.harvest.test_pages)}
-        ads = np.flatnonzero([page in held for page in self._ad_pages])
-        ranking = learn(self, log, [self._ad_pages[ad] for ad in ads.tolist()])
-        names = log.harvest.labels
-        rows = [held[self._ad_pages[ad]] for ad in ads.tolist()]
-        clicked = log.harvest.test_counts.take(np.array(rows, np.int64))
-        own = [set(self._own[ad]) for ad in ads.tolist()]
-        kept = np.array(
-            [names[j] not in own[i] for i, j in zip(clicked.rows.tolist(), clicked.indices.tolist(), strict=True)], bool
-        )
-        truth = clicked.where(kept)
-        number = {name: i for i, name in enumerate(names)}
-        labels = np.array([number.get(name, -1) for name in ranking.label_names], np.int64)
-        right = np.zeros(int(ranking.lengths.sum()), np.bool_)
-        pairs = set((truth.rows * len(names) + truth.indices).tolist())
-        at = ranking.rows * len(names) + labels[ranking.labels[ranking.found]]
-        right[:] = [pair in pairs for pair in at.tolist()]
-        place = np.nonzero(ranking.found)[1]
-        scores, free = ranking.scores[ranking.found], place >= AT_LEAST
-        order = np.argsort(-scores[free], kind="stable")
-        cut, _ = best_cut(
-            scores[free][order], right[free][order], 0, int(free.sum()), truth.nnz, int(right[~free].sum()),
-            int((~free).sum()),
-        )  # fmt: skip
-        return between(scores[free][order], cut)
+        place = {page: row for row, page in enumerate(log.harvest.test_pages)}
+        ads = [ad for ad, page in enumerate(self._ad_pages) if page in place]
+        ranking = learn(self, log, [self._ad_pages[ad] for ad in ads])
+        clicked = self._clicked(log, ads, place)
+        right = np.array([name in row for names, row in zip(ranking.names(), clicked, strict=True) for name in names])
+        free = np.nonzero(ranking.found)[1] >= AT_LEAST
+        scores = ranking.scores[ranking.found]
+        n_true, always = sum(map(len, clicked)), np.array([right[~free].sum(), (~free).sum()])
+        return best_threshold(scores[free], right[free], n_true, *always.tolist())
+
+    def _clicked(self, log: "_Log", ads: Sequence[int], place: Mapping[str, int]) -> list[set[str]]:
+        """The queries that led to clicks on the pages of ads, without the ads' own phrases."""
+        counts, names = log.harvest.test_counts, log.harvest.labels
+        rows = (counts.row(place[self._ad_pages[ad]])[0].tolist() for ad in ads)
+        return [{names[j] for j in row} - set(self._own[ad]) for ad, row in zip(ads, rows, strict=True)]
 
     def by_pages(self, log: "_Log", pages: Sequence[str]) -> Ranking:
         """PfastreXML: queries for what is on the page."""
@@ -162,6 +153,23 @@ _LEARNERS: dict[str, _Learn] = {
     "swiftxml": PhraseSources.by_phrases,
     "ksp": PhraseSources.by_expansion,
 }
+
+
+def best_threshold(scores: F32, right: Flags, n_true: int, others_right: int = 0, others: int = 0) -> float:
+    """The score from which on F_β is highest: (1 + β²)·R / (n + β²·n_true), with R right ones among n.
+
+    `others_right` of `others` are taken in any case. Without anything right there is no such score: infinity.
+
+    >>> best_threshold(np.float32([0.9, 0.2, 0.8]), np.array([True, False, True]), 3)
+    0.800000011920929
+    """
+    order = np.argsort(-scores, kind="stable")
+    hits = others_right + np.cumsum(right[order])
+    value = hits / (others + np.arange(1, len(order) + 1) + BETA**2 * n_true)
+    last = np.append(scores[order][1:] != scores[order][:-1], True)  # equal scores are not parted
+    if not len(order) or not (hits > others_right).any():
+        return math.inf
+    return float(scores[order][np.argmax(np.where(last, value, -1.0))])
 
 
 def _without(ranking: Ranking, lists: Sequence[Sequence[str]], k: int) -> Ranking:

@@ -27,6 +27,8 @@ SIGNALS = Description(
         Cross("phrase", "match"),
     ],
 )
+CANDIDATES = 100
+"""Ads that take part in an auction, at most: those with the highest bids."""
 FLOOR = 0.05
 """Click probability in the first place below which no ad is shown."""
 JOIN_WINDOW = 1800.0
@@ -123,6 +125,7 @@ class ArmServer:
             key=day.key[rows],
             budgets=self.budgets,
             hour=middle,
+            limit=CANDIDATES,
         )
         shown = self._shown(answers, day, rows)
         self._log(answers, shown, day)
