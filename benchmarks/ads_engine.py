@@ -122,7 +122,12 @@ def long_query(engine: AdEngine) -> None:
     took = {what: cpu_seconds(lambda q=query: engine.answer(q, limit=LIMIT)) * 1e6 for what, query in
             (("words_64", short), ("words_10000", words))}  # fmt: skip
     spelling = cpu_seconds(lambda: normalise_query(words)) * 1e6
-    tell(benchmark="ads_engine", entry="long query", **{f"{k}_cpu_us": v for k, v in took.items()}, spelling_cpu_us=spelling)
+    tell(
+        benchmark="ads_engine",
+        entry="long query",
+        **{f"{k}_cpu_us": v for k, v in took.items()},
+        spelling_cpu_us=spelling,
+    )
 
 
 def main() -> None:

@@ -2,34 +2,58 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.cli.output import Column
+
+if TYPE_CHECKING:
+    from broadmatch.evaluate import Estimate
+    from broadmatch.simulate import LoopReport
+
+_REGRETS = ("regret", "regret in clicks", "regret on new ads")
 
 
 def command(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; an older marketplace is replaced.")],
     n_pages: Annotated[int, typer.Option("--pages", help="Landing pages.")] = 2500,
     n_sessions: Annotated[int, typer.Option("--sessions", help="Search sessions of users.")] = 250_000,
-    days: Annotated[int, typer.Option("--days", help="Days that the log covers.")] = 30,
+    days: Annotated[int | None, typer.Option("--days", help="Days of the log (30), or of the arms (7).")] = None,
+    arms: Annotated[
+        str | None, typer.Option("--arms", metavar="A,B,…", help="Run the ad engine on what is in OUT; see below.")
+    ] = None,
+    traffic: Annotated[int, typer.Option("--traffic", help="Sessions a day, of all arms together.")] = 50_000,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
     """Simulate a marketplace whose truth is known.
 
     Writes landing pages, bids on phrases, a log of searches, ads and clicks, and apart from them the truth that no
-    real log has.
+    real log has. With --arms, days of traffic run through the ad engine, which learns from the clicks: arms are own
+    (the advertisers' phrases), pfastrexml, swiftxml or ksp (and what these recommend), with +ucb:SCALE or
+    +thompson:SCALE to explore and +vcg or +first for other prices. The first arm is what others are compared with.
 
     \b
     Example:
       broadmatch simulate market/ --pages 1000 --sessions 100000
       broadmatch harvest --clicks market/clicks.parquet --pages market/pages.parquet --out data/
+      broadmatch simulate market/ --days 14 --arms own,pfastrexml,swiftxml,swiftxml+ucb:0.3
     """
-    from broadmatch.simulate import simulate_marketplace
+    from broadmatch.simulate import Marketplace, simulate_loop, simulate_marketplace
 
-    market = simulate_marketplace(out, n_pages=n_pages, n_sessions=n_sessions, days=days, seed=seed)
+    if arms is not None and (out / "market.json").is_file():
+        report = simulate_loop(
+            Marketplace.open(out), days=7 if days is None else days, arms=arms.split(","), sessions=traffic, seed=seed
+        )
+        output.print_json(report.to_dict()) if json else print_loop(report)
+        return
+    if arms is not None:
+        raise typer.BadParameter(f"--arms needs a marketplace, but {out} is none; simulate it first without --arms.")
+    market = simulate_marketplace(
+        out, n_pages=n_pages, n_sessions=n_sessions, days=30 if days is None else days, seed=seed
+    )
     if json:
         output.print_json(asdict(market) | {"folder": str(out)})
         return
@@ -45,6 +69,43 @@ def command(
         ("Truth, to evaluate by", market.truth),
     ):
         output.print_text(f"{what}: {place}")
+
+
+def print_loop(report: "LoopReport") -> None:
+    """Print what became of the arms: each figure, in per cent of the first arm's where that says more."""
+    first = report.figures[report.arms[0]]
+    heads = [Column(name, right=True) for name in ("clicks", "relevance", "bounces", "revenue", "coverage", "no ad")]
+    relative = ("clicks a search", "relevance", "bounce rate", "revenue a search")
+    rows = []
+    for arm, found in report.figures.items():
+        cells = [_interval(found.relative(first, name)) for name in relative]
+        shares = [f"{100 * found[name].value:.1f} %" for name in ("coverage", "without an ad")]
+        rows.append([arm, *cells, *shares])
+    output.print_table([Column("arm"), *heads], rows)
+    clicks, relevance, bounces = (first[name].value for name in relative[:3])
+    output.print_text(
+        f"In % of {report.arms[0]}, which has {clicks:.3f} clicks a search, ads of {3 * relevance:.2f} true grades of "
+        f"3, and {100 * bounces:.0f} % bounces; in brackets where 95 % of the bootstrap samples of the sessions lie. "
+        f"Days {report.burn_in + 1} to {report.days}.",
+        dim=True,
+    )
+    rows = [
+        [arm, *(f"{100 * found[name].value:.1f}" for name in _REGRETS), f"{100 * report.overspend[arm]:.2f}"]
+        for arm, found in report.figures.items()
+    ]
+    names = ("value", "clicks", "value, new ads", "overspend")
+    output.print_table([Column("missing to an oracle, %"), *(Column(name, right=True) for name in names)], rows)
+    output.print_text(
+        f"{report.impressions_a_second:,.0f} ads shown a second of traffic; {report.seconds['nights']:.0f} s of "
+        f"nights, {report.seconds['traffic']:.0f} s of traffic.",
+        dim=True,
+    )
+
+
+def _interval(estimate: "Estimate") -> str:
+    if estimate.low == estimate.high:
+        return f"{estimate.value:.0f}"
+    return f"{estimate.value:.1f} ({estimate.low:.1f}–{estimate.high:.1f})"
 
 
 def matrix_command(

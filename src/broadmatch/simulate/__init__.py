@@ -1,7 +1,5 @@
-"""A marketplace with known truth, and matrices of any size with known structure."""
+"""A marketplace with known truth, its closed loop with the ad engine, and matrices of any size with known structure."""
 
-from broadmatch.simulate.marketplace import Marketplace, simulate_marketplace
-from broadmatch.simulate.synthetic import synthetic_dataset
-from broadmatch.simulate.truth import generic_phrases, truth_matrix
+import lazy_loader
 
-__all__ = ["Marketplace", "generic_phrases", "simulate_marketplace", "synthetic_dataset", "truth_matrix"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,11 +5,12 @@ The experiment of SwiftXML §5 and table 4 (Prabhu et al., WSDM 2018), with the 
 each night.
 """
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from broadmatch.params import Whole
 from broadmatch.signals import Encoder
 from broadmatch.simulate._users import draw_pairs
 from broadmatch.simulate.loop.arms import Arm, parse_arms
-from broadmatch.simulate.loop.measures import GROUPS, ArmFigures
+from broadmatch.simulate.loop.measures import GROUPS
 from broadmatch.simulate.loop.phrase_sources import PhraseSources
+from broadmatch.simulate.loop.report import LoopReport
 from broadmatch.simulate.loop.serving import SIGNALS, ArmServer
 from broadmatch.simulate.marketplace import Marketplace
 from broadmatch.simulate.traffic import DayTraffic, Traffic
@@ -37,46 +39,6 @@ from broadmatch.simulate.users import Users
 
 ARMS = ("own", "pfastrexml", "swiftxml")
 _HOUR, _DAY = 3600.0, 86_400.0
-
-
-@dataclass(frozen=True)
-class LoopReport:
-    """What became of each arm, the first of which is the baseline.
-
-    `figures` are of all days after the first `burn_in`, in which click models find their feet; `by_day` has the same
-    for each day, without intervals. `overspend` is what campaigns with a budget spent above it, in shares of those
-    budgets. `seconds` are those of traffic and of nights, by the clock.
-    """
-
-    arms: list[str]
-    days: int
-    burn_in: int
-    figures: Mapping[str, ArmFigures]
-    by_day: Mapping[str, list[dict[str, float]]]
-    totals: Mapping[str, dict[str, float]]
-    overspend: Mapping[str, float]
-    seconds: Mapping[str, float]
-
-    @property
-    def impressions_a_second(self) -> float:
-        """Ads that were shown in a second of traffic."""
-        return sum(total["shown"] for total in self.totals.values()) / max(self.seconds["traffic"], 1e-9)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the bootstrap samples, ready for JSON."""
-        first = self.figures[self.arms[0]]
-        arms = {
-            name: {
-                "figures": {figure: asdict(value) for figure, value in found.figures.items()},
-                "relative": {figure: asdict(found.relative(first, figure)) for figure in found.figures},
-                "by_day": self.by_day[name],
-                "totals": self.totals[name],
-                "overspend": self.overspend[name],
-            }
-            for name, found in self.figures.items()
-        }
-        rate = {"impressions_a_second": self.impressions_a_second}
-        return {"days": self.days, "burn_in": self.burn_in, "seconds": dict(self.seconds), **rate, "arms": arms}
 
 
 def simulate_loop(
@@ -88,7 +50,7 @@ def simulate_loop(
     minutes: int = 15,
     burn_in: int = 1,
     n_trees: int = 20,
-    new_share: float = 0.1,
+    folder: str | os.PathLike[str] | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     n_bootstrap: int = 1000,
@@ -98,28 +60,28 @@ def simulate_loop(
     Each arm gets the same share of the `sessions` of a day, by a hash, and of the budgets. It has a click model and a
     calibration of its own, which learn every `minutes` and are exchanged every hour; the log that phrase models learn
     from at night is that of all arms. A share of the ads is new: their pages are unknown to the log, and they enter on
-    a later day. The same arguments give the same bits for every `n_jobs`.
+    a later day. The same arguments give the same bits for every `n_jobs`. In `folder` the engines of the last day stay,
+    each by the number of its arm.
     """
     Whole(1, 3650).check("days", days)
     Whole(1, 60).check("minutes", minutes)
     Whole(0, days - 1).check("burn_in", burn_in)
-    loop = _Loop.of(market, parse_arms(list(arms)), days, sessions, n_trees, seed)
+    loop = _Loop.of(market, parse_arms(list(arms)), days, sessions, seed)
     seconds = {"setup": 0.0, "nights": 0.0, "traffic": 0.0}
-    with tempfile.TemporaryDirectory(prefix="broadmatch-loop-") as place, progress.task("Days", days, "days") as task:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(prefix="broadmatch-loop-") as own, progress.task("Days", days, "days") as task:
+        place = Path(own)
+        engines = place if folder is None else Path(folder)
         with _clock(seconds, "setup"):
-            logs = [loop.write_history(folder / "history.parquet")]
+            logs = [loop.write_history(place / "history.parquet")]
             sources = loop.phrase_sources(logs[0], n_trees)
             loop.learn_history(logs[0])
         for day in range(days):
             with _clock(seconds, "nights"):
-                loop.open_day(folder / "engines", day, sources, logs)
+                loop.open_day(engines, day, sources, logs)
             with _clock(seconds, "traffic"):
                 traffic = loop.traffic.day(day)
-                parts = list(
-                    map_threads(lambda arm: loop.run_day(arm, traffic, minutes), range(len(loop.arms)), n_jobs)
-                )
-            logs.append(folder / f"day{day}.parquet")
+                parts = loop.run_arms(traffic, minutes, n_jobs)
+            logs.append(place / f"day{day}.parquet")
             loop.write_clicks(logs[-1], traffic, parts)
             task.advance()
     return loop.report(burn_in, seconds, Bootstrap(n_bootstrap, seed, 0.95))
@@ -141,7 +103,7 @@ class _Loop:
     spent_above: dict[str, list[tuple[float, float]]]
 
     @classmethod
-    def of(cls, market: Marketplace, arms: list[Arm], days: int, sessions: int, n_trees: int, seed: int) -> "_Loop":
+    def of(cls, market: Marketplace, arms: list[Arm], days: int, sessions: int, seed: int) -> "_Loop":
         world = market.world()
         users = Users(world, seed)
         inventory = read_inventory(market.ads)
@@ -205,14 +167,22 @@ class _Loop:
             source: sources.extended(source, inventory, known, logs) for source in {arm.source for arm in self.arms}
         }
         new = known & (self.entry > 0)
-        limits = np.where(np.isnan(inventory.budgets), np.inf, inventory.budgets) / len(self.arms)
-        for arm, server in zip(self.arms, self.servers, strict=True):
-            place = folder / f"{self.arms.index(arm)}"
+        limits = np.where(np.isnan(inventory.budgets), np.inf, inventory.budgets) * self._traffic_of_arm
+        for number, (arm, server) in enumerate(zip(self.arms, self.servers, strict=True)):
             engine = AdEngine.create(
-                place, inventory, clicks=server.click_model(), auction=server.auction, extended=extended[arm.source]
+                folder / str(number),
+                inventory,
+                clicks=server.click_model(),
+                auction=server.auction,
+                extended=extended[arm.source],
             )
             budgets = Budgets(budget=limits, traffic=self.traffic.by_hour, seed=self.seed)
             server.open_day(engine, self.pages, budgets, new)
+
+    @property
+    def _traffic_of_arm(self) -> float:
+        """The sessions of an arm in a day, in those of the marketplace's log, which budgets were made for."""
+        return self.traffic.n_sessions * self.market.days / self.market.n_sessions / len(self.arms)
 
     def run_arms(self, day: DayTraffic, minutes: int, n_jobs: int | None) -> list[tuple[I64, I64]]:
         """Let every arm serve its share of a day."""

@@ -15,7 +15,7 @@ from broadmatch.features import PageVectorizer, phrase_label_features
 from broadmatch.harvest import Harvest, build_datasets, harvest, normalise_query
 from broadmatch.harvest.page_names import plain_page
 from broadmatch.io import ClickLog, Page
-from broadmatch.kernels import F32, Flags
+from broadmatch.kernels import F32, I64, Flags
 from broadmatch.labels import PfastreXML, SwiftXML
 
 DEPTH = 100
@@ -26,11 +26,19 @@ BETA = 0.5
 _HELD_BACK = 0.2
 
 
+class HeldBack(NamedTuple):
+    """Ads whose pages were held back: their numbers, what is recommended, and what was clicked beside own phrases."""
+
+    ads: I64
+    ranking: Ranking
+    clicked: list[set[str]]
+
+
 class PhraseSources:
     """Extended matches of all ads by each source; the threshold of a source is learned once, on pages held back."""
 
     def __init__(
-        self, inventory: Inventory, pages: Sequence[Page], model: BidPhraseModel, *, n_trees: int, seed: int
+        self, inventory: Inventory, pages: Sequence[Page], model: BidPhraseModel | None, *, n_trees: int, seed: int
     ) -> None:
         self.inventory, self.pages, self.model, self.n_trees, self.seed = inventory, pages, model, n_trees, seed
         self.thresholds: dict[str, float] = {}
@@ -42,11 +50,10 @@ class PhraseSources:
         """
         if source == "own":
             return None
-        learn = _LEARNERS[source]
         if source not in self.thresholds:
-            self.thresholds[source] = self._threshold(learn, logs)
+            self.thresholds[source] = self.threshold(source, logs)
         ads = np.flatnonzero(known)
-        ranking = learn(self, _Log.of(logs, 0.0, self.seed), [self._ad_pages[ad] for ad in ads.tolist()])
+        ranking = _LEARNERS[source](self, _Log.of(logs, 0.0, self.seed), [self._ad_pages[ad] for ad in ads.tolist()])
         found = ranking.found
         return extended_matches(
             self.model,
@@ -58,13 +65,17 @@ class PhraseSources:
             at_least=AT_LEAST,
         )
 
-    def _threshold(self, learn: "_Learn", logs: Sequence[Path]) -> float:
-        """The score that is best on pages held back, by F_β of the queries that were clicked on them."""
-        log = _Log.of(logs, _HELD_BACK, self.seed)
+    def held_back(self, source: str, logs: Sequence[Path], seed: int) -> "HeldBack":
+        """What a source recommends for ads whose pages it has not learned from."""
+        log = _Log.of(logs, _HELD_BACK, seed)
         place = {page: row for row, page in enumerate(log.harvest.test_pages)}
         ads = [ad for ad, page in enumerate(self._ad_pages) if page in place]
-        ranking = learn(self, log, [self._ad_pages[ad] for ad in ads])
-        clicked = self._clicked(log, ads, place)
+        ranking = _LEARNERS[source](self, log, [self._ad_pages[ad] for ad in ads])
+        return HeldBack(np.array(ads, np.int64), ranking, self._clicked(log, ads, place))
+
+    def threshold(self, source: str, logs: Sequence[Path]) -> float:
+        """The score that is best on pages held back, by F_β of the queries that were clicked on them."""
+        _, ranking, clicked = self.held_back(source, logs, self.seed)
         right = np.array([name in row for names, row in zip(ranking.names(), clicked, strict=True) for name in names])
         free = np.nonzero(ranking.found)[1] >= AT_LEAST
         scores = ranking.scores[ranking.found]

@@ -42,7 +42,7 @@ _DAY = 86_400.0
 
 
 class ShownRows(NamedTuple):
-    """What was shown in a slice: number of the auction, row of the candidate, search, place from 1, page, price, click."""
+    """What was shown: number of the auction, row of the candidate, search, place from 1, page, price, and the click."""
 
     auction: I64
     row: I64

@@ -1,0 +1,9 @@
+from .loop.arms import Arm as Arm
+from .loop.closed_loop import simulate_loop as simulate_loop
+from .loop.measures import ArmFigures as ArmFigures
+from .loop.report import LoopReport as LoopReport
+from .marketplace import Marketplace as Marketplace
+from .marketplace import simulate_marketplace as simulate_marketplace
+from .synthetic import synthetic_dataset as synthetic_dataset
+from .truth import generic_phrases as generic_phrases
+from .truth import truth_matrix as truth_matrix
