@@ -120,7 +120,8 @@ def test_generic_phrases_of_another_folder_are_refused(tmp_path: Path) -> None:
 
 def test_ads_bid_on_phrases_that_mostly_fit(market: Marketplace, bids: list[dict[str, Any]]) -> None:
     assert market.n_bids == len(bids)
-    assert list(bids[0]) == ["advertiser", "ad", "page", "phrase", "match", "bid"]
+    columns = "advertiser, campaign, budget, ad, page, title, text, phrase, match, bid"
+    assert ", ".join(bids[0]) == columns
     assert {bid["match"] for bid in bids} == {"exact", "phrase", "broad"}
     assert len({(bid["ad"], bid["phrase"]) for bid in bids}) == len(bids)
     assert min(bid["bid"] for bid in bids) > 0

@@ -16,7 +16,7 @@ from broadmatch.simulate import Marketplace, marketplace, simulate_marketplace, 
 from broadmatch.simulate.verticals import VERTICALS
 from tests.simulate.conftest import SMALL
 
-FILES = ["pages.parquet", "bids.parquet", "impressions.parquet", "clicks.parquet", "market.json"]
+FILES = ["pages.parquet", "bids.parquet", "negatives.parquet", "impressions.parquet", "clicks.parquet", "market.json"]
 FILES += [f"truth/{name}.parquet" for name in ("pages", "queries", "generic", "relevant", "wrong")]
 
 

@@ -1,4 +1,4 @@
-"""A marketplace with known truth, its closed loop with the ad engine, and matrices of any size with known structure."""
+"""A marketplace with known truth, its traffic, users and closed loop, and matrices of any size and known structure."""
 
 import lazy_loader
 

@@ -1,3 +1,4 @@
+from .campaigns import new_ads as new_ads
 from .loop.arms import Arm as Arm
 from .loop.closed_loop import simulate_loop as simulate_loop
 from .loop.measures import ArmFigures as ArmFigures
@@ -5,5 +6,8 @@ from .loop.report import LoopReport as LoopReport
 from .marketplace import Marketplace as Marketplace
 from .marketplace import simulate_marketplace as simulate_marketplace
 from .synthetic import synthetic_dataset as synthetic_dataset
+from .traffic import DayTraffic as DayTraffic
+from .traffic import MarketTraffic as MarketTraffic
 from .truth import generic_phrases as generic_phrases
 from .truth import truth_matrix as truth_matrix
+from .users import Users as Users

@@ -16,6 +16,7 @@ from broadmatch.io.files import replacing_file
 from broadmatch.parallel import blocks
 from broadmatch.params import Whole
 from broadmatch.simulate.bids import bids_table
+from broadmatch.simulate.campaigns import describe_ads
 from broadmatch.simulate.landing import landing_page
 from broadmatch.simulate.matching import ShownAds, find_candidates, run_auctions
 from broadmatch.simulate.queries import Queries, texts
@@ -64,8 +65,18 @@ class Marketplace:
 
     @property
     def bids(self) -> Path:
-        """Phrases that ads bid on: advertiser, ad, page, phrase, match (exact, phrase or broad), bid."""
+        """Phrases that ads bid on, with the campaign, its budget, and the wording of the ad."""
         return self.folder / "bids.parquet"
+
+    @property
+    def negatives(self) -> Path:
+        """Negatives of campaigns: advertiser, campaign, phrase, match."""
+        return self.folder / "negatives.parquet"
+
+    @property
+    def ads(self) -> list[Path]:
+        """What advertisers have, for `read_inventory`: bids and negatives."""
+        return [self.bids, self.negatives]
 
     @property
     def impressions(self) -> Path:
@@ -83,7 +94,7 @@ class Marketplace:
         return self.folder / "truth"
 
     def world(self) -> World:
-        """The advertisers and pages behind it, made again from its seed: for `Users` and `Traffic`."""
+        """The advertisers and pages behind it, made again from its seed: for `Users` and `MarketTraffic`."""
         return make_world(self.n_pages, _generators(self.seed)[0])
 
 
@@ -107,7 +118,7 @@ def simulate_marketplace(
     Whole(1, 100_000_000).check("n_sessions", n_sessions)
     Whole(1, 3650).check("days", days)
     Whole(0, 2**31 - 1).check("seed", seed)
-    of_world, of_users, of_ads, of_bids = _generators(seed)
+    of_world, of_users, of_ads, of_bids, of_campaigns = _generators(seed)
     _check_place(Path(path))
     with replacing(path, ours=_is_market) as folder:
         world = make_world(n_pages, of_world)
@@ -122,7 +133,9 @@ def simulate_marketplace(
         number = {name: i for i, name in enumerate(names)}
         text_of = np.array([number[t] for t in text])
         bids = bids_table(world, queries, candidates, names, text_of, np.bincount(query_of), of_bids)
+        bids, negatives = describe_ads(bids, world, shown, days, seed, of_campaigns)
         _write_table(folder / "bids.parquet", bids)
+        _write_table(folder / "negatives.parquet", negatives)
         _write_log(folder, world, searches, shown, names, text_of[query_of], of_ads)
         n_wrong = _write_truth(folder / "truth", world, queries, text, text_of, query_of, shown)
         market = Marketplace(
@@ -145,8 +158,8 @@ def simulate_marketplace(
 
 
 def _generators(seed: int) -> list[np.random.Generator]:
-    """Random numbers for the world, its users, its auctions and its bids."""
-    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4)]
+    """Random numbers for the world, its users, its auctions, its bids and its campaigns."""
+    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(5)]
 
 
 def _write_pages(file: Path, world: World, seed: int) -> None:

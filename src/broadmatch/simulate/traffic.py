@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DEVICES = ("mobile", "desktop", "tablet")
 _DEVICE_SHARES = (0.58, 0.35, 0.07)
 _DAY = 86_400.0
-_OF_DAYS = 4
-"""Of the seeds that come out of the marketplace's: the first four made its world, users, auctions and bids."""
+_OF_DAYS = 5
+"""Of the seeds that come out of the marketplace's: the first five made its world, users, auctions, bids, campaigns."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class DayTraffic:
         return found | {"hour": pa.array((self.second[rows] // 3600).astype(np.int64))}
 
 
-class Traffic:
+class MarketTraffic:
     """Days of traffic in the world of a marketplace: the same seed and day give the same searches.
 
     >>> from broadmatch.simulate.world import make_world
-    >>> traffic = Traffic(make_world(100, np.random.default_rng(0)), seed=0, n_sessions=1000)
+    >>> traffic = MarketTraffic(make_world(100, np.random.default_rng(0)), seed=0, n_sessions=1000)
     >>> monday = traffic.day(1)
     >>> len(monday) > 1000, len(monday.texts) < len(monday), monday.second.max() < 86_400
     (True, True, np.True_)

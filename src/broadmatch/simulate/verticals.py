@@ -47,3 +47,5 @@ BRAND_MODIFIERS: tuple[str, ...] = _WORDS["brand_modifiers"]
 PRICE_MODIFIERS: tuple[str, ...] = _WORDS["price_modifiers"]
 BOILERPLATE: tuple[str, ...] = _WORDS["boilerplate"]
 MENU: tuple[str, ...] = _WORDS["menu"]
+NEGATIVE_WORDS: tuple[str, ...] = _WORDS["negative_words"]
+"""What advertisers do not want to be found by."""

@@ -135,3 +135,16 @@ def title(facts: Facts, rng: random.Random) -> str:
         f"{facts.brand}",
     )
     return html.escape(rng.choices(forms, (4, 4, 3, 1))[0])
+
+
+def ad_wording(facts: Facts, rng: random.Random) -> tuple[str, str]:
+    """Title and text of an ad for the page."""
+    subject, place = facts.subject.title(), f" in {facts.city}" if facts.city else ""
+    attribute, product = rng.choice(facts.attributes), rng.choice(facts.products)
+    forms = (
+        f"{facts.brand} | {subject}",
+        f"{subject}{place} - {facts.brand}",
+        f"{attribute.capitalize()} {product}{place}",
+    )
+    offers = (f"{attribute.capitalize()} {product}{place}", f"Looking for {product}? Try {facts.brand}{place}")
+    return rng.choices(forms, (4, 4, 2))[0], f"{rng.choice(offers)}. {rng.choice(facts.vertical.copy)}."

@@ -28,13 +28,14 @@ from broadmatch.parallel import map_threads
 from broadmatch.params import Whole
 from broadmatch.signals import Encoder
 from broadmatch.simulate._users import draw_pairs
+from broadmatch.simulate.campaigns import new_ads
 from broadmatch.simulate.loop.arms import Arm, parse_arms
 from broadmatch.simulate.loop.measures import GROUPS
 from broadmatch.simulate.loop.phrase_sources import PhraseSources
 from broadmatch.simulate.loop.report import LoopReport
 from broadmatch.simulate.loop.serving import SIGNALS, ArmServer
 from broadmatch.simulate.marketplace import Marketplace
-from broadmatch.simulate.traffic import DayTraffic, Traffic
+from broadmatch.simulate.traffic import DayTraffic, MarketTraffic
 from broadmatch.simulate.users import Users
 
 ARMS = ("own", "pfastrexml", "swiftxml")
@@ -97,7 +98,7 @@ class _Loop:
     inventory: Inventory
     entry: I64
     pages: I64
-    traffic: Traffic
+    traffic: MarketTraffic
     users: Users
     seed: int
     spent_above: dict[str, list[tuple[float, float]]]
@@ -107,14 +108,15 @@ class _Loop:
         world = market.world()
         users = Users(world, seed)
         inventory = read_inventory(market.ads)
+        pages = users.page_numbers(inventory.pages)
         return cls(
             market,
             arms,
             [ArmServer(arm, users, days, seed=seed) for arm in arms],
             inventory,
-            market.entry_days(inventory, days),
-            users.page_numbers(inventory.pages),
-            Traffic(world, seed, n_sessions=sessions),
+            new_ads(market, days)[pages],
+            pages,
+            MarketTraffic(world, seed, n_sessions=sessions),
             users,
             seed,
             {arm.name: [] for arm in arms},
