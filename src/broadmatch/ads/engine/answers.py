@@ -35,7 +35,7 @@ class CandidateRows(NamedTuple):
 
     encoder: JoinedEncoder
     tables: list[SignalTable]
-    codes: list[I32]
+    codes: I32
     position: int
 
     def encode(self) -> Batch:
@@ -44,8 +44,8 @@ class CandidateRows(NamedTuple):
 
     def shown(self, rows: I64, places: NDArray[Any]) -> Impressions:
         """The features of some candidates, each in its place."""
-        codes = [codes[rows] for codes in self.codes]
-        codes[self.position] = places.astype(np.int32)
+        codes = np.take(self.codes, rows, axis=1)
+        codes[self.position] = places
         return self.encoder.join(self.tables, codes, fields=True).impressions
 
 

@@ -170,7 +170,7 @@ class AdEngine:
         refuse_own(given, OWN_COLUMNS)
         row = {**given, "query": first_words(text, MOST_WORDS)}
         tables = self._known_tables(parts.ads)
-        found = parts.ads.match_view(tables.view, Names.of([text.encode("utf-8", "replace").decode()]), limit)
+        found = parts.ads.match_text(tables.view, text, limit)
         table = parts.model.encoder.sides[_QUERY].row(row)
         keys = np.array([key & 0xFFFFFFFFFFFFFFFF], np.uint64)
         arrays = self._run(parts, tables, found, table, keys, budgets, hour, pending)
@@ -219,17 +219,15 @@ class AdEngine:
     ) -> AdAnswers:
         """Features, probabilities and auctions of candidates."""
         model, n, sides = parts.model, len(found.ad), parts.model.encoder.sides
-        queries = np.repeat(np.arange(len(found.ptr) - 1, dtype=np.int32), np.diff(found.ptr))
+        codes = np.empty((len(sides), n), np.int32)
+        codes[0], codes[_PHRASE], codes[_MATCH], codes[_POSITION] = tables.rows(found.ad), found.phrase, found.match, 1
+        codes[_QUERY] = 0
+        if len(found.ptr) > 2:
+            codes[_QUERY] = np.repeat(np.arange(len(found.ptr) - 1), np.diff(found.ptr))
         rows = CandidateRows(
             model.encoder,
             [tables.ads(sides[0]), tables.phrases(sides[_PHRASE]), model.match, model.position, table],
-            [
-                tables.rows(found.ad),
-                found.phrase.astype(np.int32),
-                found.match.astype(np.int32),
-                np.ones(n, np.int32),
-                queries,
-            ],
+            codes,
             _POSITION,
         )
         probability, uncertainty = model.clicks.serve_many(rows.encode())
@@ -286,22 +284,20 @@ def _admitted(
 
 
 def _places(arrays: AdAnswers, tables: AdTables) -> list[Place]:
-    row, price = arrays.result.row[0].tolist(), arrays.result.price[0].tolist()
-    found, places = arrays.candidates, []
-    for t, (i, cost) in enumerate(zip(row, price, strict=True)):
-        if i < 0:
-            break
-        places.append(
-            Place(
-                tables.name(int(found.ad[i])),
-                tables.phrase(int(found.phrase[i])),
-                MATCH_TYPES[found.match[i]],
-                float(found.bid[i]),
-                cost,
-                float(arrays.probability[i]),
-                float(arrays.uncertainty[i]),
-                float(arrays.result.score[i]),
-                t + 1,
-            )
-        )
+    row = arrays.result.row[0]
+    row = row[row >= 0]
+    found = arrays.candidates
+    columns = (
+        found.ad,
+        found.phrase,
+        found.match,
+        found.bid,
+        arrays.probability,
+        arrays.uncertainty,
+        arrays.result.score,
+    )
+    price, places = arrays.result.price[0].tolist(), []
+    chosen = zip(price, *(column[row].tolist() for column in columns), strict=False)
+    for t, (cost, ad, phrase, match, bid, p, u, score) in enumerate(chosen, 1):
+        places.append(Place(tables.name(ad), tables.phrase(phrase), MATCH_TYPES[match], bid, cost, p, u, score, t))
     return places

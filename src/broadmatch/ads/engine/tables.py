@@ -58,10 +58,10 @@ class AdTables:
         known = self._phrases.get(number)
         return known if known is not None else self._base.phrase[number]
 
-    def rows(self, ads: I64) -> I32:
+    def rows(self, ads: I64) -> I64 | I32:
         """The rows of ads in their table."""
         if self._rows is None:
-            return ads.astype(np.int32)
+            return ads
         found: I32 = self._rows[ads]
         return found
 
