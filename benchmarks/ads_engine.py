@@ -93,10 +93,10 @@ def arrays(engine: AdEngine, asked: Names) -> AdAnswers:
         "impressions": answers.impressions,
     }
     batch = answers.rows.encode()
-    parts["probability"] = lambda: engine.clicks.serve_many(batch)
+    parts["probability"] = lambda: engine.clicks.serve_many(*batch)
     took = {name: cpu_seconds(call) / n * 1e6 for name, call in parts.items()}
     tell(benchmark="ads_engine", entry="answer_many", queries=n, candidates=len(answers.candidates.ad) / n,
-         features=len(batch.impressions.keys) / batch.impressions.n_rows, shown=float(answers.result.shown.sum() / n),
+         features=len(batch[0].keys) / batch[0].n_rows, shown=float(answers.result.shown.sum() / n),
          **{f"{name}_cpu_us": us for name, us in took.items()})  # fmt: skip
     return answers
 
@@ -122,7 +122,12 @@ def long_query(engine: AdEngine) -> None:
     took = {what: cpu_seconds(lambda q=query: engine.answer(q, limit=LIMIT)) * 1e6 for what, query in
             (("words_64", short), ("words_10000", words))}  # fmt: skip
     spelling = cpu_seconds(lambda: normalise_query(words)) * 1e6
-    tell(benchmark="ads_engine", entry="long query", **{f"{k}_cpu_us": v for k, v in took.items()}, spelling_cpu_us=spelling)
+    tell(
+        benchmark="ads_engine",
+        entry="long query",
+        **{f"{k}_cpu_us": v for k, v in took.items()},
+        spelling_cpu_us=spelling,
+    )
 
 
 def main() -> None:

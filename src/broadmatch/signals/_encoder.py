@@ -141,6 +141,13 @@ def put_numbers(numbers: F32, seed: np.uint64, at: I64, out: U64, values: F32) -
 
 
 @kernel
+def sizes_of(codes: I32, indptr: I64, out: I32) -> None:
+    """out[r] = how many words text codes[r] has."""
+    for r in range(len(codes)):
+        out[r] = indptr[codes[r] + 1] - indptr[codes[r]]
+
+
+@kernel
 def put_words(codes: I32, indptr: I64, words: U64, at: I64, out: U64) -> None:
     """The words of text codes[r] into row r."""
     for r in range(len(at)):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from broadmatch.data import Batch, Impressions
+from broadmatch.data import Impressions
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.io.values import arrow_of, compact
 from broadmatch.signals._encoder import put_tables
@@ -18,7 +18,7 @@ from broadmatch.signals.description import Description, derives
 from broadmatch.signals.naming import Part
 from broadmatch.signals.one_row import Singles
 from broadmatch.signals.reading import ParsedBatch, Reader
-from broadmatch.signals.row_plan import RowPlan
+from broadmatch.signals.row_plan import LaidOut, RowPlan
 from broadmatch.signals.signal import Hour, Signal, Weekday
 from broadmatch.signals.words import TextWords
 
@@ -111,7 +111,7 @@ class JoinedEncoder:
     >>> tables = [encoder.sides[0].table({"ad": ads}, 2), encoder.sides[1].table({"query": queries}, 1)]
     >>> joined = encoder.join(tables, np.array([[1, 0, 1], [0, 0, 0]], np.int32))
     >>> log = pa.record_batch({"ad": ["boots", "shoes", "boots"], "query": ["red shoes"] * 3})
-    >>> joined.impressions.keys.tolist() == Encoder(description).encode(log, labelled=False).impressions.keys.tolist()
+    >>> joined.keys.tolist() == Encoder(description).encode(log, labelled=False).impressions.keys.tolist()
     True
     """
 
@@ -135,24 +135,32 @@ class JoinedEncoder:
         self._places = np.array([self._plan.place[name] for name in placed], np.int64)
         self._widths = np.array([len(side.singles) for side in self.sides], np.int64)
 
-    def join(self, tables: Sequence[SignalTable], codes: NDArray[np.int32], *, fields: bool = False) -> Batch:
+    def join(self, tables: Sequence[SignalTable], codes: NDArray[np.int32]) -> Impressions:
         """The rows that have row codes[t, r] of each table t; no clicks are known of them."""
-        n, plan = codes.shape[1], self._plan
-        parts = [_taken(part, rows) for table, rows in zip(tables, codes, strict=True) for part in table.parts]
-        at = np.array([table.address for table in tables], np.int64)
-        layout, keys, values = plan.rows(
-            n,
-            lambda starts, out: put_tables(at, self._widths, self._places, codes, plan.constant[0], starts, out),
-            [parts[i] for i in self._order],
-        )
-        named = plan.fields(layout) if fields else _NO_FIELDS
-        clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
+        layout, keys, values = self._join(tables, codes)
+        clicked, weight = np.full(codes.shape[1], np.nan, np.float32), np.ones(codes.shape[1], np.float32)
+        return Impressions(layout.indptr, keys, values, self._plan.fields(layout), clicked, weight)
+
+    def join_to_serve(
+        self, tables: Sequence[SignalTable], codes: NDArray[np.int32]
+    ) -> tuple[Impressions, dict[str, Any]]:
+        """As `join`, with nothing but the features, and with the slices of the rows."""
+        layout, keys, values = self._join(tables, codes)
         slices = {
             name: compact(column.take(arrow_of(rows)))
             for table, rows in zip(tables, codes, strict=True)
             for name, column in table.slices.items()
         }
-        return Batch(Impressions(layout.indptr, keys, values, named, clicked, weight), slices=slices)
+        return Impressions(layout.indptr, keys, values, _NO_FIELDS, _NO_LABELS, _NO_LABELS), slices
+
+    def _join(self, tables: Sequence[SignalTable], codes: NDArray[np.int32]) -> LaidOut:
+        plan, at = self._plan, np.array([table.address for table in tables], np.int64)
+        parts = [_taken(part, codes[t]) for t, table in enumerate(tables) for part in table.parts]
+        return plan.rows(
+            codes.shape[1],
+            lambda starts, out: put_tables(at, self._widths, self._places, codes, plan.constant[0], starts, out),
+            [parts[i] for i in self._order],
+        )
 
 
 def _taken(part: Part, rows: NDArray[np.int32]) -> Part:

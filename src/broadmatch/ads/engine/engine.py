@@ -230,14 +230,14 @@ class AdEngine:
             codes,
             _POSITION,
         )
-        probability, uncertainty = model.clicks.serve_many(rows.encode())
+        probability, uncertainty = model.clicks.serve_many(*rows.encode())
         in_budget = None
         if budgets is not None:
             in_budget = _admitted(budgets, tables.campaign[found.ad], found, key, hour, pending)
         result = parts.auction.run(
             found.bid,
             probability,
-            offsets=found.ptr,
+            offsets=found.ptr if len(found.ptr) > 2 else None,
             advertiser=tables.advertiser[found.ad],
             uncertainty=uncertainty,
             in_budget=in_budget,
@@ -284,20 +284,11 @@ def _admitted(
 
 
 def _places(arrays: AdAnswers, tables: AdTables) -> list[Place]:
-    row = arrays.result.row[0]
-    row = row[row >= 0]
-    found = arrays.candidates
-    columns = (
-        found.ad,
-        found.phrase,
-        found.match,
-        found.bid,
-        arrays.probability,
-        arrays.uncertainty,
-        arrays.result.score,
-    )
-    price, places = arrays.result.price[0].tolist(), []
-    chosen = zip(price, *(column[row].tolist() for column in columns), strict=False)
-    for t, (cost, ad, phrase, match, bid, p, u, score) in enumerate(chosen, 1):
-        places.append(Place(tables.name(ad), tables.phrase(phrase), MATCH_TYPES[match], bid, cost, p, u, score, t))
+    found, result, places = arrays.candidates, arrays.result, []
+    for t, (i, price) in enumerate(zip(result.row[0].tolist(), result.price[0].tolist(), strict=True), 1):
+        if i < 0:
+            break
+        ad, phrase, match = tables.name(found.ad.item(i)), tables.phrase(found.phrase.item(i)), found.match.item(i)
+        judged = arrays.probability.item(i), arrays.uncertainty.item(i), result.score.item(i)
+        places.append(Place(ad, phrase, MATCH_TYPES[match], found.bid.item(i), price, *judged, t))
     return places
