@@ -97,6 +97,12 @@ class AdEngine:
         self._tables: AdTables | None = None
         self._parts = self._open()
 
+    @staticmethod
+    def is_at(path: str | os.PathLike[str]) -> bool:
+        """Whether a folder is that of an engine."""
+        there = Path(path)
+        return is_index(there / INDEX) and (there / CLICKS).is_dir() and (there / AUCTION).is_dir()
+
     @classmethod
     def create(
         cls,
@@ -109,7 +115,7 @@ class AdEngine:
     ) -> "AdEngine":
         """Write the folder of an engine, and open it; one that is there is replaced as a whole."""
         _Model.of(clicks)
-        with replacing(path, is_engine) as folder:
+        with replacing(path, cls.is_at) as folder:
             (folder / INDEX).mkdir()
             write_index(folder / INDEX, inventory, extended)
             clicks.save(folder / CLICKS)
@@ -251,7 +257,7 @@ class AdEngine:
         """What the folder holds, all of one moment: it may be replaced meanwhile."""
         if not self.path.is_dir():
             raise MissingFile(f"There is no ad engine at {self.path}.")
-        if not is_engine(self.path):
+        if not self.is_at(self.path):
             raise BadArtifact(f"{self.path} is not an ad engine: it has no {INDEX}, {CLICKS} and {AUCTION}.")
         while True:
             before = self.path.stat().st_ino
@@ -267,11 +273,6 @@ class AdEngine:
         tables = self._known_tables(index)
         tables.ads(model.encoder.sides[_AD])
         tables.phrases(model.encoder.sides[_PHRASE])
-
-
-def is_engine(path: Path) -> bool:
-    """Whether a folder is that of an engine."""
-    return is_index(path / INDEX) and (path / CLICKS).is_dir() and (path / AUCTION).is_dir()
 
 
 class _Terms(NamedTuple):
