@@ -93,10 +93,10 @@ def arrays(engine: AdEngine, asked: Names) -> AdAnswers:
         "impressions": answers.impressions,
     }
     batch = answers.rows.encode()
-    parts["probability"] = lambda: engine.clicks.serve_many(batch)
+    parts["probability"] = lambda: engine.clicks.serve_many(*batch)
     took = {name: cpu_seconds(call) / n * 1e6 for name, call in parts.items()}
     tell(benchmark="ads_engine", entry="answer_many", queries=n, candidates=len(answers.candidates.ad) / n,
-         features=len(batch.impressions.keys) / batch.impressions.n_rows, shown=float(answers.result.shown.sum() / n),
+         features=len(batch[0].keys) / batch[0].n_rows, shown=float(answers.result.shown.sum() / n),
          **{f"{name}_cpu_us": us for name, us in took.items()})  # fmt: skip
     return answers
 

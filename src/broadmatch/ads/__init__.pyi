@@ -6,6 +6,9 @@ from .engine.answers import AdAnswers as AdAnswers
 from .engine.answers import Place as Place
 from .engine.engine import AdAnswer as AdAnswer
 from .engine.engine import AdEngine as AdEngine
+from .engine.explain import AdExplanation as AdExplanation
+from .engine.explain import ExplainedCandidate as ExplainedCandidate
+from .engine.explain import FeatureShare as FeatureShare
 from .expansion.bids import BidTable as BidTable
 from .expansion.ksp import ARMS as ARMS
 from .expansion.ksp import KSP as KSP

@@ -90,3 +90,6 @@ def _steps(folder: Path) -> Iterator[list[object]]:
         (folder / "ads.csv").write_text("page,phrase,match,bid\npizza.html,pizza,broad,1\n")
         yield ["ads", "index", folder / "ads.csv", "--out", folder / "index"]
         yield ["ads", "match", folder / "index", "pizza near me"]
+        yield ["ads", "index", folder / "ads.csv", "--clicks", clicks, "--out", folder / "engine"]
+        yield ["ads", "match", folder / "engine", "pizza near me", "--with", "country=AT"]
+        yield ["ads", "why", folder / "engine", "pizza near me", "pizza.html"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.clicks.serving import ServingModel
-from broadmatch.data import Batch
+from broadmatch.data import Batch, Impressions
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.io.artifacts import Artifact
 from broadmatch.layout import require
@@ -72,10 +72,12 @@ class ClickModel(Artifact):
         p = serving.predict_many(batch.impressions, encoded=batch is not rows)
         return self._calibrated(p, batch.slices) if is_first else p
 
-    def serve_many(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The click probability, calibrated, and u(x) of each row of a batch that an encoder made, in one pass."""
-        p, uncertainty = self.variant().serve_many(batch.impressions, encoded=True)
-        return self._calibrated(p, batch.slices), uncertainty
+    def serve_many(
+        self, impressions: Impressions, slices: Mapping[str, Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The click probability, calibrated, and u(x) of each row that an encoder made, in one pass."""
+        p, uncertainty = self.variant().serve_many(impressions, encoded=True)
+        return self._calibrated(p, slices), uncertainty
 
     def uncertainty_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
         """u(x) of each row, in log-odds: how far one more example could move the prediction (§6)."""

@@ -79,6 +79,11 @@ class ServingModel(Artifact):
         """u(x) of one impression."""
         return self._one(keys, values)[1]
 
+    def contributions(self, keys: NDArray[np.uint64], values: NDArray[np.float32]) -> NDArray[np.float64]:
+        """What each feature of one impression adds to its log-odds, and to u(x): features × 2."""
+        each = [serve_one(self.words, self.cells, keys, values, j, j + 1, self.unseen) for j in range(len(keys))]
+        return np.array(each, np.float64).reshape(len(keys), 2)
+
     def items(self) -> Coefficients:
         """Every feature's key, ascending, with its coefficient and its learning rate."""
         n_used = int(np.count_nonzero(self.words[:, :2].any(axis=1)))

@@ -51,10 +51,12 @@ class Names(Sequence[str]):
     def __getitem__(self, i: int | slice) -> str | list[str]:
         if isinstance(i, slice):
             return [self[j] for j in range(*i.indices(len(self)))]
-        j = i + len(self) if i < 0 else i
-        if not 0 <= j < len(self):
-            raise IndexError(f"There are {len(self)} names; {i} is none of them.")
-        piece: bytes = self.text[self.offsets[j] : self.offsets[j + 1]].tobytes()
+        n = len(self.offsets) - 1
+        j = i + n if i < 0 else i
+        if not 0 <= j < n:
+            raise IndexError(f"There are {n} names; {i} is none of them.")
+        start, stop = self.offsets[j : j + 2].tolist()
+        piece: bytes = self.text[start:stop].tobytes()
         return piece.decode("utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:

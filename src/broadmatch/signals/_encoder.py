@@ -101,11 +101,21 @@ def put_columns(
 
 
 @kernel
-def put_table(table: U64, places: I64, codes: I32, starts: I64, out: U64) -> None:
-    """Row codes[r] of a table of keys into row r, its columns at `places` of the row."""
+def put_tables(tables: I64, widths: I64, places: I64, codes: I32, constant: np.uint64, starts: I64, out: U64) -> None:
+    """Row codes[t, r] of each table t of keys into row r, and the constant.
+
+    Table t lies at the address tables[t] and has widths[t] columns; `places` are those of the columns of all tables in
+    a row, one after the other, and then that of the constant.
+    """
     for r in range(len(starts) - 1):
-        for c in range(len(places)):
-            out[starts[r] + places[c]] = table[codes[r], c]
+        start, k = starts[r], 0
+        for t in range(len(tables)):
+            width = widths[t]
+            row = carray(to_uint64(tables[t] + 8 * width * codes[t, r]), width)
+            for c in range(width):
+                out[start + places[k]] = row[c]
+                k += 1
+        out[start + places[k]] = constant
 
 
 @kernel
@@ -128,6 +138,13 @@ def put_numbers(numbers: F32, seed: np.uint64, at: I64, out: U64, values: F32) -
         if x != 0 and x == x:
             out[at[r]] = key
             values[at[r]] = x
+
+
+@kernel
+def sizes_of(codes: I32, indptr: I64, out: I32) -> None:
+    """out[r] = how many words text codes[r] has."""
+    for r in range(len(codes)):
+        out[r] = indptr[codes[r] + 1] - indptr[codes[r]]
 
 
 @kernel

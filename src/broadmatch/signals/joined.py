@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from broadmatch.data import Batch, Impressions
+from broadmatch.data import Impressions
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.io.values import arrow_of, compact
-from broadmatch.signals._encoder import put_table
+from broadmatch.signals._encoder import put_tables
 from broadmatch.signals.columns import put_sources
 from broadmatch.signals.description import Description, derives
 from broadmatch.signals.naming import Part
 from broadmatch.signals.one_row import Singles
 from broadmatch.signals.reading import ParsedBatch, Reader
-from broadmatch.signals.row_plan import RowPlan
+from broadmatch.signals.row_plan import LaidOut, RowPlan
 from broadmatch.signals.signal import Hour, Signal, Weekday
 from broadmatch.signals.words import TextWords
 
@@ -33,6 +33,10 @@ class SignalTable:
     keys: NDArray[np.uint64]
     parts: list[Part] = field(default_factory=list)
     slices: dict[str, Any] = field(default_factory=dict)
+    address: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.address = self.keys.__array_interface__["data"][0]
 
     @staticmethod
     def concatenate(first: "SignalTable", second: "SignalTable") -> "SignalTable":
@@ -51,7 +55,6 @@ class TableSide:
         self.singles = [signal for signal in signals if not signal.many]
         self.many = [signal for signal in signals if signal.many]
         self.slices, self.columns = tuple(slices), tuple(dict.fromkeys(signal.column for signal in signals))
-        self.places = np.array([plan.place[signal.name] for signal in self.singles], np.int64)
         self._plan, self._noted = plan, tuple[str, ...]()
         timed = any(isinstance(signal, Hour | Weekday) and signal.column == description.time for signal in signals)
         time, format = (description.time, description.time_format) if timed else (None, None)
@@ -59,7 +62,7 @@ class TableSide:
         self._reader = Reader(Description(signals=signals, time=written)) if signals else None
         seeds = [plan.seeds[signal.name] for signal in self.singles]
         self._one = Singles(self.singles, [*seeds, plan.seeds[CONSTANT]], time, format)
-        self.signature = (tuple(signals), self.slices, format)
+        self.signature = repr((signals, self.slices, format))
         """Sides of equal signature make equal tables."""
 
     def table(self, columns: Mapping[str, Any], n: int) -> SignalTable:
@@ -106,9 +109,9 @@ class JoinedEncoder:
     >>> encoder = JoinedEncoder(description, [["ad"]])
     >>> ads, queries = pa.array(["shoes", "boots"]), pa.array(["red shoes"])
     >>> tables = [encoder.sides[0].table({"ad": ads}, 2), encoder.sides[1].table({"query": queries}, 1)]
-    >>> joined = encoder.join(tables, [np.array([1, 0, 1], np.int32), np.zeros(3, np.int32)])
+    >>> joined = encoder.join(tables, np.array([[1, 0, 1], [0, 0, 0]], np.int32))
     >>> log = pa.record_batch({"ad": ["boots", "shoes", "boots"], "query": ["red shoes"] * 3})
-    >>> joined.impressions.keys.tolist() == Encoder(description).encode(log, labelled=False).impressions.keys.tolist()
+    >>> joined.keys.tolist() == Encoder(description).encode(log, labelled=False).impressions.keys.tolist()
     True
     """
 
@@ -127,27 +130,37 @@ class JoinedEncoder:
             slices[side_of.get(column, len(sides))].append(name)
         self.sides = [TableSide(description, self._plan, *both) for both in zip(signals, slices, strict=True)]
         order = [signal.name for side in self.sides for signal in side.many]
-        self._order = np.argsort([self._plan.number[name] for name in order])
+        self._order = np.argsort([self._plan.number[name] for name in order]).tolist()
+        placed = [*(signal.name for side in self.sides for signal in side.singles), CONSTANT]
+        self._places = np.array([self._plan.place[name] for name in placed], np.int64)
+        self._widths = np.array([len(side.singles) for side in self.sides], np.int64)
 
-    def join(self, tables: Sequence[SignalTable], codes: Sequence[NDArray[np.int32]], *, fields: bool = False) -> Batch:
-        """The rows that have row codes[t][r] of each table t; no clicks are known of them."""
-        n, plan = len(codes[0]), self._plan
-        parts = [_taken(part, rows) for table, rows in zip(tables, codes, strict=True) for part in table.parts]
+    def join(self, tables: Sequence[SignalTable], codes: NDArray[np.int32]) -> Impressions:
+        """The rows that have row codes[t, r] of each table t; no clicks are known of them."""
+        layout, keys, values = self._join(tables, codes)
+        clicked, weight = np.full(codes.shape[1], np.nan, np.float32), np.ones(codes.shape[1], np.float32)
+        return Impressions(layout.indptr, keys, values, self._plan.fields(layout), clicked, weight)
 
-        def put(starts: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
-            for side, table, rows in zip(self.sides, tables, codes, strict=True):
-                put_table(table.keys, side.places, rows, starts, keys)
-            keys[starts[:-1] + plan.place[CONSTANT]] = plan.constant[0]
-
-        layout, keys, values = plan.rows(n, put, [parts[i] for i in self._order])
-        named = plan.fields(layout) if fields else _NO_FIELDS
-        clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
+    def join_to_serve(
+        self, tables: Sequence[SignalTable], codes: NDArray[np.int32]
+    ) -> tuple[Impressions, dict[str, Any]]:
+        """As `join`, with nothing but the features, and with the slices of the rows."""
+        layout, keys, values = self._join(tables, codes)
         slices = {
             name: compact(column.take(arrow_of(rows)))
             for table, rows in zip(tables, codes, strict=True)
             for name, column in table.slices.items()
         }
-        return Batch(Impressions(layout.indptr, keys, values, named, clicked, weight), slices=slices)
+        return Impressions(layout.indptr, keys, values, _NO_FIELDS, _NO_LABELS, _NO_LABELS), slices
+
+    def _join(self, tables: Sequence[SignalTable], codes: NDArray[np.int32]) -> LaidOut:
+        plan, at = self._plan, np.array([table.address for table in tables], np.int64)
+        parts = [_taken(part, codes[t]) for t, table in enumerate(tables) for part in table.parts]
+        return plan.rows(
+            codes.shape[1],
+            lambda starts, out: put_tables(at, self._widths, self._places, codes, plan.constant[0], starts, out),
+            [parts[i] for i in self._order],
+        )
 
 
 def _taken(part: Part, rows: NDArray[np.int32]) -> Part:

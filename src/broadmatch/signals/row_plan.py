@@ -21,6 +21,7 @@ from broadmatch.signals.words import TextWords
 
 LaidOut = tuple[RowLayout, NDArray[np.uint64], NDArray[np.float32]]
 """Where rows begin, the keys of their features, and the values of these (empty: all are 1)."""
+_NO_VALUES = np.empty(0, np.float32)
 
 
 class RowPlan:
@@ -120,7 +121,7 @@ class RowPlan:
         layout = RowLayout(np.empty(n + 1, np.int64), np.empty(counts.shape, np.int64), counts)
         lay_out(counts, len(self.place), layout.indptr, layout.at)
         size = int(layout.indptr[-1])
-        return layout, np.empty(size, np.uint64), np.ones(size if self._has_values else 0, np.float32)
+        return layout, np.empty(size, np.uint64), np.ones(size, np.float32) if self._has_values else _NO_VALUES
 
     def put_crosses(self, starts: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
         """Write the crosses of signals with one feature a row."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from broadmatch.io.values import as_text, codes_of, compact, is_text, missing_of, texts_of
 from broadmatch.kernels.words import letters
+from broadmatch.signals._encoder import sizes_of
 from broadmatch.signals._words import words_of_texts
 
 
@@ -62,7 +63,9 @@ class TextWords:
     @property
     def counts(self) -> NDArray[np.int32]:
         """How many words each row has."""
-        return (self.indptr[self.codes + 1] - self.indptr[self.codes]).astype(np.int32)
+        found = np.empty(len(self.codes), np.int32)
+        sizes_of(self.codes, self.indptr, found)
+        return found
 
     def word(self, row: int, place: int) -> str:
         """The word at a place of a row, if the spans were kept."""

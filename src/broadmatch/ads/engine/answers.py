@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from broadmatch.ads.auction import AuctionResult
 from broadmatch.ads.index.ad_index import AdCandidates
-from broadmatch.data import Batch, Impressions
+from broadmatch.data import Impressions
 from broadmatch.kernels import F64, I32, I64
 from broadmatch.signals.joined import JoinedEncoder, SignalTable
 
@@ -35,18 +35,18 @@ class CandidateRows(NamedTuple):
 
     encoder: JoinedEncoder
     tables: list[SignalTable]
-    codes: list[I32]
+    codes: I32
     position: int
 
-    def encode(self) -> Batch:
-        """The features of all candidates, as if each stood in the first place."""
-        return self.encoder.join(self.tables, self.codes)
+    def encode(self) -> tuple[Impressions, dict[str, Any]]:
+        """The features and the slices of all candidates, as if each stood in the first place."""
+        return self.encoder.join_to_serve(self.tables, self.codes)
 
     def shown(self, rows: I64, places: NDArray[Any]) -> Impressions:
         """The features of some candidates, each in its place."""
-        codes = [codes[rows] for codes in self.codes]
-        codes[self.position] = places.astype(np.int32)
-        return self.encoder.join(self.tables, codes, fields=True).impressions
+        codes = np.take(self.codes, rows, axis=1)
+        codes[self.position] = places
+        return self.encoder.join(self.tables, codes)
 
 
 @dataclass(frozen=True)

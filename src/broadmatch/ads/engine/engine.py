@@ -18,10 +18,12 @@ from broadmatch.ads.auction import Auction
 from broadmatch.ads.budgets import Budgets
 from broadmatch.ads.engine.answers import AdAnswers, CandidateRows, Place
 from broadmatch.ads.engine.context import context_columns, first_words, refuse_own
+from broadmatch.ads.engine.explain import AdExplanation, explain_rows
 from broadmatch.ads.engine.tables import AD_COLUMNS, AdTables
 from broadmatch.ads.index._match import MOST_WORDS
 from broadmatch.ads.index.ad_index import AdCandidates, AdIndex
 from broadmatch.ads.index.building import Extended, is_index, write_index
+from broadmatch.ads.index.why import WhyMatched
 from broadmatch.ads.inventory import Inventory
 from broadmatch.ads.match_types import MATCH_TYPES
 from broadmatch.clicks import ClickModel
@@ -30,12 +32,12 @@ from broadmatch.errors import BadArtifact, BadInput, MissingFile
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.io.artifacts import load, replacing, save
 from broadmatch.io.values import arrow_of, texts_to_arrow
-from broadmatch.kernels import I64, Flags
+from broadmatch.kernels import I64, U64, Flags
 from broadmatch.signals.joined import JoinedEncoder, SignalTable
 
 INDEX, CLICKS, AUCTION = "index", "clicks", "auction"
 _SIDES = (AD_COLUMNS, ("phrase",), ("match",), ("position",))
-_PHRASE, _MATCH, _POSITION, _QUERY = 1, 2, 3, 4
+_AD, _PHRASE, _MATCH, _POSITION, _QUERY = range(5)
 OWN_COLUMNS = frozenset(("query", *(column for side in _SIDES for column in side)))
 """The columns that the engine fills in itself; all others are those of the context."""
 _MOST_PLACES = 1000
@@ -43,11 +45,15 @@ _MOST_PLACES = 1000
 
 @dataclass(frozen=True)
 class AdAnswer:
-    """The answer to one query: its places from the first on, and the arrays that they come from."""
+    """The answer to one query: its places from the first on, the arrays that they come from, and why, if it was asked.
+
+    `query` is the query as it was looked up.
+    """
 
     query: str
     places: list[Place]
     arrays: AdAnswers
+    explanation: AdExplanation | None = None
 
 
 class _Model(NamedTuple):
@@ -88,8 +94,14 @@ class AdEngine:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._exchange = threading.Lock()
-        self._parts = self._open()
         self._tables: AdTables | None = None
+        self._parts = self._open()
+
+    @staticmethod
+    def is_at(path: str | os.PathLike[str]) -> bool:
+        """Whether a folder is that of an engine."""
+        there = Path(path)
+        return is_index(there / INDEX) and (there / CLICKS).is_dir() and (there / AUCTION).is_dir()
 
     @classmethod
     def create(
@@ -103,7 +115,7 @@ class AdEngine:
     ) -> "AdEngine":
         """Write the folder of an engine, and open it; one that is there is replaced as a whole."""
         _Model.of(clicks)
-        with replacing(path, is_engine) as folder:
+        with replacing(path, cls.is_at) as folder:
             (folder / INDEX).mkdir()
             write_index(folder / INDEX, inventory, extended)
             clicks.save(folder / CLICKS)
@@ -129,6 +141,7 @@ class AdEngine:
     @clicks.setter
     def clicks(self, model: ClickModel) -> None:
         made = _Model.of(model)
+        self._prepare(self._parts.ads, made)
         with self._exchange:
             self._parts = self._parts._replace(model=made)
 
@@ -163,18 +176,35 @@ class AdEngine:
         hour: float | None = None,
         pending: ArrayLike | None = None,
         limit: int = 200,
+        explain: bool = False,
     ) -> AdAnswer:
-        """The places beside the answer to one query; `key` names the auction where draws are made."""
-        parts, text = self._parts, normalise_query(query)
-        given = {} if context is None else context
-        refuse_own(given, OWN_COLUMNS)
-        row = {**given, "query": first_words(text, MOST_WORDS)}
-        tables = self._known_tables(parts.ads)
-        found = parts.ads.match_view(tables.view, Names.of([text.encode("utf-8", "replace").decode()]), limit)
-        table = parts.model.encoder.sides[_QUERY].row(row)
-        keys = np.array([key & 0xFFFFFFFFFFFFFFFF], np.uint64)
-        arrays = self._run(parts, tables, found, table, keys, budgets, hour, pending)
-        return AdAnswer(text, _places(arrays, tables), arrays)
+        """The places beside the answer to one query; `key` names the auction where draws are made.
+
+        At most `limit` candidates take part, those with the highest bids. With `budgets`, campaigns take part as these
+        say at the `hour` of the day. With `explain`, every step comes with it.
+        """
+        one = self._one(query, context, _Terms(_key(key), budgets, hour, pending), limit)
+        why = _explained(one, None) if explain else None
+        return AdAnswer(one.text, _places(one.answers, one.tables), one.answers, why)
+
+    def explain(
+        self,
+        query: str,
+        context: Mapping[str, Any] | None = None,
+        ad: str | None = None,
+        *,
+        key: int = 0,
+        budgets: Budgets | None = None,
+        hour: float | None = None,
+        pending: ArrayLike | None = None,
+        limit: int = 200,
+    ) -> AdExplanation:
+        """Every step of the answer to a query: of all candidates, highest score first, or of one ad."""
+        one = self._one(query, context, _Terms(_key(key), budgets, hour, pending), limit)
+        if ad is None:
+            return _explained(one, None)
+        rows = [i for i, number in enumerate(one.answers.candidates.ad.tolist()) if one.tables.name(number) == ad]
+        return _explained(one, rows, None if rows else one.parts.ads.why(query, ad, limit))
 
     def answer_many(
         self,
@@ -190,7 +220,7 @@ class AdEngine:
         """The answers to many queries that `normalise_query` has given, as arrays.
 
         `context` has one value a query for each column (an array, a list, `Names` or an Arrow array), `key` names each
-        auction (by default it is numbered). With `budgets`, campaigns take part as these say at the `hour` of the day.
+        auction (by default it is numbered).
         """
         parts, names = self._parts, Names.of(queries)
         given = {} if context is None else context
@@ -200,52 +230,21 @@ class AdEngine:
         side = parts.model.encoder.sides[_QUERY]
         wanted = {name: values for name, values in given.items() if name in side.columns or name in side.slices}
         table = side.table(context_columns(names, wanted, MOST_WORDS), len(names))
-        return self._run(parts, tables, found, table, key, budgets, hour, pending)
+        return _answers(parts, tables, found, table, _Terms(key, budgets, hour, pending))
 
     def impressions(self, answers: AdAnswers) -> Impressions:
         """What was shown, by query and then by place, to learn from: `position` is the place, clicks are not known."""
         return answers.impressions()
 
-    def _run(
-        self,
-        parts: _Parts,
-        tables: AdTables,
-        found: AdCandidates,
-        table: SignalTable,
-        key: Any,
-        budgets: Budgets | None,
-        hour: float | None,
-        pending: ArrayLike | None,
-    ) -> AdAnswers:
-        """Features, probabilities and auctions of candidates."""
-        model, n, sides = parts.model, len(found.ad), parts.model.encoder.sides
-        queries = np.repeat(np.arange(len(found.ptr) - 1, dtype=np.int32), np.diff(found.ptr))
-        rows = CandidateRows(
-            model.encoder,
-            [tables.ads(sides[0]), tables.phrases(sides[_PHRASE]), model.match, model.position, table],
-            [
-                tables.rows(found.ad),
-                found.phrase.astype(np.int32),
-                found.match.astype(np.int32),
-                np.ones(n, np.int32),
-                queries,
-            ],
-            _POSITION,
-        )
-        probability, uncertainty = model.clicks.serve_many(rows.encode())
-        in_budget = None
-        if budgets is not None:
-            in_budget = _admitted(budgets, tables.campaign[found.ad], found, key, hour, pending)
-        result = parts.auction.run(
-            found.bid,
-            probability,
-            offsets=found.ptr,
-            advertiser=tables.advertiser[found.ad],
-            uncertainty=uncertainty,
-            in_budget=in_budget,
-            key=key,
-        )
-        return AdAnswers(found, probability, uncertainty, result, rows)
+    def _one(self, query: str, context: Mapping[str, Any] | None, terms: "_Terms", limit: int) -> "_One":
+        parts, text = self._parts, normalise_query(query)
+        given = {} if context is None else context
+        refuse_own(given, OWN_COLUMNS)
+        row = {**given, "query": first_words(text, MOST_WORDS)}
+        tables = self._known_tables(parts.ads)
+        found = parts.ads.match_text(tables.view, text, limit)
+        table = parts.model.encoder.sides[_QUERY].row(row)
+        return _One(parts, tables, text, row, _answers(parts, tables, found, table, terms))
 
     def _known_tables(self, index: AdIndex) -> AdTables:
         """The tables of the index as it is now."""
@@ -258,50 +257,94 @@ class AdEngine:
         """What the folder holds, all of one moment: it may be replaced meanwhile."""
         if not self.path.is_dir():
             raise MissingFile(f"There is no ad engine at {self.path}.")
-        if not is_engine(self.path):
+        if not self.is_at(self.path):
             raise BadArtifact(f"{self.path} is not an ad engine: it has no {INDEX}, {CLICKS} and {AUCTION}.")
         while True:
             before = self.path.stat().st_ino
             index = AdIndex(self.path / INDEX)
             clicks, auction = load(self.path / CLICKS, ClickModel), load(self.path / AUCTION, Auction)
             if self.path.stat().st_ino == before:
-                return _Parts(index, _Model.of(clicks), auction)
+                model = _Model.of(clicks)
+                self._prepare(index, model)
+                return _Parts(index, model, auction)
+
+    def _prepare(self, index: AdIndex, model: _Model) -> None:
+        """Make the tables that a model reads before it answers."""
+        tables = self._known_tables(index)
+        tables.ads(model.encoder.sides[_AD])
+        tables.phrases(model.encoder.sides[_PHRASE])
 
 
-def is_engine(path: Path) -> bool:
-    """Whether a folder is that of an engine."""
-    return is_index(path / INDEX) and (path / CLICKS).is_dir() and (path / AUCTION).is_dir()
+class _Terms(NamedTuple):
+    """On which terms candidates take part."""
+
+    key: Any
+    budgets: Budgets | None
+    hour: float | None
+    pending: ArrayLike | None
+
+    def admit(self, campaign: I64, found: AdCandidates) -> Flags | None:
+        """Which candidates are in their budget; campaigns that have none, and ads without a campaign, always are."""
+        if self.budgets is None:
+            return None
+        if self.hour is None:
+            raise BadInput("Budgets are paced by the hour of the day: give hour, from 0 to 24.")
+        limited = (campaign >= 0) & (campaign < len(self.budgets.spent))
+        known = np.where(limited, campaign, 0)
+        how: Any = {"hour": self.hour, "offsets": found.ptr, "key": self.key, "pending": self.pending}
+        return self.budgets.admit(known, found.bid, **how) | ~limited
 
 
-def _admitted(
-    budgets: Budgets, campaign: I64, found: AdCandidates, key: Any, hour: float | None, pending: ArrayLike | None
-) -> Flags:
-    """Which candidates take part; campaigns beyond the budgets, and ads without one, have no limit."""
-    if hour is None:
-        raise BadInput("Budgets are paced by the hour of the day: give hour, from 0 to 24.")
-    limited = (campaign >= 0) & (campaign < len(budgets.spent))
-    known = np.where(limited, campaign, 0)
-    admitted = budgets.admit(known, found.bid, hour=hour, offsets=found.ptr, key=key, pending=pending)
-    return admitted | ~limited
+class _One(NamedTuple):
+    """The answer to one query, with what it was made with."""
+
+    parts: _Parts
+    tables: AdTables
+    text: str
+    row: dict[str, Any]
+    answers: AdAnswers
+
+
+def _key(key: int) -> U64:
+    return np.array([key & 0xFFFFFFFFFFFFFFFF], np.uint64)
+
+
+def _answers(parts: _Parts, tables: AdTables, found: AdCandidates, table: SignalTable, terms: _Terms) -> AdAnswers:
+    """Features, probabilities and auctions of candidates; `table` is that of their queries."""
+    model, sides, many = parts.model, parts.model.encoder.sides, len(found.ptr) > 2
+    codes = np.empty((len(sides), len(found.ad)), np.int32)
+    codes[_AD], codes[_PHRASE], codes[_MATCH], codes[_POSITION] = tables.rows(found.ad), found.phrase, found.match, 1
+    codes[_QUERY] = np.repeat(np.arange(len(found.ptr) - 1), np.diff(found.ptr)) if many else 0
+    ads, phrases = tables.ads(sides[_AD]), tables.phrases(sides[_PHRASE])
+    rows = CandidateRows(model.encoder, [ads, phrases, model.match, model.position, table], codes, _POSITION)
+    probability, uncertainty = model.clicks.serve_many(*rows.encode())
+    result = parts.auction.run(
+        found.bid,
+        probability,
+        offsets=found.ptr if many else None,
+        advertiser=tables.advertiser[found.ad],
+        uncertainty=uncertainty,
+        in_budget=terms.admit(tables.campaign[found.ad], found),
+        key=terms.key,
+    )
+    return AdAnswers(found, probability, uncertainty, result, rows)
 
 
 def _places(arrays: AdAnswers, tables: AdTables) -> list[Place]:
-    row, price = arrays.result.row[0].tolist(), arrays.result.price[0].tolist()
-    found, places = arrays.candidates, []
-    for t, (i, cost) in enumerate(zip(row, price, strict=True)):
+    found, result, places = arrays.candidates, arrays.result, []
+    for t, (i, price) in enumerate(zip(result.row[0].tolist(), result.price[0].tolist(), strict=True), 1):
         if i < 0:
             break
-        places.append(
-            Place(
-                tables.name(int(found.ad[i])),
-                tables.phrase(int(found.phrase[i])),
-                MATCH_TYPES[found.match[i]],
-                float(found.bid[i]),
-                cost,
-                float(arrays.probability[i]),
-                float(arrays.uncertainty[i]),
-                float(arrays.result.score[i]),
-                t + 1,
-            )
-        )
+        ad, phrase, match = tables.name(found.ad.item(i)), tables.phrase(found.phrase.item(i)), found.match.item(i)
+        judged = arrays.probability.item(i), arrays.uncertainty.item(i), result.score.item(i)
+        places.append(Place(ad, phrase, MATCH_TYPES[match], found.bid.item(i), price, *judged, t))
     return places
+
+
+def _explained(one: _One, rows: list[int] | None, not_matched: WhyMatched | None = None) -> AdExplanation:
+    answers = one.answers
+    if rows is None:
+        rows = np.argsort(-answers.result.score, kind="stable").tolist()
+    found = explain_rows(one.parts.model.clicks, one.parts.auction, answers, one.tables, one.row, rows)
+    context = {name: value for name, value in one.row.items() if name != "query"}
+    return AdExplanation(one.text, context, len(answers.candidates.ad), found, not_matched)

@@ -58,10 +58,22 @@ class AdTables:
         known = self._phrases.get(number)
         return known if known is not None else self._base.phrase[number]
 
-    def rows(self, ads: I64) -> I32:
+    def columns(self, ad: int) -> dict[str, str]:
+        """What an ad gives to a click model."""
+        if ad in self._changed:
+            record = self._changed[ad][1]
+            about = (record.page, record.title, record.text)
+            return _named(record.name, self._advertiser_of(record), self._campaign_of(record), *about)
+        base = self._base
+        advertiser, campaign = int(base.advertiser[ad]), int(base.campaign[ad])
+        owner = base.advertisers[advertiser] if advertiser >= 0 else ""
+        name = base.campaigns[campaign] if campaign >= 0 else ""
+        return _named(base.name[ad], owner, name, base.page[ad], base.title[ad], base.text[ad])
+
+    def rows(self, ads: I64) -> I64 | I32:
         """The rows of ads in their table."""
         if self._rows is None:
-            return ads.astype(np.int32)
+            return ads
         found: I32 = self._rows[ads]
         return found
 
@@ -169,6 +181,10 @@ def _columns(view: IndexView) -> AdColumns:
     if not (len(found.name) <= view.n_ads and highest < len(found.phrase) and view.base.phrase.min(initial=0) >= 0):
         raise BadArtifact(f"{view.postings} is damaged: its columns are not those of its ads; build the index again.")
     return found
+
+
+def _named(*values: str) -> dict[str, str]:
+    return dict(zip(AD_COLUMNS, values, strict=True))
 
 
 def _coded(numbers: I32, names: Names) -> Any:

@@ -115,8 +115,12 @@ class AdIndex:
 
     def match(self, query: str, limit: int = 200) -> AdCandidates:
         """The ads that match a query, at most `limit`; of a query of more than 64 words, the first 64 count."""
-        text = np.frombuffer(bytearray(normalise_query(query).encode("utf-8", "replace")), np.uint8)
-        return self._match(self.view(), text, np.array([0, len(text)]), limit)
+        return self.match_text(self.view(), normalise_query(query), limit)
+
+    def match_text(self, view: "IndexView", query: str, limit: int) -> AdCandidates:
+        """As `match` of a query that is normalised, at the moment of a view."""
+        text = np.frombuffer(bytearray(query.encode("utf-8", "replace")), np.uint8)
+        return self._match(view, text, np.array([0, len(text)]), limit)
 
     def match_many(self, queries: Names | Iterable[str], limit: int = 200, *, normalised: bool = False) -> AdCandidates:
         """The ads that match each of many queries; with `normalised`, these are as `normalise_query` gives them."""

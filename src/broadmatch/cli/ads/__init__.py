@@ -25,4 +25,5 @@ def _ads() -> None:
       broadmatch ads index ads.csv --out index/
       broadmatch ads match index/ "cheap red shoes"
       broadmatch ads why index/ "cheap red shoes" shoes-1
+      broadmatch ads index ads.csv --clicks clicks/ --out engine/
     """

@@ -1,29 +1,75 @@
-"""`broadmatch ads match`: the ads that match a query."""
+"""`broadmatch ads match`: the ads that match a query, and the places that an engine gives them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.output import Column
 
-Index = Annotated[Path, typer.Argument(metavar="INDEX", help="An ad index.")]
+Index = Annotated[Path, typer.Argument(metavar="INDEX", help="An ad index, or an engine.")]
 Query = Annotated[str, typer.Argument(metavar="QUERY", help="What somebody searched for.")]
+With = Annotated[
+    list[str] | None,
+    typer.Option("--with", metavar="NAME=VALUE", help="What an engine knows of the query, such as city=boston."),
+]
 
 
 def command(
     path: Index,
     query: Query,
-    limit: Annotated[int, typer.Option(help="At most so many ads, those with the highest bids.")] = 20,
+    context: With = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most so many candidates, by bid; 20, and 200 of an engine.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Show the ads that match a query, highest bid first, with the phrase by which each matches.
 
+    Of an engine, the places with their prices and click probabilities.
+
     \b
     Example:
       broadmatch ads match index/ "cheap red shoes"
+      broadmatch ads match engine/ "cheap red shoes" --with city=boston
     """
+    from broadmatch.ads import AdEngine
+
+    given = parse_context(context)
+    if AdEngine.is_at(path):
+        rows = [place._asdict() for place in AdEngine(path).answer(query, given, limit=limit or 200).places]
+    elif given and path.exists():
+        raise typer.BadParameter(f"--with is for an engine, but {path} is not one.")
+    else:
+        rows = _candidates(path, query, limit or 20)
+    if json:
+        output.print_json(rows)
+        return
+    heads = [Column("ad", spare="shorten"), Column("phrase"), Column("match"), Column("bid", right=True)]
+    columns = {head.head: head for head in heads}
+    columns |= {name: Column(name, right=True) for name in ("price", "probability", "uncertainty", "score", "place")}
+    shown = [name for name in columns if not rows or name in rows[0]]
+    cells = [[f"{row[name]:.4g}" if isinstance(row[name], float) else str(row[name]) for name in shown] for row in rows]
+    output.print_table([columns[name] for name in shown], cells)
+
+
+def parse_context(given: list[str] | None) -> dict[str, str]:
+    """Names and values of --with.
+
+    >>> parse_context(["city=boston", "hour=9"])
+    {'city': 'boston', 'hour': '9'}
+    """
+    found = {}
+    for pair in given or ():
+        name, equals, value = pair.partition("=")
+        if not (equals and name.strip()):
+            raise typer.BadParameter(f"--with is a name and a value such as city=boston, but it is {pair!r}.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _candidates(path: Path, query: str, limit: int) -> list[dict[str, Any]]:
     from broadmatch.ads import MATCH_TYPES, AdIndex
 
     index = AdIndex(path)
@@ -33,8 +79,4 @@ def command(
         record = index.record(ad)
         text = next(one.text for one in record.phrases if one.number == phrase)
         rows.append({"ad": record.name, "phrase": text, "match": MATCH_TYPES[match], "bid": bid})
-    if json:
-        output.print_json(rows)
-        return
-    columns = [Column("ad", spare="shorten"), Column("phrase"), Column("match"), Column("bid", right=True)]
-    output.print_table(columns, [[*map(str, list(row.values())[:3]), f"{row['bid']:g}"] for row in rows])
+    return rows
