@@ -98,12 +98,12 @@ def test_the_best_threshold_is_that_of_all_thresholds(rows: list[tuple[float, bo
 
 
 def test_clicks_arrive_in_order_and_once() -> None:
-    clicks, none = ArrivingClicks.none(), np.zeros(2, np.int64)
-    clicks.add(np.array([5.0, 1.0]), np.array([10, 11]), none, np.array([0.5, 0.25]))
-    clicks.add(np.array([3.0, 9.0]), np.array([12, 13]), none, np.array([1.0, 2.0]))
-    first = clicks.until(5.0)
-    assert first.id.tolist() == [11, 12, 10] and first.price.tolist() == [0.25, 1.0, 0.5]
-    assert clicks.until(5.0).id.tolist() == [] and clicks.until(99.0).id.tolist() == [13]
+    none = np.zeros(2, np.int64)
+    clicks = ArrivingClicks(np.array([1.0, 5.0]), np.array([11, 10]), none, np.array([0.25, 0.5]))
+    clicks = clicks.and_(ArrivingClicks(np.array([9.0, 3.0]), np.array([13, 12]), none, np.array([2.0, 1.0])))
+    arrived, others = clicks.at(5.0)
+    assert arrived.id.tolist() == [11, 12, 10] and arrived.price.tolist() == [0.25, 1.0, 0.5]
+    assert others.id.tolist() == [13] and others.at(5.0)[0].id.tolist() == []
 
 
 SMALL = {"days": 2, "sessions": 3000, "n_trees": 3, "minutes": 60, "n_bootstrap": 50}

@@ -41,16 +41,12 @@ def command(
       broadmatch harvest --clicks market/clicks.parquet --pages market/pages.parquet --out data/
       broadmatch simulate market/ --days 14 --arms own,pfastrexml,swiftxml,swiftxml+ucb:0.3
     """
-    from broadmatch.simulate import Marketplace, simulate_loop, simulate_marketplace
-
-    if arms is not None and (out / "market.json").is_file():
-        report = simulate_loop(
-            Marketplace.open(out), days=7 if days is None else days, arms=arms.split(","), sessions=traffic, seed=seed
-        )
+    if arms is not None:
+        report = _run_arms(out, arms, 7 if days is None else days, traffic, seed)
         output.print_json(report.to_dict()) if json else print_loop(report)
         return
-    if arms is not None:
-        raise typer.BadParameter(f"--arms needs a marketplace, but {out} is none; simulate it first without --arms.")
+    from broadmatch.simulate import simulate_marketplace
+
     market = simulate_marketplace(
         out, n_pages=n_pages, n_sessions=n_sessions, days=30 if days is None else days, seed=seed
     )
@@ -69,6 +65,12 @@ def command(
         ("Truth, to evaluate by", market.truth),
     ):
         output.print_text(f"{what}: {place}")
+
+
+def _run_arms(market: Path, arms: str, days: int, sessions: int, seed: int) -> "LoopReport":
+    from broadmatch.simulate import Marketplace, simulate_loop
+
+    return simulate_loop(Marketplace.open(market), days=days, arms=arms.split(","), sessions=sessions, seed=seed)
 
 
 def print_loop(report: "LoopReport") -> None:

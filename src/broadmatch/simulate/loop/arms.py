@@ -1,6 +1,7 @@
 """Arms of an experiment: where an arm's phrases come from, how it explores, and what a click costs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from broadmatch.ads import Auction
 from broadmatch.errors import BadParameter
@@ -32,20 +33,20 @@ class Arm:
         An exploration is ucb or thompson, with its scale after a colon.
         """
         first, *rest = text.strip().split("+")
-        settings: dict[str, object] = {}
+        rule, explore, scale = "", "", 1.0
         for part in rest:
             word, _, number = part.partition(":")
-            if word in _RULES and not number and "rule" not in settings:
-                settings["rule"] = word
-            elif word in _EXPLORE and "explore" not in settings:
-                settings |= {"explore": word, "scale": _scale(text, number)}
+            if word in _RULES and not number and not rule:
+                rule = word
+            elif word in _EXPLORE and not explore:
+                explore, scale = word, _scale(text, number)
             else:
                 raise _not_an_arm(text, part)
         if first not in SOURCES:
             raise _not_an_arm(text, first)
-        return cls(text.strip(), first, **settings)  # type: ignore[arg-type]
+        return cls(text.strip(), first, rule or "gsp", explore or None, scale)
 
-    def auction(self, **settings: object) -> Auction:
+    def auction(self, **settings: Any) -> Auction:
         """The auction of this arm; `settings` are those that arms share."""
         return Auction(rule=self.rule, explore=self.explore, scale=self.scale, **settings)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from broadmatch.evaluate.bootstrap import Bootstrap, interval
 from broadmatch.evaluate.report import Estimate
@@ -42,10 +43,10 @@ class ArmSums:
     def __init__(self, days: int) -> None:
         self.table: F64 = np.zeros((days, GROUPS, len(SUMS)))
 
-    def add(self, day: int, group: I64, **amounts: F64) -> None:
+    def add(self, day: int, group: I64, **amounts: ArrayLike) -> None:
         """Add amounts of rows to the groups of their sessions."""
         for name, amount in amounts.items():
-            self.table[day, :, SUMS.index(name)] += np.bincount(group, amount, GROUPS)
+            self.table[day, :, SUMS.index(name)] += np.bincount(group, np.asarray(amount, np.float64), GROUPS)
 
     def totals(self) -> dict[str, float]:
         """All sums over all days."""

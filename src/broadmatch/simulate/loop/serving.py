@@ -1,6 +1,5 @@
 """One arm as it serves: the engine answers, users click, clicks come late and are joined, the click model learns."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -53,9 +52,8 @@ class ShownRows(NamedTuple):
     clicked: Flags
 
 
-@dataclass
-class ArrivingClicks:
-    """Clicks that were made and are on their way: when they arrive, of which impression, campaign, and their price."""
+class ArrivingClicks(NamedTuple):
+    """Clicks that were made and are on their way, by arrival: when, of which impression and campaign, at what price."""
 
     time: F64
     id: I64
@@ -64,21 +62,26 @@ class ArrivingClicks:
 
     @classmethod
     def none(cls) -> "ArrivingClicks":
+        """No clicks."""
         return cls(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
-    def add(self, time: F64, number: I64, campaign: I64, price: F64) -> None:
-        """Take clicks; they stay in order of arrival."""
-        columns = [np.concatenate(pair) for pair in ((self.time, time), (self.id, number), (self.campaign, campaign))]
-        order = np.argsort(columns[0], kind="stable")
-        self.time, self.id, self.campaign = (column[order] for column in columns)
-        self.price = np.concatenate([self.price, price])[order]
+    def and_(self, more: "ArrivingClicks") -> "ArrivingClicks":
+        """These and others, in order of arrival."""
+        time = np.concatenate([self.time, more.time])
+        order = np.argsort(time, kind="stable")
+        number, campaign = (
+            np.concatenate(pair)[order] for pair in ((self.id, more.id), (self.campaign, more.campaign))
+        )
+        return ArrivingClicks(time[order], number, campaign, np.concatenate([self.price, more.price])[order])
 
-    def until(self, now: float) -> "ArrivingClicks":
-        """Give those that have arrived, and forget them."""
+    def at(self, now: float) -> "tuple[ArrivingClicks, ArrivingClicks]":
+        """Those that have arrived, and the others."""
         n = int(np.searchsorted(self.time, now, side="right"))
-        arrived = ArrivingClicks(self.time[:n], self.id[:n], self.campaign[:n], self.price[:n])
-        self.time, self.id, self.campaign, self.price = self.time[n:], self.id[n:], self.campaign[n:], self.price[n:]
-        return arrived
+        parts = (slice(0, n), slice(n, None))
+        arrived, others = (
+            ArrivingClicks(self.time[part], self.id[part], self.campaign[part], self.price[part]) for part in parts
+        )
+        return arrived, others
 
 
 class ArmServer:
@@ -133,7 +136,7 @@ class ArmServer:
 
     def learn(self, now: float) -> None:
         """Take the clicks that have arrived by `now`, charge them, and learn from the impressions that are closed."""
-        arrived = self.arriving.until(now)
+        arrived, self.arriving = self.arriving.at(now)
         today = np.floor(now - 1e-6) // _DAY == arrived.time // _DAY
         self.budgets.charge(arrived.campaign[today], arrived.price[today])
         self.join.add_clicks(arrived.id.view(np.uint64), (arrived.time * _SECOND).astype(np.int64))
@@ -166,7 +169,8 @@ class ArmServer:
         hit = np.flatnonzero(shown.clicked)
         delay = self.users.delay(shown.page[hit], day, shown.search[hit])
         campaign = self.engine.ad_campaign[answers.candidates.ad[shown.row[hit]]]
-        self.arriving.add(second[hit] + delay, number[hit], campaign, shown.price[hit])
+        made = ArrivingClicks(second[hit] + delay, number[hit], campaign, shown.price[hit])
+        self.arriving = self.arriving.and_(made)
         ad = answers.candidates.ad[shown.row]
         self._today.append((shown.place, shown.clicked, answers.probability[shown.row], shown.search, ad))
 
@@ -181,10 +185,10 @@ class ArmServer:
         relevant = np.zeros(len(rows), np.bool_)
         relevant[shown.auction[grade > 0]] = True
         add, number = self.sums.add, day.day
-        add(number, group, searches=np.ones(len(rows)), covered=relevant * 1.0, empty=~with_ad * 1.0)
+        add(number, group, searches=np.ones(len(rows)), covered=relevant, empty=~with_ad)
         add(number, of_shown, shown=np.ones(len(clicked)), clicks=clicked, revenue=clicked * shown.price)
-        add(number, of_shown, grades=grade / 3.0, new_shown=new * 1.0, new_clicks=new * clicked)
-        add(number, of_shown[hit], bounces=left * 1.0)
+        add(number, of_shown, grades=grade / 3.0, new_shown=new, new_clicks=new * clicked)
+        add(number, of_shown[hit], bounces=left)
         self._ask_oracle(answers, day, rows, group)
 
     def _ask_oracle(self, answers: AdAnswers, day: DayTraffic, rows: I64, group: I64) -> None:
