@@ -1,6 +1,8 @@
 from .auction import Auction as Auction
 from .auction import AuctionResult as AuctionResult
 from .auction import Verdict as Verdict
+from .bid_phrase.model import BidPhraseModel as BidPhraseModel
+from .bid_phrase.model import extended_matches as extended_matches
 from .budgets import Budgets as Budgets
 from .engine.answers import AdAnswers as AdAnswers
 from .engine.answers import Place as Place

@@ -1,5 +1,6 @@
 """Text to sparse rows: the words of a page as TF-IDF, and what a label is like."""
 
+from broadmatch.features.embeddings import ClickEmbeddings
 from broadmatch.features.encodings import decode
 from broadmatch.features.label_features import (
     co_label_features,
@@ -18,6 +19,7 @@ from broadmatch.features.word_counts import bag_of_words
 from broadmatch.kernels.words import tokenize
 
 __all__ = [
+    "ClickEmbeddings",
     "PageVectorizer",
     "PivotedVectorizer",
     "RocchioSelector",

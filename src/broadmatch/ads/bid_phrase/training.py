@@ -1,0 +1,197 @@
+"""How the model learns which phrase of a clicked ad a query goes with, though a click does not tell."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch import progress
+from broadmatch.ads.bid_phrase._features import N_FEATURES, PairTexts, pair_features
+from broadmatch.ads.bid_phrase._trees import BoostedTrees, sum_of_leaves
+from broadmatch.ads.bid_phrase.reading import ClickGraph
+from broadmatch.ads.bid_phrase.texts import encode, log_facts
+from broadmatch.ads.bid_phrase.trees import boost
+from broadmatch.data import CSR
+from broadmatch.data.csr import gathered
+from broadmatch.errors import BadInput
+from broadmatch.kernels import F32, F64, I32, I64
+from broadmatch.labels.calibration import Calibration, fit_calibration
+from broadmatch.parallel import each_block
+
+FOLDS = 4
+"""Parts of the ads: the features of each come from the clicks on the others; the last is what is calibrated on."""
+ROUNDS = 3
+_GUESS = [4, 5, 25, 26]
+"""Features whose sum is the first guess: shared words by rarity, and cosines."""
+_BLOCK = 2048
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The settings of boosting."""
+
+    n_trees: int
+    n_leaves: int
+    learning_rate: float
+    size: int
+    max_pairs: int
+    seed: int
+    n_jobs: int | None
+
+    def boosted(self, rows: F32, target: F64, weight: F64 | None = None) -> BoostedTrees:
+        """Trees whose sum is the log-odds of the target."""
+        return boost(rows, target, weight, n_trees=self.n_trees, n_leaves=self.n_leaves,
+                     learning_rate=self.learning_rate, seed=self.seed, n_jobs=self.n_jobs)[0]  # fmt: skip
+
+
+class Bags(NamedTuple):
+    """Queries with all phrases of an ad each: those of bag b are the pairs ptr[b] to ptr[b + 1], texts by number."""
+
+    ptr: I64
+    query: I32
+    phrase: I32
+
+    @property
+    def rows(self) -> I64:
+        """The bag of each pair."""
+        return np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+
+    def best(self, scores: F64) -> I64:
+        """The pair of each bag that scores highest, the first of those that are equal; no bag is empty."""
+        order = np.lexsort((np.arange(len(scores)), -scores, self.rows))
+        found: I64 = order[self.ptr[:-1]]
+        return found
+
+
+def features_of(texts: PairTexts, query: I32, phrase: I32, n_jobs: int | None) -> F32:
+    """The features of pairs of texts."""
+    rows: F32 = np.empty((len(query), N_FEATURES), np.float32)
+
+    def block(start: int, stop: int) -> None:
+        pair_features(texts, query, phrase, start, stop, rows[start:stop])
+
+    each_block(block, len(query), _BLOCK, n_jobs)
+    return rows
+
+
+def scores_of(trees: BoostedTrees, rows: F32, n_jobs: int | None) -> F64:
+    """The log-odds of rows of features."""
+    scores: F64 = np.empty(len(rows))
+    each_block(
+        lambda start, stop: sum_of_leaves(trees, rows[start:stop], scores[start:stop]), len(rows), _BLOCK, n_jobs
+    )
+    return scores
+
+
+class CrossFeatures:
+    """Features of pairs, from clicks on ads of other folds than the pair's own.
+
+    A query and the phrases of an ad would be near each other by the very click that is to be learned from.
+    """
+
+    def __init__(self, graph: ClickGraph, fold: I64, learner: Learner) -> None:
+        self._graph, self._fold, self._learner = graph, fold, learner
+        self._texts = [*graph.queries, *graph.phrases]
+
+    def of(self, query: I32, phrase: I32, fold: I64) -> F32:
+        """The features of pairs, whose ads are in these folds; phrases are numbered behind the queries."""
+        rows: F32 = np.empty((len(query), N_FEATURES), np.float32)
+        used, place = np.unique(np.concatenate([query, phrase]), return_inverse=True)
+        names = [self._texts[i] for i in used.tolist()]
+        query, phrase = np.split(place.astype(np.int32), 2)
+        with progress.task("Learning what is clicked alike", total=FOLDS, unit="folds") as task:
+            for number in range(FOLDS):
+                here = np.flatnonzero(fold == number)
+                clicks = self._graph.clicks.where(self._fold[self._graph.clicks.indices] != number)
+                some = np.flatnonzero(np.diff(clicks.indptr))
+                if len(here):
+                    kept = clicks.take(some) if len(some) else self._graph.clicks
+                    asked = self._graph.queries.take(some) if len(some) else self._graph.queries
+                    facts = log_facts(asked, kept, self._learner.size, self._learner.seed)
+                    encoded = encode(names, facts)
+                    rows[here] = features_of(encoded, query[here], phrase[here], self._learner.n_jobs)
+                task.advance(1)
+        return rows
+
+
+def learn(graph: ClickGraph, learner: Learner) -> tuple[BoostedTrees, Calibration]:
+    """Trees and calibration from clicked pairs of query and ad.
+
+    A click says that one of the ad's phrases fits, not which. It is the one that scores highest: first by shared
+    words and meaning, then, in a few rounds, by the trees learned in the round before from the best phrases against
+    phrases of other ads (multiple-instance learning; Andrews, Tsochantaridis and Hofmann, NIPS 2002).
+    """
+    rng = np.random.default_rng(learner.seed)
+    fold: I64 = rng.permutation(graph.clicks.n_cols) % FOLDS
+    held_out = fold == FOLDS - 1
+    clicked = _drawn(graph, graph.clicks, ~held_out, learner.max_pairs, rng)
+    seen = _asked_again(graph, held_out, learner.max_pairs // 2, rng)
+    own, again = bags_of(graph, clicked.query, clicked.ad), bags_of(graph, seen.query, seen.ad)
+    query = np.concatenate([own.query, own.query, again.query])
+    phrase = np.concatenate([own.phrase, rng.permutation(own.phrase), again.phrase])
+    folds = np.concatenate([np.tile(fold[clicked.ad][own.rows], 2), fold[seen.ad][again.rows]])
+    rows = CrossFeatures(graph, fold, learner).of(query, phrase, folds)
+    n = len(own.query)
+    trees = _taught(own, rows[:n], rows[n : 2 * n], learner)
+    best = scores_of(trees, rows[2 * n :][again.best(scores_of(trees, rows[2 * n :], learner.n_jobs))], learner.n_jobs)
+    right = np.repeat(np.tile([True, False], len(best)), np.stack([seen.clicks, seen.shown - seen.clicks], 1).ravel())
+    return trees, fit_calibration(np.repeat(best, seen.shown).astype(np.float32), right)
+
+
+def _taught(bags: Bags, own: F32, other: F32, learner: Learner) -> BoostedTrees:
+    """Trees that tell the best phrase of each bag from phrases of other ads."""
+    scores: F64 = own[:, _GUESS].sum(axis=1, dtype=np.float64)
+    for _ in range(ROUNDS):
+        best = bags.best(scores)
+        target = np.repeat([1.0, 0.0], [len(best), len(other)])
+        weight = np.repeat([len(other) / len(best), 1.0], [len(best), len(other)])
+        trees = learner.boosted(np.concatenate([own[best], other]), target, weight)
+        scores = scores_of(trees, own, learner.n_jobs)
+    return trees
+
+
+class _Shown(NamedTuple):
+    """Pairs of query and ad: how often shown and clicked."""
+
+    query: I64
+    ad: I64
+    shown: I64
+    clicks: I64
+
+
+def _drawn(graph: ClickGraph, counts: CSR, ads: NDArray[np.bool_], most: int, rng: np.random.Generator) -> _Shown:
+    """Entries of a matrix of queries × ads that have phrases, as many as make `most` pairs of query and phrase.
+
+    They are of these `ads`; of any, if none of these has an entry, as where there is very little to learn from.
+    """
+    sizes = np.diff(graph.bids.indptr)[counts.indices]
+    usable = np.flatnonzero((sizes > 0) & ads[counts.indices])
+    usable = usable if len(usable) else np.flatnonzero(sizes > 0)
+    if not len(usable):
+        raise BadInput("No ad that was clicked has a bid phrase; there is nothing to learn.")
+    drawn = rng.permutation(usable)
+    drawn = np.sort(drawn[: max(1, int(np.searchsorted(np.cumsum(sizes[drawn]), most, side="right")))])
+    times = counts.data[drawn].astype(np.int64)
+    return _Shown(counts.rows[drawn], counts.indices[drawn].astype(np.int64), times, times)
+
+
+def _asked_again(graph: ClickGraph, ads: NDArray[np.bool_], most: int, rng: np.random.Generator) -> _Shown:
+    """What to calibrate on: pairs that were shown, or if only clicks are known, as many pairs of a query and any ad."""
+    if graph.shown is not None:
+        found = _drawn(graph, graph.shown, ads, most, rng)
+        clicks = graph.clicks.to_scipy()[found.query, found.ad]
+        return found._replace(clicks=np.asarray(clicks).ravel().astype(np.int64))
+    found = _drawn(graph, graph.clicks, ads, most // 2, rng)
+    once, never = np.ones(len(found.ad), np.int64), np.zeros(len(found.ad), np.int64)
+    return _Shown(
+        np.tile(found.query, 2), np.concatenate([found.ad, rng.permutation(found.ad)]), np.tile(once, 2),
+        np.concatenate([once, never]),
+    )  # fmt: skip
+
+
+def bags_of(graph: ClickGraph, query: I64, ad: I64) -> Bags:
+    """Queries with the phrases of ads, which are numbered behind the queries."""
+    ptr, where = gathered(graph.bids.indptr, ad)
+    phrase = graph.bids.indices[where] + np.int32(len(graph.queries))
+    return Bags(ptr, np.repeat(query, np.diff(ptr)).astype(np.int32), phrase.astype(np.int32))
