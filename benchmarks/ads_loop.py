@@ -7,7 +7,7 @@
     python -m benchmarks.ads_loop speed           # ads shown a second
     python -m benchmarks.ads_loop table4 --small  # one small market
 
-A figure of an arm is in per cent of the first arm's in the same market; given are the mean over the markets and its 95 %
+A figure of an arm is in per cent of the first arm in the same market; given are the mean over markets and its 95 %
 interval by Student's t. Nothing here was chosen on these seeds: settings come from market 1, which is none of them.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks.common import tell
-from broadmatch.ads import read_inventory
+from broadmatch.ads import BidPhraseModel, read_inventory
 from broadmatch.data import Names, Ranking
 from broadmatch.io import read_pages
 from broadmatch.simulate import Marketplace, simulate_loop, simulate_marketplace, truth_matrix
@@ -75,7 +75,7 @@ def rule(seeds: tuple[int, ...], small: bool) -> None:
         for seed in seeds:
             one = market(Path(place), seed, small)
             inventory = read_inventory(one.ads)
-            sources = PhraseSources(inventory, list(read_pages(one.pages)), None, n_trees=20, seed=seed)
+            sources = PhraseSources(inventory, list(read_pages(one.pages)), BidPhraseModel(), n_trees=20, seed=seed)
             for source in ("pfastrexml", "swiftxml"):
                 tuned = sources.threshold(source, [one.impressions])
                 ads, ranking, clicked = sources.held_back(source, [one.impressions], seed + 1)

@@ -38,7 +38,7 @@ class PhraseSources:
     """Extended matches of all ads by each source; the threshold of a source is learned once, on pages held back."""
 
     def __init__(
-        self, inventory: Inventory, pages: Sequence[Page], model: BidPhraseModel | None, *, n_trees: int, seed: int
+        self, inventory: Inventory, pages: Sequence[Page], model: BidPhraseModel, *, n_trees: int, seed: int
     ) -> None:
         self.inventory, self.pages, self.model, self.n_trees, self.seed = inventory, pages, model, n_trees, seed
         self.thresholds: dict[str, float] = {}
