@@ -311,7 +311,7 @@ def _key(key: int) -> U64:
 
 def _answers(parts: _Parts, tables: AdTables, found: AdCandidates, table: SignalTable, terms: _Terms) -> AdAnswers:
     """Features, probabilities and auctions of candidates; `table` is that of their queries."""
-    model, sides, many = parts.model, parts.model.encoder.sides, len(found.ptr) > 2
+    model, sides, many = parts.model, parts.model.encoder.sides, len(found.ptr) != 2
     codes = np.empty((len(sides), len(found.ad)), np.int32)
     codes[_AD], codes[_PHRASE], codes[_MATCH], codes[_POSITION] = tables.rows(found.ad), found.phrase, found.match, 1
     codes[_QUERY] = np.repeat(np.arange(len(found.ptr) - 1), np.diff(found.ptr)) if many else 0
