@@ -89,6 +89,17 @@ class AdEngine:
     The click model may use these columns: `query`, as `normalise_query` gives it, and everything in the context; `ad`,
     `advertiser`, `campaign`, `page`, `title`, `text`, `phrase` and `match` of the candidate; and `position`, which is 1
     where ads are scored, and the place where they are learned from. All methods may be called from several threads.
+
+    >>> from broadmatch.clicks import FTRL, ClickModel
+    >>> from broadmatch.signals import Categorical, Description
+    >>> inventory = Inventory.from_rows([
+    ...     {"ad": "shoes", "page": "https://shop.example/shoes", "phrase": "red shoes", "match": "broad", "bid": 0.5},
+    ...     {"ad": "boots", "page": "https://shop.example/boots", "phrase": "red", "match": "broad", "bid": 0.8},
+    ... ])
+    >>> described = Description(label="clicked", signals=[Categorical("ad"), Categorical("position")])
+    >>> engine = AdEngine.create("engine", inventory, clicks=ClickModel(described, {"ftrl": FTRL().to_serving()}))
+    >>> [(place.ad, place.price) for place in engine.answer("cheap red shoes").places]
+    [('boots', 0.5), ('shoes', 0.0)]
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
