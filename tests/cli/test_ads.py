@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import broadmatch, failed, worked
+from tests.cli.conftest import broadmatch, failed, refused, worked
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,41 @@ def test_from_a_table_to_why(table, tmp_path):
     said = worked("ads", "why", tmp_path / "index", "free red shoes", "red")
     assert "the broad negative 'free' of its campaign blocks it" in " ".join(said.split())
     assert json.loads(worked("ads", "why", tmp_path / "index", "red", "red", "--json"))["shown"] is False
+
+
+def test_from_a_click_model_to_an_engine(tmp_path):
+    (tmp_path / "ads.csv").write_text(
+        "advertiser,campaign,ad,page,title,phrase,match,bid\na,one,red,https://s.example,Red,red shoes,broad,0.5\n"
+        "b,two,blue,https://s.example/b,Blue,shoes,phrase,0.75\n"
+    )
+    (tmp_path / "clicks.toml").write_text('label = "clicked"\n[signals]\nad = "categorical"\ncity = "categorical"\n')
+    log = [f"{i % 3 == 0:d},{'red' if i % 2 else 'blue'},{'rome' if i % 5 else 'boston'}" for i in range(100)]
+    (tmp_path / "log.csv").write_text("\n".join(["clicked,ad,city", *log]))
+    worked(
+        "clicks", "train", tmp_path / "log.csv", "--describe", tmp_path / "clicks.toml", "--out", tmp_path / "clicks"
+    )
+    engine = tmp_path / "engine"
+    assert "2 ads" in worked("ads", "index", tmp_path / "ads.csv", "--clicks", tmp_path / "clicks", "--out", engine)
+    asked = (engine, "Cheap red shoes", "--with", "city=rome")
+    places = json.loads(worked("ads", "match", *asked, "--json"))
+    assert [(place["ad"], place["place"]) for place in places] == [("blue", 1), ("red", 2)]
+    assert 0 < places[0]["price"] < 0.75 and 0 < places[0]["probability"] < 1
+    other = json.loads(worked("ads", "match", engine, "red shoes", "--with", "city=boston", "--json"))
+    assert other[0]["probability"] != places[0]["probability"]
+    assert "price  probability" in worked("ads", "match", *asked)
+    said = " ".join(worked("ads", "why", engine, "Cheap red shoes", "blue", "--with", "city=rome").split())
+    assert "city = rome" in said and "place 1 at" in said and "the score behind it" in said
+    why = json.loads(worked("ads", "why", engine, "Cheap red shoes", "blue", "--json"))
+    assert why["candidates"][0]["ad"] == "blue"
+    assert "lacks 'shoes'" in worked("ads", "why", engine, "red", "red")
+    assert "ad" in worked("ads", "match", engine, "nothing of ours")
+    assert "such as city=boston" in refused("ads", "match", engine, "red shoes", "--with", "city")
+    index = tmp_path / "index"
+    worked("ads", "index", tmp_path / "ads.csv", "--out", index)
+    for command in (("match", index, "red"), ("why", index, "red", "red")):
+        assert "is for an engine" in refused("ads", *command, "--with", "city=rome")
+    said = failed("ads", "index", tmp_path / "ads.csv", "--clicks", engine / "auction", "--out", index)
+    assert "holds a Auction, but a ClickModel is asked for" in said
 
 
 def test_problems_end_with_1(tmp_path):

@@ -101,3 +101,13 @@ def weekday(microseconds):
 def crosses(signal, parts):
     """Every combination of the keys of the parts, the last part changing fastest."""
     return [cross_key(signal, combination) for combination in itertools.product(*parts)]
+
+
+def joined_keys(tables, codes, constant, places, starts):
+    """Rows of keys: row codes[t][r] of each table at its places, and the constant at the last; 0 where nothing is."""
+    out = [0] * starts[-1]
+    for r in range(len(starts) - 1):
+        row = [key for table, rows in zip(tables, codes, strict=True) for key in table[rows[r]]]
+        for place, key in zip(places, [*row, constant], strict=True):
+            out[starts[r] + place] = key
+    return out

@@ -89,6 +89,17 @@ class AdEngine:
     The click model may use these columns: `query`, as `normalise_query` gives it, and everything in the context; `ad`,
     `advertiser`, `campaign`, `page`, `title`, `text`, `phrase` and `match` of the candidate; and `position`, which is 1
     where ads are scored, and the place where they are learned from. All methods may be called from several threads.
+
+    >>> from broadmatch.clicks import FTRL, ClickModel
+    >>> from broadmatch.signals import Categorical, Description
+    >>> inventory = Inventory.from_rows([
+    ...     {"ad": "shoes", "page": "https://shop.example/shoes", "phrase": "red shoes", "match": "broad", "bid": 0.5},
+    ...     {"ad": "boots", "page": "https://shop.example/boots", "phrase": "red", "match": "broad", "bid": 0.8},
+    ... ])
+    >>> described = Description(label="clicked", signals=[Categorical("ad"), Categorical("position")])
+    >>> engine = AdEngine.create("engine", inventory, clicks=ClickModel(described, {"ftrl": FTRL().to_serving()}))
+    >>> [(place.ad, place.price) for place in engine.answer("cheap red shoes").places]
+    [('boots', 0.5), ('shoes', 0.0)]
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -311,7 +322,7 @@ def _key(key: int) -> U64:
 
 def _answers(parts: _Parts, tables: AdTables, found: AdCandidates, table: SignalTable, terms: _Terms) -> AdAnswers:
     """Features, probabilities and auctions of candidates; `table` is that of their queries."""
-    model, sides, many = parts.model, parts.model.encoder.sides, len(found.ptr) > 2
+    model, sides, many = parts.model, parts.model.encoder.sides, len(found.ptr) != 2
     codes = np.empty((len(sides), len(found.ad)), np.int32)
     codes[_AD], codes[_PHRASE], codes[_MATCH], codes[_POSITION] = tables.rows(found.ad), found.phrase, found.match, 1
     codes[_QUERY] = np.repeat(np.arange(len(found.ptr) - 1), np.diff(found.ptr)) if many else 0

@@ -17,8 +17,8 @@ from broadmatch.clicks import ClickModel
 from broadmatch.data import Impressions
 from broadmatch.signals import Description, Encoder, FeatureNames
 
-_SHOWN = 10
-"""Features of a candidate, those that count most."""
+_SHOWN, _PRINTED = 10, 5
+"""Features of a candidate, those that count most; and of these, what people read."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class ExplainedCandidate:
 
     def lines(self) -> list[str]:
         """The steps as people read them."""
-        shares = ", ".join(f"{one.signal} = {one.value} {one.amount:+.3g}" for one in self.features)
+        strong = [one for one in self.features[:_PRINTED] if one.amount]
+        shares = ", ".join(f"{one.signal} = {one.value} {one.amount:+.3g}" for one in strong)
         fate = f"place {self.place} at {self.price:.4g} a click: {self.formula}" if self.place else self.outcome
         if self.needed is not None:
             fate += f"; a score above {self.needed:.4g} was needed"
