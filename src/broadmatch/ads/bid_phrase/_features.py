@@ -13,21 +13,19 @@ FEATURES = (
     "weightiest word that the phrase lacks", "weightiest word that the query lacks",
     "query's words in phrase, by spelling", "phrase's words in query, by spelling",
     "query's words in phrase, by meaning", "phrase's words in query, by meaning",
-    "shared words in order", "edits of words", "edits of characters",
-    "words of the query", "words of the phrase", "characters more",
-    "clicks of the query", "clicks of the phrase",
-    "clicks of shared words", "clicks of words that the phrase lacks", "clicks of words that the query lacks",
-    "cosine", "cosine of words",
+    "shared words in order", "edits of words", "edits of characters", "cosine", "cosine of words",
 )  # fmt: skip
-"""The columns. Weight is the length of a word's vector: near 1 if its queries are clicked alike, near 0 if anywhere."""
+"""The columns. The weight of a word is what it says of the page that is clicked, in nats: 0 if it goes with any."""
 N_FEATURES = len(FEATURES)
+RISING = (1, 1, 1, 1, 1, 1, 1, 1, -1, -1, 1, 1, 1, 1, 1, -1, -1, 1, 1)
+"""Whether more of a feature can only make a pair likelier, or (−1) only less likely."""
 
 
 class PairTexts(NamedTuple):
     """Texts as numbers: the characters and words of each, and what is known of each word and text.
 
-    Words are numbered by themselves: `letters` has the characters of each, `rarity` its idf, `weight` the length of its
-    vector, `clicks` ln(1 + clicks). Text i is characters[text_ptr[i]:text_ptr[i + 1]], and words likewise.
+    Words are numbered by themselves: `letters` has the characters of each, `rarity` its idf, `weight` what it says of
+    the page. Text i is characters[text_ptr[i]:text_ptr[i + 1]], and words likewise. Vectors have length 1 or 0.
     """
 
     characters: I32
@@ -38,9 +36,7 @@ class PairTexts(NamedTuple):
     letter_ptr: I64
     rarity: F32
     weight: F32
-    clicks: F32
     word_vectors: F32
-    text_clicks: F32
     vectors: F32
     vectors_of_words: F32
 
@@ -75,14 +71,17 @@ def common_subsequence(a: I32, b: I32, row: I64) -> int:
 
 
 @kernel
-def cosine(a: F32, b: F32) -> float:
-    """a·b / (‖a‖ ‖b‖), 0 where one of them is 0."""
-    dot, square_a, square_b = np.float32(0), np.float32(0), np.float32(0)
-    for k in range(len(a)):
-        dot += a[k] * b[k]
-        square_a += a[k] * a[k]
-        square_b += b[k] * b[k]
-    return float(dot / np.sqrt(square_a * square_b)) if square_a > 0 and square_b > 0 else 0.0
+def dot(a: F32, b: F32) -> float:
+    """a·b, in four sums: one alone would wait for each of its steps."""
+    s0, s1, s2, s3, n = np.float32(0), np.float32(0), np.float32(0), np.float32(0), len(a)
+    for k in range(0, n - 3, 4):
+        s0 += a[k] * b[k]
+        s1 += a[k + 1] * b[k + 1]
+        s2 += a[k + 2] * b[k + 2]
+        s3 += a[k + 3] * b[k + 3]
+    for k in range(n - n % 4, n):
+        s0 += a[k] * b[k]
+    return float((s0 + s1) + (s2 + s3))
 
 
 @kernel
@@ -94,9 +93,9 @@ def _share(part: float, whole: float) -> float:
 def _side(words: I32, others: I32, texts: PairTexts, row: I64, out: F32, at: int) -> int:
     """How far the words of one text are in the other, on columns at, at + 2, … of `out`; gives how many are."""
     letters, letter_ptr, vectors = texts.letters, texts.letter_ptr, texts.word_vectors
-    rarities, weights, clicks = texts.rarity, texts.weight, texts.clicks
+    rarities, weights = texts.rarity, texts.weight
     shared, rare, all_rare, heavy, all_heavy, worst = 0, 0.0, 0.0, 0.0, 0.0, 0.0
-    spelled, meant, common, missing = 0.0, 0.0, 0.0, 0.0
+    spelled, meant = 0.0, 0.0
     for word in words:
         rarity, weight = rarities[word], weights[word]
         all_rare += rarity
@@ -110,10 +109,8 @@ def _side(words: I32, others: I32, texts: PairTexts, row: I64, out: F32, at: int
             heavy += weight
             spelled += rarity
             meant += weight
-            common += clicks[word]
             continue
         worst = max(worst, weight)
-        missing += clicks[word]
         like, near = 0.0, 0.0
         own = letters[letter_ptr[word] : letter_ptr[word + 1]]
         for other in others:
@@ -121,7 +118,7 @@ def _side(words: I32, others: I32, texts: PairTexts, row: I64, out: F32, at: int
             longer = max(len(own), len(theirs))
             if 2 * abs(len(own) - len(theirs)) < longer:
                 like = max(like, 1.0 - edit_distance(own, theirs, row) / longer)
-            near = max(near, cosine(vectors[word], vectors[other]))
+            near = max(near, dot(vectors[word], vectors[other]))
         spelled += rarity * like
         meant += weight * near
     n = len(words)
@@ -131,9 +128,6 @@ def _side(words: I32, others: I32, texts: PairTexts, row: I64, out: F32, at: int
     out[at + 8] = worst
     out[at + 10] = _share(spelled, all_rare)
     out[at + 12] = _share(meant, all_heavy)
-    out[at + 23] = _share(missing, n - shared)
-    if at == 0:
-        out[22] = _share(common, shared)
     return shared
 
 
@@ -155,7 +149,5 @@ def pair_features(texts: PairTexts, query: I32, phrase: I32, start: int, stop: i
         found[14] = _share(common_subsequence(asked, bid, row), shared)
         found[15] = _share(edit_distance(asked, bid, row), words)
         found[16] = _share(edit_distance(first, second, row), longer)
-        found[17], found[18], found[19] = len(asked), len(bid), len(second) - len(first)
-        found[20], found[21] = texts.text_clicks[q], texts.text_clicks[p]
-        found[25] = cosine(texts.vectors[q], texts.vectors[p])
-        found[26] = cosine(texts.vectors_of_words[q], texts.vectors_of_words[p])
+        found[17] = dot(texts.vectors[q], texts.vectors[p])
+        found[18] = dot(texts.vectors_of_words[q], texts.vectors_of_words[p])

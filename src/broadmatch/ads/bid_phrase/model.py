@@ -33,8 +33,8 @@ _PAIRS = 200_000
 class BidPhraseModel(Artifact, Saved):
     """P(click | query, bid phrase): which of its bid phrases an ad's query goes with (SwiftXML §5).
 
-    Boosted trees on what query and phrase have in common: words, spelling, order, clicks, and embeddings learned from
-    the log (`broadmatch.features.ClickEmbeddings`). Learning needs the extra `ads`, asking does not. Y. Prabhu et al.,
+    Boosted trees on what query and phrase have in common: words, spelling, order, and meaning by embeddings that are
+    learned from the log (`broadmatch.features.ClickEmbeddings`). Learning needs the extra `ads`, asking does not. Y. Prabhu et al.,
     "Extreme multi-label learning with label features for warm-start tagging, ranking & recommendation", WSDM 2018.
 
     >>> queries = ["cheap pizza", "pizza near me", "airport taxi", "taxi to airport"]
@@ -46,11 +46,11 @@ class BidPhraseModel(Artifact, Saved):
 
     kind: ClassVar[str] = "bid_phrase"
 
-    n_trees: Annotated[int, Whole(1, 10_000), "trees"] = 100
-    n_leaves: Annotated[int, Whole(2, 1024), "leaves of a tree, at most"] = 31
+    n_trees: Annotated[int, Whole(1, 10_000), "trees"] = 60
+    n_leaves: Annotated[int, Whole(2, 1024), "leaves of a tree, at most"] = 16
     learning_rate: Annotated[float, Number(0, 1, above=True), "how far each tree goes"] = 0.1
     size: Annotated[int, Whole(1, 1024), "numbers of an embedding, at most"] = 128
-    max_pairs: Annotated[int, Whole(1), "pairs of query and phrase to learn from, about"] = 500_000
+    max_pairs: Annotated[int, Whole(1), "pairs of query and phrase to learn from, about"] = 250_000
     seed: Seed = 0
     n_jobs: Jobs = None
 

@@ -18,37 +18,52 @@ MOST_WORDS, MOST_CHARACTERS = 32, 128
 
 
 class LogFacts(NamedTuple):
-    """What a log says: embeddings, the clicks of each of their queries and words, and how rare a word is."""
+    """What a log says: embeddings, how rare each of their words is, and how much it says of the page."""
 
     embeddings: ClickEmbeddings
-    query_clicks: Annotated[F64, Axes("known queries"), Within(0)]
-    word_clicks: Annotated[F64, Axes("known words"), Within(0)]
     rarity: Annotated[F64, Axes("known words"), Within(0)]
+    weight: Annotated[F64, Axes("known words"), Within(0)]
 
     def _check_whole(self) -> None:
-        made = self.embeddings
-        fits = len(made.queries_) == len(self.query_clicks) and len(made.words_) == len(self.word_clicks)
-        require(fits, "its clicks are not those of its embeddings")
+        fits = len(self.embeddings.words_) == len(self.rarity)
+        require(fits, "its words are not those of its embeddings")
 
 
 def log_facts(queries: Names, clicks: CSR, size: int, seed: int) -> LogFacts:
     """Learn from clicks of queries × pages."""
+    import scipy.sparse as sp
+
     made = ClickEmbeddings(size=size, seed=seed).fit(queries, clicks)
-    total = np.bincount(clicks.rows, clicks.data, clicks.n_rows).astype(np.float64)
     words, n = made.words_, len(made.words_)
     split = [list(dict.fromkeys(query.split())) for query in queries]
     which = words.places(word for some in split for word in some)
     row = np.repeat(np.arange(len(split)), [len(some) for some in split])[which >= 0]
     which = which[which >= 0]
-    times = np.bincount(which, minlength=n)
-    by_word = np.bincount(which, total[row], n).astype(np.float64)
-    return LogFacts(made, total, by_word, np.log1p(len(queries) / np.maximum(times, 1)))
+    of_word = sp.csr_matrix((np.ones(len(row)), (which, row)), shape=(n, len(split)))
+    on_pages = CSR.from_scipy(of_word @ clicks.to_scipy().astype(np.float64))
+    rarity = np.log1p(len(queries) / np.maximum(np.bincount(which, minlength=n), 1))
+    return LogFacts(made, rarity, _telling(on_pages))
+
+
+def _telling(clicks: CSR) -> F64:
+    """How much a word says of the page, by its clicks on pages: KL(p(page | word) ‖ p(page)) in nats.
+
+    What chance alone would give, (pages − 1) / 2 clicks, is taken off: a word that goes with any page has about 0.
+    """
+    c = clicks.data.astype(np.float64)
+    of_word = np.bincount(clicks.rows, c, clicks.n_rows)
+    of_page = np.bincount(clicks.indices, c, clicks.n_cols) / max(1.0, c.sum())
+    share = c / of_word[clicks.rows]
+    told = np.bincount(clicks.rows, share * np.log(share / of_page[clicks.indices]), clicks.n_rows)
+    chance = (np.diff(clicks.indptr) - 1) / (2 * np.maximum(of_word, 1.0))
+    found: F64 = np.maximum(told - chance, 0.0)
+    return found
 
 
 def encode(texts: Iterable[str], facts: LogFacts) -> PairTexts:
     """Texts as numbers, each spelled by `normalise_query`; words that the log does not know are known by their letters.
 
-    An unknown word is as rare as the rarest, weighs 1, and has no clicks and no vector.
+    An unknown word is as rare and weighs as much as any, and has no vector.
     """
     spelled = [normalise_query(text)[:MOST_CHARACTERS] for text in texts]
     split = [text.split()[:MOST_WORDS] for text in spelled]
@@ -68,9 +83,6 @@ def encode(texts: Iterable[str], facts: LogFacts) -> PairTexts:
         return found
 
     word_ptr = offsets([len(some) for some in split])
-    at = made.queries_.places(spelled)
-    clicks = np.where(at >= 0, facts.query_clicks[np.maximum(at, 0)], 0.0) if len(facts.query_clicks) else at * 0.0
-    length = np.linalg.norm(made.word_vectors_, axis=1).astype(np.float64)
     return PairTexts(
         characters=_characters(spelled),
         text_ptr=offsets([len(text) for text in spelled]),
@@ -79,12 +91,10 @@ def encode(texts: Iterable[str], facts: LogFacts) -> PairTexts:
         letters=_characters(words),
         letter_ptr=offsets([len(one) for one in words]),
         rarity=known(facts.rarity, rarest),
-        weight=known(length, 1.0),
-        clicks=known(np.log1p(facts.word_clicks), 0.0),
-        word_vectors=vectors,
-        text_clicks=np.log1p(clicks).astype(np.float32),
+        weight=known(facts.weight, float(facts.weight.max(initial=1.0))),
+        word_vectors=_unit(vectors),
         vectors=made.embed(spelled),
-        vectors_of_words=_sums(vectors, word, word_ptr),
+        vectors_of_words=_unit(_sums(vectors, word, word_ptr)),
     )
 
 
@@ -99,3 +109,9 @@ def _sums(vectors: F32, word: I32, word_ptr: "np.ndarray[tuple[int], np.dtype[np
     rows = sp.csr_matrix((np.ones(len(word), np.float32), word, word_ptr), shape=shape)
     found: F32 = np.ascontiguousarray(rows @ vectors, np.float32)
     return found
+
+
+def _unit(rows: F32) -> F32:
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: F32 = np.where(length > 1e-12, rows / np.maximum(length, 1e-12), 0.0).astype(np.float32)
+    return unit

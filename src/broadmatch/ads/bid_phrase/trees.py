@@ -1,5 +1,6 @@
 """Boosted trees: learned by LightGBM, kept as arrays, so that what is opened and asked needs no LightGBM."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,18 @@ def boost(
     target: NDArray[np.float64],
     weight: NDArray[np.float64] | None,
     *,
+    rising: Sequence[int],
     n_trees: int,
     n_leaves: int,
     learning_rate: float,
     seed: int,
     n_jobs: int | None,
 ) -> tuple[BoostedTrees, Any]:
-    """Trees whose sum is the log-odds of the target (0 to 1), and LightGBM's own model of them."""
+    """Trees whose sum is the log-odds of the target (0 to 1), and LightGBM's own model of them.
+
+    `rising` is 1 for a feature of which more never makes the target less likely, −1 for one that never makes it
+    likelier, 0 for any other.
+    """
     try:
         import lightgbm
     except ImportError as error:
@@ -32,6 +38,8 @@ def boost(
         "num_leaves": n_leaves,
         "learning_rate": learning_rate,
         "min_data_in_leaf": max(1, min(50, len(rows) // 50)),
+        "monotone_constraints": list(rising),
+        "monotone_constraints_method": "intermediate",
         "deterministic": True,
         "force_row_wise": True,
         "use_missing": False,
