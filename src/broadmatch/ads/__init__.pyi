@@ -34,3 +34,5 @@ from .inventory_files import read_inventory as read_inventory
 from .match_types import MATCH_TYPES as MATCH_TYPES
 from .match_types import is_match as is_match
 from .place_effects import learn_place_effects as learn_place_effects
+from .recommended import RecommendedQueries as RecommendedQueries
+from .recommended import recommend_for_ads as recommend_for_ads

@@ -17,11 +17,13 @@ from broadmatch.cli.common import run_command
 from broadmatch.cli.explanations import print_explanation
 from broadmatch.cli.output import Column, print_text
 from broadmatch.cli.phrases.training import clicks_of, judged_rows
+from broadmatch.cli.simulate import print_loop, run_arms
 
 if TYPE_CHECKING:
     from broadmatch.data import CSR, Dataset, Names
     from broadmatch.evaluate import Estimate, Report
     from broadmatch.labels import Phrase, Recommendation
+    from broadmatch.simulate import LoopReport
 
 _TREES, _KS, _PHRASES = 30, (1, 10), 10
 _SESSIONS_A_PAGE, _TEST_SHARE, _MIN_TEST_QUERIES = 100, 0.2, 5
@@ -29,9 +31,11 @@ _POPULAR = "the most clicked phrases"
 _SYSTEMS = ("KEX", "KEX+KSP", "MLRF", "MLRF+SSL", "MLRF+SSL+KSP")
 """Those of the MLRF paper: extracted, expanded, learned from clicks, from beliefs, and expanded."""
 _DEPTH = 100
+_ARMS, _DAYS, _TRAFFIC_A_PAGE = ("own", "pfastrexml", "swiftxml"), 3, 20
 _OPENING = (
-    "broadmatch learns from a click log which bid phrases fit a landing page. Real logs are private and nobody knows "
-    "how wrong they are, so this demo simulates one, and holds the result against the truth behind it."
+    "broadmatch learns from a click log which bid phrases fit a landing page, and which ads to show for a query, at "
+    "what price. Real logs are private and nobody knows how wrong they are, so this demo simulates one, and holds the "
+    "result against the truth behind it."
 )
 _OWN_DATA = """
 The same with your own data:
@@ -40,6 +44,8 @@ The same with your own data:
   broadmatch evaluate model/ data/
   broadmatch recommend model/ pages/ --out phrases.html
   broadmatch explain model/ pages/landing.html "a phrase"
+  broadmatch ads index ads.csv --extend model/ --pages pages/ --log clicks.csv --out index/
+  broadmatch ads match index/ "a query"
 """
 
 
@@ -54,8 +60,9 @@ def command(
     """See it work on a simulated marketplace.
 
     Simulates pages and a click log, harvests labels, fills in missing ones, trains what extracts, learns and expands
-    phrases, compares them by the log and by the truth, recommends phrases for pages that they have not seen, and
-    explains one of them.
+    phrases, compares them by the log and by the truth, recommends phrases for pages that they have not seen and
+    explains one of them. Then days of traffic run through the ad engine, which learns from the clicks, and one query
+    is taken apart.
 
     \b
     Example:
@@ -84,6 +91,8 @@ def command(
         reports = _evaluate(run)
         samples = _recommend(run)
         why = _explain(run, samples[0])
+        loop = _serve_days(run, n_pages * _TRAFFIC_A_PAGE, seed)
+        _take_apart(run)
         typer.echo(_OWN_DATA)
         run.seconds["in all"] = round(time.monotonic() - started, 1)
         print_text(
@@ -92,8 +101,48 @@ def command(
         )
     if json:
         metrics = {name: {side: r.to_dict()["metrics"] for side, r in sides.items()} for name, sides in reports.items()}
-        facts = {"out": str(out), "seconds": run.seconds, "metrics": metrics}
+        facts = {"out": str(out), "seconds": run.seconds, "metrics": metrics, "loop": loop.to_dict()}
         output.print_json(facts | {"pages": [sample.to_dict() for sample in samples], "explanation": why})
+
+
+def _serve_days(run: "_Run", sessions: int, seed: int) -> "LoopReport":
+    """Days of traffic, by advertisers' own phrases and by those that two models add."""
+    engines, arms = run.out / "engines", ",".join(_ARMS)
+    with run.step("Serve ads for some days, and learn from the clicks"):
+        run.show(
+            "simulate", run.market, "--arms", arms, "--days", _DAYS, "--traffic", sessions, "--engines", engines,
+            "--seed", seed,
+        )  # fmt: skip
+        with output.at_least(logging.ERROR):
+            report = run_arms(run.market, arms, _DAYS, sessions, engines, seed)
+        print_loop(report)
+        print_text(
+            "Own phrases are what advertisers bid on; PfastreXML adds queries that fit the page, SwiftXML queries that "
+            "fit the page and the phrases: table 4 of Prabhu et al., WSDM 2018.",
+            dim=True,
+        )
+    return report
+
+
+def _take_apart(run: "_Run") -> None:
+    """One query: its places, and why the first ad stands there."""
+    from broadmatch.ads import AdEngine
+
+    engine, query = run.out / "engines" / str(len(_ARMS) - 1), _searched_most(run)
+    with run.step("Take one query apart"):
+        run.call("ads", "match", engine, query, "--with", "device=mobile")
+        places = AdEngine(engine).answer(query, {"device": "mobile"}).places
+        if places:
+            typer.echo()
+            run.call("ads", "why", engine, query, places[0].ad, "--with", "device=mobile")
+
+
+def _searched_most(run: "_Run") -> str:
+    """The query that was searched most."""
+    import pyarrow.parquet as pq
+
+    queries = pq.read_table(run.market / "truth" / "queries.parquet", columns=["query", "searches"]).to_pylist()
+    return str(max(queries, key=lambda row: (row["searches"], row["query"]))["query"])
 
 
 class _Run(NamedTuple):

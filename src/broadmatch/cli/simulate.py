@@ -24,7 +24,10 @@ def command(
     arms: Annotated[
         str | None, typer.Option("--arms", metavar="A,B,…", help="Run the ad engine on what is in OUT; see below.")
     ] = None,
-    traffic: Annotated[int, typer.Option("--traffic", help="Sessions a day, of all arms together.")] = 50_000,
+    traffic: Annotated[int, typer.Option("--traffic", help="--arms: sessions a day, of all together.")] = 50_000,
+    engines: Annotated[
+        Path | None, typer.Option("--engines", metavar="FOLDER", help="--arms: keep the engines of the last day.")
+    ] = None,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
@@ -42,7 +45,7 @@ def command(
       broadmatch simulate market/ --days 14 --arms own,pfastrexml,swiftxml,swiftxml+ucb:0.3
     """
     if arms is not None:
-        report = _run_arms(out, arms, 7 if days is None else days, traffic, seed)
+        report = run_arms(out, arms, 7 if days is None else days, traffic, engines, seed)
         output.print_json(report.to_dict()) if json else print_loop(report)
         return
     from broadmatch.simulate import simulate_marketplace
@@ -67,10 +70,12 @@ def command(
         output.print_text(f"{what}: {place}")
 
 
-def _run_arms(market: Path, arms: str, days: int, sessions: int, seed: int) -> "LoopReport":
+def run_arms(market: Path, arms: str, days: int, sessions: int, engines: Path | None, seed: int) -> "LoopReport":
+    """Let days of traffic of a marketplace run through the arms; `engines` is where those of the last day stay."""
     from broadmatch.simulate import Marketplace, simulate_loop
 
-    return simulate_loop(Marketplace.open(market), days=days, arms=arms.split(","), sessions=sessions, seed=seed)
+    names = arms.split(",")
+    return simulate_loop(Marketplace.open(market), days=days, arms=names, sessions=sessions, folder=engines, seed=seed)
 
 
 def print_loop(report: "LoopReport") -> None:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.ads import KSP, BidPhraseModel, Extended, Inventory, extended_matches
+from broadmatch.ads.recommended import own_phrases
 from broadmatch.data import CSR, Dataset, Names, Ranking
 from broadmatch.features import PageVectorizer, phrase_label_features
-from broadmatch.harvest import Harvest, build_datasets, harvest, normalise_query
+from broadmatch.harvest import Harvest, build_datasets, harvest
 from broadmatch.harvest.page_names import plain_page
 from broadmatch.io import ClickLog, Page
 from broadmatch.kernels import F32, I64, Flags
@@ -131,11 +132,7 @@ class PhraseSources:
 
     @cached_property
     def _own(self) -> list[list[str]]:
-        """The phrases of each ad, spelled as queries."""
-        phrases: dict[int, list[str]] = {}
-        for phrase, group in zip(self.inventory.phrases, self.inventory.phrase_group.tolist(), strict=True):
-            phrases.setdefault(group, []).append(normalise_query(phrase))
-        return [phrases.get(group, []) for group in self.inventory.ad_group.tolist()]
+        return own_phrases(self.inventory)
 
     def _rows_of(self, pages: Sequence[str]) -> CSR:
         place = {plain_page(page.name): i for i, page in enumerate(self.pages)}
