@@ -14,8 +14,8 @@ from broadmatch.simulate.truth import read_queries
 from broadmatch.simulate.world import Ints
 
 NEEDED, ATTRIBUTE, INTENT = 2.0, 1.0, 0.5
-"""What a difference costs: in brand, product or city, without which a page is wrong or of a rival; in an attribute, that
-costs a page one grade (`relevance.grades`); in the intent, which tells equals apart."""
+"""What a difference costs: in brand, product or city, without which a page is wrong or of a rival; in an attribute,
+which costs a page one grade (`relevance.grades`); in the intent, which tells equals apart."""
 
 
 def meaning_distances(
