@@ -132,7 +132,9 @@ def _for_pages(
 
     if isinstance(recommender, KEX):
         raise typer.BadParameter("kex looks at the page alone; leave --revealed out.")
-    revealed = read_revealed(known.path, recommender.model.label_names_, columns=known.columns)
+    model = recommender.model
+    every = model.describe([]) is not None
+    revealed = read_revealed(known.path, model.label_names_, columns=known.columns, every=every)
     met = set()
     for one in recommender.recommend(pages, k, revealed=revealed):
         if one.name in revealed:

@@ -1,7 +1,7 @@
 """What label models and models of sets share: sets as 0/1 matrices, rows and labels as the model knows them."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,6 +48,10 @@ class LabelPredictor(Artifact, Saved):
     def explain(self, x: Any, label: int | str) -> Explanation:
         """Why `label` is recommended for the row `x`, or is not."""
         raise NotImplementedError
+
+    def describe(self, phrases: Iterable[str]) -> CSR | None:
+        """Label features of phrases that need not be labels; None for a model that has no use for such."""
+        return None
 
     def predict_sets(self, X: Any, *, revealed: Any = None) -> Ranking:
         """The set of labels of each row, best first, with their scores."""

@@ -76,7 +76,8 @@ class Recommender(Artifact):
         Pages are read in batches, so any number may come; one text is one page, a mapping is pages by name, and of a
         table the columns are taken that `broadmatch.io.PageSource` takes. `revealed` are the phrases that pages
         are known to have, by the name of the page, or for each page in turn. They are not recommended again, and a
-        model for warm starts (`SwiftXML`) learns from them. Those that the model does not know are counted.
+        model for warm starts (`SwiftXML`) learns from them, also from those that are no labels, by their words. Those
+        that it cannot use are counted.
         """
         if k is None and not self.model.pointwise:
             name = type(self.model).__name__
@@ -103,8 +104,8 @@ class Recommender(Artifact):
         if empty:
             log.warning("Pages without a word that the model knows: %d; their phrases are a guess.", empty)
 
-    def _known(self, pages: list[str], revealed: Any) -> tuple[CSR, int]:
-        """The revealed phrases of pages in the model's numbers, and how many it does not know."""
+    def _known(self, pages: list[str], revealed: Any) -> tuple[CSR | list[list[str]], int]:
+        """The revealed phrases of pages in the model's numbers, or by name, and how many it does not know."""
         if isinstance(revealed, Mapping):
             given = [list(revealed.get(page, ())) for page in pages]
         else:
@@ -112,6 +113,12 @@ class Recommender(Artifact):
         if len(given) < len(pages):
             raise BadInput("There are more pages than revealed lists; give one for each page, [] for none.")
         names = self.model.label_names_
+        outside = [phrase for phrases in given for phrase in phrases if phrase not in names]
+        described = self.model.describe(outside) if outside else None
+        if described is not None:
+            lost = {phrase for phrase, size in zip(outside, np.diff(described.indptr), strict=True) if not size}
+            kept = [[phrase for phrase in phrases if phrase not in lost] for phrases in given]
+            return kept, sum(map(len, given)) - sum(map(len, kept))
         rows = [[names.index(phrase) for phrase in phrases if phrase in names] for phrases in given]
         return CSR.from_rows(rows, len(names)), sum(map(len, given)) - sum(map(len, rows))
 

@@ -19,13 +19,13 @@ log = logging.getLogger("broadmatch")
 
 
 def read_revealed(
-    path: str | Path, label_names: Names, *, columns: Mapping[str, str] | None = None
+    path: str | Path, label_names: Names, *, columns: Mapping[str, str] | None = None, every: bool = False
 ) -> ByPage[list[str]]:
     """The revealed phrases of pages by name, from a table of pages and phrases.
 
-    Phrases are spelled as `harvest` spells them. Those that are not among `label_names` are left out, and counted; a
-    page is there also if none of its phrases is. Addresses that differ only in tracking parameters or in slashes at
-    the end are one page.
+    Phrases are spelled as `harvest` spells them. Those that are not among `label_names` are left out, and counted,
+    unless `every` phrase is asked for; a page is there also if none of its phrases is. Addresses that differ only in
+    tracking parameters or in slashes at the end are one page.
 
     >>> _ = Path("bids.csv").write_text("page,phrase\\na.html,Pizza!\\nb.html,tea\\n")
     >>> read_revealed("bids.csv", Names.of(["pizza"]))
@@ -36,7 +36,7 @@ def read_revealed(
     for page, phrase in read_pairs(path, REVEALED, columns, option="revealed_columns"):
         name = phrase if phrase in label_names else normalise_query(phrase)
         known = found.setdefault(page, [])
-        if name in label_names:
+        if every or name in label_names:
             known.append(name)
         else:
             unknown[phrase] = None

@@ -5,6 +5,7 @@ from .loop.measures import ArmFigures as ArmFigures
 from .loop.report import LoopReport as LoopReport
 from .marketplace import Marketplace as Marketplace
 from .marketplace import simulate_marketplace as simulate_marketplace
+from .meanings import meaning_distances as meaning_distances
 from .synthetic import synthetic_dataset as synthetic_dataset
 from .traffic import DayTraffic as DayTraffic
 from .traffic import MarketTraffic as MarketTraffic

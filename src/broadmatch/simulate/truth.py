@@ -30,12 +30,18 @@ def truth_matrix(path: str | os.PathLike[str], pages: Names, labels: Names, *, g
     """
     folder = Path(path) / "truth"
     page_names, page_side = _read_side(folder / "pages.parquet", "page", PageSide)
-    query_names, query_side = _read_side(folder / "queries.parquet", "query", QuerySide)
+    query_names, query_side = read_queries(Path(path))
     page_rows, wanted_pages = _positions(page_names, pages, "page", folder)
     query_rows, wanted_labels = _positions(query_names, labels, "query", folder)
     rows, columns, grade = relevant_pairs(page_side.take(page_rows), query_side.take(query_rows))
     truth = best_grades(wanted_pages[rows], wanted_labels[columns], grade, len(pages), len(labels))
     return truth if graded else truth._replace(data=np.ones_like(truth.data))
+
+
+def read_queries(path: Path) -> tuple[list[str], QuerySide]:
+    """The queries of the marketplace folder `path` and what each means; a text that means two things has two rows."""
+    names, side = _read_side(path / "truth" / "queries.parquet", "query", QuerySide)
+    return names, side
 
 
 def generic_phrases(path: str | os.PathLike[str]) -> frozenset[str]:

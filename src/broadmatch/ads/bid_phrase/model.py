@@ -34,7 +34,8 @@ class BidPhraseModel(Artifact, Saved):
     """P(click | query, bid phrase): which of its bid phrases an ad's query goes with (SwiftXML §5).
 
     Boosted trees on what query and phrase have in common: words, spelling, order, and meaning by embeddings that are
-    learned from the log (`broadmatch.features.ClickEmbeddings`). Learning needs the extra `ads`, asking does not. Y. Prabhu et al.,
+    learned from the log (`broadmatch.features.ClickEmbeddings`). Learning needs the extra `ads`, asking does not.
+    Y. Prabhu et al.,
     "Extreme multi-label learning with label features for warm-start tagging, ranking & recommendation", WSDM 2018.
 
     >>> queries = ["cheap pizza", "pizza near me", "airport taxi", "taxi to airport"]
@@ -95,13 +96,17 @@ class BidPhraseModel(Artifact, Saved):
 
     def predict(self, queries: Iterable[str], phrases: Iterable[str]) -> F64:
         """P(click | query, phrase) of the pairs of two lists of the same length."""
+        return self._probabilities(self.decision_function(queries, phrases))
+
+    def decision_function(self, queries: Iterable[str], phrases: Iterable[str]) -> F64:
+        """The log-odds of pairs before they are calibrated: pairs of the same probability may still differ."""
         asked, bid = list(queries), list(phrases)
         if len(asked) != len(bid):
             raise BadInput(f"There are {len(asked):,} queries and {len(bid):,} phrases; give pairs.")
         number: dict[str, int] = {}
         pairs: I32 = np.array([number.setdefault(text, len(number)) for text in (*asked, *bid)], np.int32)
         query, phrase = np.split(pairs, 2)
-        return self._probabilities(self._scores(list(number), query, phrase))
+        return self._scores(list(number), query, phrase)
 
     def best(self, queries: Names, ad: I64, inventory: Inventory) -> tuple[I64, F64]:
         """For each query and ad (rows of the inventory's ads) the ad's phrase that it goes with, and its probability.

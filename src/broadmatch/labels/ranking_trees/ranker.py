@@ -37,11 +37,16 @@ class Ranker:
     tail: Tail = NO_TAIL
     item_sets: ItemSets | None = None
 
-    def best(self, X: CSR, k: int, revealed: CSR | None, n_jobs: int | None) -> Best:
-        """Labels and scores, best first, as points × k, and how many of the k there are."""
+    def best(self, X: CSR, k: int, revealed: CSR | None, n_jobs: int | None, sets: CSR | None = None) -> Best:
+        """Labels and scores, best first, as points × k, and how many of the k there are.
+
+        `sets` are item sets that hold more than the revealed labels.
+        """
         nothing = CSR(np.zeros(X.n_rows + 1, np.int64), *NOTHING, 0)
         known = nothing if revealed is None else revealed
-        Z = nothing if self.item_sets is None or revealed is None else self.item_sets.of_rows(revealed, n_jobs)
+        Z = nothing if sets is None else sets
+        if sets is None and self.item_sets is not None and revealed is not None:
+            Z = self.item_sets.of_rows(revealed, n_jobs)
         labels, scores = np.zeros((X.n_rows, k), np.int32), np.zeros((X.n_rows, k), np.float32)
         found = np.zeros(X.n_rows, np.int64)
 

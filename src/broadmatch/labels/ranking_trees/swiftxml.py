@@ -6,16 +6,18 @@ from typing import Annotated, Any, ClassVar, Self, Unpack
 
 import numpy as np
 
-from broadmatch.data import CSR
-from broadmatch.labels.base import FitOptions
+from broadmatch.data import CSR, Names, as_labels
+from broadmatch.kernels.top_k import leave_out
+from broadmatch.labels.base import Best, FitOptions, Row
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints
+from broadmatch.labels.ranking_trees.described import PhraseDescriber
 from broadmatch.labels.ranking_trees.item_sets import ItemSets
 from broadmatch.labels.ranking_trees.neighbours import keep_points, more_points
 from broadmatch.labels.ranking_trees.pfastrexml import RerankedTrees, gains, label_propensities, more_propensities
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.tail import TailClassifier
 from broadmatch.layout import Axes, require
-from broadmatch.params import Number, OneOf, Whole, learned
+from broadmatch.params import Number, OneOf, Whole, derived, learned
 
 
 class SwiftXML(RerankedTrees):
@@ -79,6 +81,8 @@ class SwiftXML(RerankedTrees):
     label_features_: Annotated[CSR, Axes("labels", "item_features")] = learned()
     neighbours_: NearestPoints = learned()
 
+    _describers: list[PhraseDescriber | None] = derived()
+
     def fit(
         self, X: Any, Y: Any, *, label_features: Any = None, propensities: Any = None, **options: Unpack[FitOptions]
     ) -> Self:
@@ -132,6 +136,59 @@ class SwiftXML(RerankedTrees):
         self.forest_ = self._grown(points_of, Y, checkpoint, data, self.c_item_sets)
         self.propensities_, self.label_features_, self.means_ = p, features, tail.learned(X, Y)
         self.neighbours_ = keep_points(X, Y, p, self.neighbours, float(self.neighbour_share), self.seed)
+
+    def describe(self, phrases: Iterable[str]) -> CSR | None:
+        """Label features of phrases that need not be labels; None if the labels are not described by their own words.
+
+        They are where `label_features` were `text_label_features` of the labels' names.
+        """
+        self._check_fitted()
+        describer = self._describing()
+        return None if describer is None else describer.describe(Names.of(phrases))
+
+    def predict_one(self, x: Any, k: int = 10, *, revealed: Any = None) -> Row:
+        """The `k` best labels of one row, best first, and their scores; see `LabelModel.predict_one`.
+
+        `revealed` may hold phrases that are no labels, as in `predict_topk`.
+        """
+        if isinstance(revealed, list | tuple) and any(isinstance(one, str) for one in revealed):
+            self._check_fitted()
+            names = [one if isinstance(one, str) else self.label_names_[self._label(one)] for one in revealed]
+            if (self.label_names_.places(names) < 0).any() and self._describing() is not None:
+                columns, values = self._row(x)
+                row = CSR(np.array([0, len(columns)]), columns, values, self.n_features_in_)
+                ranking = self.predict_topk(row, k, revealed=[names])
+                return ranking[0]
+        return super().predict_one(x, k, revealed=revealed)
+
+    def _ranking(self, X: Any, k: int, revealed: Any) -> Best:
+        """Revealed names that are no labels count by their words, where labels are described by words."""
+        self._check_fitted()
+        labels, names = (None, None) if revealed is None else as_labels(revealed)
+        if labels is None or names is None:
+            return super()._ranking(X, k, revealed)
+        place, describer = self.label_names_.places(names), self._describing()
+        if describer is None or not (place < 0).any():
+            return super()._ranking(X, k, revealed)
+        Whole(1).check("k", k)
+        features, n_labels = self._features(X), len(self.label_names_)
+        known = self._revealed(labels.renumbered(place, n_labels), features.n_rows)
+        outside = describer.outside(labels, names, place)
+        sets = describer.item_sets(self._item_sets(), known, *outside, self.n_jobs)
+        most = int(np.diff(known.indptr).max(initial=0))
+        found = self._ranker().best(features, min(k + most, n_labels), known, self.n_jobs, sets)
+        leave_out(*found, known.indptr, known.indices, min(k, n_labels))
+        return found
+
+    def _describing(self) -> PhraseDescriber | None:
+        if not self._describers:  # found out when it is first needed
+            rarest = 1.0 / float(self.propensities_.min())
+            self._describers.append(PhraseDescriber.of(self.label_names_, self._item_sets(), rarest))
+        return self._describers[0]
+
+    def _derive(self) -> None:
+        super()._derive()
+        self._describers = []
 
     def _n_inputs(self) -> int:
         return self.n_features_in_ + self.label_features_.n_cols
