@@ -278,6 +278,15 @@ def test_ads_that_change_live(own):
     check(own, queries, context)
 
 
+def test_texts_of_ads_are_bounded(own, tmp_path):
+    with pytest.raises(BadInput, match="title of an ad has at most 16,384 bytes"), own.index.change() as change:
+        change.put_ad("long", [("red", "broad", 1)], title="word " * 4000)
+    rows = [{"ad": "x", "page": "p", "text": "word " * 4000, "phrase": "red", "match": "broad", "bid": 1}]
+    with pytest.raises(BadInput, match="text of an ad has at most"):
+        AdEngine.create(tmp_path / "long", Inventory.from_rows(rows), clicks=model())
+    assert not (tmp_path / "long").exists() and own.index.number("long") is None
+
+
 def test_extended_matches(tmp_path):
     shop = inventory()
     extended = Extended(Names.of(["sneakers sale"]), np.array([2]), np.array([2]), np.array([0.9]))

@@ -104,7 +104,7 @@ class AdEngine:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._exchange = threading.Lock()
+        self._exchange, self._following = threading.Lock(), threading.Lock()
         self._tables: AdTables | None = None
         self._parts = self._open()
 
@@ -261,7 +261,10 @@ class AdEngine:
         """The tables of the index as it is now."""
         view, known = index.view(), self._tables
         if known is None or known.view is not view:
-            self._tables = known = AdTables(view, known)
+            with self._following:
+                known = self._tables
+                if known is None or known.view is not view:
+                    self._tables = known = AdTables(view, known)
         return known
 
     def _open(self) -> _Parts:

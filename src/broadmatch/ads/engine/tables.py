@@ -24,7 +24,7 @@ AD_COLUMNS = ("ad", "advertiser", "campaign", "page", "title", "text")
 class AdTables:
     """What is known of the ads at the moment of a view: base columns, and rows behind them for ads that changed.
 
-    `before` are tables of an earlier view: what did not change since is theirs.
+    `before` are tables of an earlier view: what did not change since is theirs. One thread makes them at a time.
     """
 
     def __init__(self, view: IndexView, before: "AdTables | None" = None) -> None:
@@ -43,9 +43,9 @@ class AdTables:
                 kept = known is not None and known[0] is data
                 self._changed[number] = known if kept and known is not None else (data, AdRecord.from_bytes(data))
         self._phrases = {p.number: p.text for _, record in self._changed.values() for p in record.phrases}
-        self._advertisers = (
-            {name: number for number, name in enumerate(self._base.advertisers)} if self._changed else {}
-        )
+        # numbers of advertisers are those of the base, and new ones keep theirs from view to view
+        kept_names = before._advertisers if before is not None and same else {}
+        self._advertisers: dict[str, int] = kept_names or {name: i for i, name in enumerate(self._base.advertisers)}
         self._number_ads()
 
     def name(self, ad: int) -> str:
