@@ -155,6 +155,18 @@ def test_auctions(own, auction):
         assert scores[0] != scores[3]
 
 
+def test_thousands_of_queries_at_once(engine):
+    rng = np.random.default_rng(0)
+    queries = [" ".join(rng.choice(WORDS, 3)) for _ in range(2_500)]
+    hours = rng.integers(0, 24, 2_500)
+    whole = engine.answer_many(Names.of(queries), {"hour": hours}, limit=5)
+    for first in range(0, 2_500, 700):
+        part = engine.answer_many(Names.of(queries[first : first + 700]), {"hour": hours[first : first + 700]}, limit=5)
+        a, b = whole.candidates.ptr[first], whole.candidates.ptr[min(first + 700, 2_500)]
+        assert part.probability.tolist() == whole.probability[a:b].tolist()
+        assert part.result.price.tolist() == whole.result.price[first : first + 700].tolist()
+
+
 def test_budgets(own):
     queries, key = ["red shoes boots cheap blue"] * 40, np.arange(40)
     context = {"city": ["rome"] * 40, "hour": [1] * 40}
@@ -276,6 +288,39 @@ def test_ads_that_change_live(own):
         change.set_phrase("after", "blue shoes", "phrase", 2.8)
     own.index.refresh()
     check(own, queries, context)
+
+
+def test_answers_while_ads_change_are_of_one_moment(own):
+    """The bid and the title of an ad change together, and no answer has one without the other."""
+    query, context = "only this", {"city": "rome", "hour": 1}
+    versions, expected = [(1.0, "red"), (2.0, "Blue boots")], []
+
+    def put(bid, title):
+        with own.index.change() as change:
+            change.put_ad("flips", [(query, "exact", bid)], title=title)
+
+    for version in versions:
+        put(*version)
+        (place,) = own.answer(query, context).places
+        expected.append((place.bid, place.probability))
+    assert expected[0][1] != expected[1][1]
+    done, seen, own.index.every = threading.Event(), set(), 0.0
+
+    def ask():
+        while not done.is_set():
+            seen.update((place.bid, place.probability) for place in own.answer(query, context).places)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(40):
+        put(*versions[i % 2])
+        if i % 15 == 7:
+            own.index.compact()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert seen == set(expected)
 
 
 def test_texts_of_ads_are_bounded(own, tmp_path):

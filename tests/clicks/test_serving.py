@@ -53,7 +53,9 @@ def test_what_each_feature_adds(model, data):
         values = row.values if len(row.values) else np.ones(len(row.keys), np.float32)
         shares = served.contributions(row.keys, row.values)
         assert shares[:, 0].tolist() == [known.get(k, 0.0) * x for k, x in zip(row.keys.tolist(), values, strict=True)]
-        assert 1 / (1 + np.exp(-shares[:, 0].sum())) == pytest.approx(p[i]) and shares[:, 1].sum() == pytest.approx(u[i])
+        assert 1 / (1 + np.exp(-shares[:, 0].sum())) == pytest.approx(p[i]) and shares[:, 1].sum() == pytest.approx(
+            u[i]
+        )
 
 
 def test_one_and_many_say_the_same_bits(model, data):

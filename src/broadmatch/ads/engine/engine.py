@@ -19,7 +19,7 @@ from broadmatch.ads.budgets import Budgets
 from broadmatch.ads.engine.answers import AdAnswers, CandidateRows, Place
 from broadmatch.ads.engine.context import context_columns, first_words, refuse_own
 from broadmatch.ads.engine.explain import AdExplanation, explain_rows
-from broadmatch.ads.engine.tables import AD_COLUMNS, AdTables
+from broadmatch.ads.engine.tables import AD_COLUMNS, AdTables, LiveAds
 from broadmatch.ads.index._match import MOST_WORDS
 from broadmatch.ads.index.ad_index import AdCandidates, AdIndex
 from broadmatch.ads.index.building import Extended, is_index, write_index
@@ -74,11 +74,17 @@ class _Model(NamedTuple):
         places = np.arange(_MOST_PLACES + 1, dtype=np.int32)
         return cls(clicks, encoder, match, encoder.sides[_POSITION].table({"position": arrow_of(places)}, len(places)))
 
+    def prepare(self, ads: LiveAds) -> None:
+        """Make the tables that the model reads, before it answers."""
+        tables = ads.tables()
+        tables.ads(self.encoder.sides[_AD])
+        tables.phrases(self.encoder.sides[_PHRASE])
+
 
 class _Parts(NamedTuple):
     """What an answer is made with, read as one."""
 
-    ads: AdIndex
+    ads: LiveAds
     model: _Model
     auction: Auction
 
@@ -104,8 +110,7 @@ class AdEngine:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._exchange, self._following = threading.Lock(), threading.Lock()
-        self._tables: AdTables | None = None
+        self._exchange = threading.Lock()
         self._parts = self._open()
 
     @staticmethod
@@ -142,7 +147,7 @@ class AdEngine:
     @property
     def index(self) -> AdIndex:
         """The index of the ads, which may be changed while queries are answered."""
-        return self._parts.ads
+        return self._parts.ads.index
 
     @property
     def clicks(self) -> ClickModel:
@@ -152,7 +157,7 @@ class AdEngine:
     @clicks.setter
     def clicks(self, model: ClickModel) -> None:
         made = _Model.of(model)
-        self._prepare(self._parts.ads, made)
+        made.prepare(self._parts.ads)
         with self._exchange:
             self._parts = self._parts._replace(model=made)
 
@@ -170,12 +175,12 @@ class AdEngine:
     @property
     def ad_campaign(self) -> I64:
         """The number of the campaign of each ad; −1 for none."""
-        return self._known_tables(self._parts.ads).campaign
+        return self._parts.ads.tables().campaign
 
     @property
     def ad_advertiser(self) -> I64:
         """The number of the advertiser of each ad; below 0, and no other's, for an ad without one."""
-        return self._known_tables(self._parts.ads).advertiser
+        return self._parts.ads.tables().advertiser
 
     def answer(
         self,
@@ -215,7 +220,7 @@ class AdEngine:
         if ad is None:
             return _explained(one, None)
         rows = [i for i, number in enumerate(one.answers.candidates.ad.tolist()) if one.tables.name(number) == ad]
-        return _explained(one, rows, None if rows else one.parts.ads.why(query, ad, limit))
+        return _explained(one, rows, None if rows else one.parts.ads.index.why(query, ad, limit))
 
     def answer_many(
         self,
@@ -236,8 +241,8 @@ class AdEngine:
         parts, names = self._parts, Names.of(queries)
         given = {} if context is None else context
         refuse_own(given, OWN_COLUMNS)
-        tables = self._known_tables(parts.ads)
-        found = parts.ads.match_view(tables.view, names, limit)
+        tables = parts.ads.tables()
+        found = parts.ads.index.match_view(tables.view, names, limit)
         side = parts.model.encoder.sides[_QUERY]
         wanted = {name: values for name, values in given.items() if name in side.columns or name in side.slices}
         table = side.table(context_columns(names, wanted, MOST_WORDS), len(names))
@@ -252,20 +257,10 @@ class AdEngine:
         given = {} if context is None else context
         refuse_own(given, OWN_COLUMNS)
         row = {**given, "query": first_words(text, MOST_WORDS)}
-        tables = self._known_tables(parts.ads)
-        found = parts.ads.match_text(tables.view, text, limit)
+        tables = parts.ads.tables()
+        found = parts.ads.index.match_text(tables.view, text, limit)
         table = parts.model.encoder.sides[_QUERY].row(row)
         return _One(parts, tables, text, row, _answers(parts, tables, found, table, terms))
-
-    def _known_tables(self, index: AdIndex) -> AdTables:
-        """The tables of the index as it is now."""
-        view, known = index.view(), self._tables
-        if known is None or known.view is not view:
-            with self._following:
-                known = self._tables
-                if known is None or known.view is not view:
-                    self._tables = known = AdTables(view, known)
-        return known
 
     def _open(self) -> _Parts:
         """What the folder holds, all of one moment: it may be replaced meanwhile."""
@@ -278,15 +273,9 @@ class AdEngine:
             index = AdIndex(self.path / INDEX)
             clicks, auction = load(self.path / CLICKS, ClickModel), load(self.path / AUCTION, Auction)
             if self.path.stat().st_ino == before:
-                model = _Model.of(clicks)
-                self._prepare(index, model)
-                return _Parts(index, model, auction)
-
-    def _prepare(self, index: AdIndex, model: _Model) -> None:
-        """Make the tables that a model reads before it answers."""
-        tables = self._known_tables(index)
-        tables.ads(model.encoder.sides[_AD])
-        tables.phrases(model.encoder.sides[_PHRASE])
+                parts = _Parts(LiveAds(index), _Model.of(clicks), auction)
+                parts.model.prepare(parts.ads)
+                return parts
 
 
 class _Terms(NamedTuple):
@@ -320,7 +309,7 @@ class _One(NamedTuple):
 
 
 def _key(key: int) -> U64:
-    return np.array([key & 0xFFFFFFFFFFFFFFFF], np.uint64)
+    return np.array([int(key) & 0xFFFFFFFFFFFFFFFF], np.uint64)
 
 
 def _answers(parts: _Parts, tables: AdTables, found: AdCandidates, table: SignalTable, terms: _Terms) -> AdAnswers:
