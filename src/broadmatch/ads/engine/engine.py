@@ -4,8 +4,10 @@ A folder holds the index, the click model and the auction; each can be exchanged
 answer is made by one set of them.
 """
 
+import contextlib
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,7 @@ from broadmatch.ads.inventory import Inventory
 from broadmatch.ads.match_types import MATCH_TYPES
 from broadmatch.clicks import ClickModel
 from broadmatch.data import Impressions, Names
-from broadmatch.errors import BadArtifact, BadInput, MissingFile
+from broadmatch.errors import BadArtifact, BadInput, BroadmatchError, MissingFile
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.io.artifacts import load, replacing, save
 from broadmatch.io.values import arrow_of, texts_to_arrow
@@ -41,6 +43,8 @@ _AD, _PHRASE, _MATCH, _POSITION, _QUERY = range(5)
 OWN_COLUMNS = frozenset(("query", *(column for side in _SIDES for column in side)))
 """The columns that the engine fills in itself; all others are those of the context."""
 _MOST_PLACES = 1000
+_TRIES, _PAUSE = 20, 0.005
+"""To open a folder that another process is replacing, and the seconds in between."""
 
 
 @dataclass(frozen=True)
@@ -263,19 +267,32 @@ class AdEngine:
         return _One(parts, tables, text, row, _answers(parts, tables, found, table, terms))
 
     def _open(self) -> _Parts:
-        """What the folder holds, all of one moment: it may be replaced meanwhile."""
-        if not self.path.is_dir():
-            raise MissingFile(f"There is no ad engine at {self.path}.")
+        """What the folder holds, all of one moment; while it is replaced, it is not there for an instant."""
+        for _ in range(_TRIES):
+            before = self._inode()
+            try:
+                parts = self._read()
+            except (BroadmatchError, OSError):
+                if before is not None and self._inode() == before:
+                    raise
+                time.sleep(_PAUSE)
+                continue
+            if self._inode() == before:
+                return parts
+        raise MissingFile(f"There is no ad engine at {self.path}.")
+
+    def _inode(self) -> int | None:
+        with contextlib.suppress(OSError):
+            return self.path.stat().st_ino
+        return None
+
+    def _read(self) -> _Parts:
         if not self.is_at(self.path):
             raise BadArtifact(f"{self.path} is not an ad engine: it has no {INDEX}, {CLICKS} and {AUCTION}.")
-        while True:
-            before = self.path.stat().st_ino
-            index = AdIndex(self.path / INDEX)
-            clicks, auction = load(self.path / CLICKS, ClickModel), load(self.path / AUCTION, Auction)
-            if self.path.stat().st_ino == before:
-                parts = _Parts(LiveAds(index), _Model.of(clicks), auction)
-                parts.model.prepare(parts.ads)
-                return parts
+        ads, clicks = LiveAds(AdIndex(self.path / INDEX)), load(self.path / CLICKS, ClickModel)
+        parts = _Parts(ads, _Model.of(clicks), load(self.path / AUCTION, Auction))
+        parts.model.prepare(ads)
+        return parts
 
 
 class _Terms(NamedTuple):
@@ -286,12 +303,13 @@ class _Terms(NamedTuple):
     hour: float | None
     pending: ArrayLike | None
 
-    def admit(self, campaign: I64, found: AdCandidates) -> Flags | None:
+    def admit(self, tables: AdTables, found: AdCandidates) -> Flags | None:
         """Which candidates are in their budget; campaigns that have none, and ads without a campaign, always are."""
         if self.budgets is None:
             return None
         if self.hour is None:
             raise BadInput("Budgets are paced by the hour of the day: give hour, from 0 to 24.")
+        campaign = tables.campaign[found.ad]
         limited = (campaign >= 0) & (campaign < len(self.budgets.spent))
         known = np.where(limited, campaign, 0)
         how: Any = {"hour": self.hour, "offsets": found.ptr, "key": self.key, "pending": self.pending}
@@ -327,7 +345,7 @@ def _answers(parts: _Parts, tables: AdTables, found: AdCandidates, table: Signal
         offsets=found.ptr if many else None,
         advertiser=tables.advertiser[found.ad],
         uncertainty=uncertainty,
-        in_budget=terms.admit(tables.campaign[found.ad], found),
+        in_budget=terms.admit(tables, found),
         key=terms.key,
     )
     return AdAnswers(found, probability, uncertainty, result, rows)
