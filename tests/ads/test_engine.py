@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import re
 import shutil
 import threading
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzz.models import array_bytes, read, read_array, signed, write
 from broadmatch.ads import AdEngine, Auction, Budgets, Extended, Inventory
+from broadmatch.ads.engine import engine as module
 from broadmatch.clicks import FTRL, ClickModel, IsotonicCalibration, SlicedCalibration
 from broadmatch.data import Impressions, Names
 from broadmatch.errors import BadArtifact, BadInput, MissingFile
@@ -155,6 +157,18 @@ def test_auctions(own, auction):
         assert scores[0] != scores[3]
 
 
+def test_thousands_of_queries_at_once(engine):
+    rng = np.random.default_rng(0)
+    queries = [" ".join(rng.choice(WORDS, 3)) for _ in range(2_500)]
+    hours = rng.integers(0, 24, 2_500)
+    whole = engine.answer_many(Names.of(queries), {"hour": hours}, limit=5)
+    for first in range(0, 2_500, 700):
+        part = engine.answer_many(Names.of(queries[first : first + 700]), {"hour": hours[first : first + 700]}, limit=5)
+        a, b = whole.candidates.ptr[first], whole.candidates.ptr[min(first + 700, 2_500)]
+        assert part.probability.tolist() == whole.probability[a:b].tolist()
+        assert part.result.price.tolist() == whole.result.price[first : first + 700].tolist()
+
+
 def test_budgets(own):
     queries, key = ["red shoes boots cheap blue"] * 40, np.arange(40)
     context = {"city": ["rome"] * 40, "hour": [1] * 40}
@@ -278,6 +292,48 @@ def test_ads_that_change_live(own):
     check(own, queries, context)
 
 
+def test_answers_while_ads_change_are_of_one_moment(own):
+    """The bid and the title of an ad change together, and no answer has one without the other."""
+    query, context = "only this", {"city": "rome", "hour": 1}
+    versions, expected = [(1.0, "red"), (2.0, "Blue boots")], []
+
+    def put(bid, title):
+        with own.index.change() as change:
+            change.put_ad("flips", [(query, "exact", bid)], title=title)
+
+    for version in versions:
+        put(*version)
+        (place,) = own.answer(query, context).places
+        expected.append((place.bid, place.probability))
+    assert expected[0][1] != expected[1][1]
+    done, seen, own.index.every = threading.Event(), set(), 0.0
+
+    def ask():
+        while not done.is_set():
+            seen.update((place.bid, place.probability) for place in own.answer(query, context).places)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(40):
+        put(*versions[i % 2])
+        if i % 15 == 7:
+            own.index.compact()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert seen == set(expected)
+
+
+def test_texts_of_ads_are_bounded(own, tmp_path):
+    with pytest.raises(BadInput, match="title of an ad has at most 16,384 bytes"), own.index.change() as change:
+        change.put_ad("long", [("red", "broad", 1)], title="word " * 4000)
+    rows = [{"ad": "x", "page": "p", "text": "word " * 4000, "phrase": "red", "match": "broad", "bid": 1}]
+    with pytest.raises(BadInput, match="text of an ad has at most"):
+        AdEngine.create(tmp_path / "long", Inventory.from_rows(rows), clicks=model())
+    assert not (tmp_path / "long").exists() and own.index.number("long") is None
+
+
 def test_extended_matches(tmp_path):
     shop = inventory()
     extended = Extended(Names.of(["sneakers sale"]), np.array([2]), np.array([2]), np.array([0.9]))
@@ -312,10 +368,10 @@ def test_every_step_is_explained(engine):
     ad = engine.explain("cheap red shoes", context, why.candidates[0].ad)
     assert [one.ad for one in ad.candidates] == [why.candidates[0].ad] and ad.to_dict()["candidates"][0]["place"] == 1
     assert "place 1 at" in str(ad) and "matched by the" in str(ad)
-    first = shown[0]
-    if len(shown) > 1:
-        assert first.price == pytest.approx(first.bid * shown[1].score / first.score)
-        assert f"the score behind it {shown[1].score:.4g}" in first.formula
+    assert len(shown) > 1 and f"the score behind it {shown[1].score:.4g}" in shown[0].formula
+    for one in shown:
+        bid, behind, score = (float(number) for number in re.findall(r"[0-9][0-9.e-]*", one.formula))
+        assert one.price == pytest.approx(bid * behind / score, rel=1e-3)
     out = engine.explain("nothing here", context, "a1")
     assert out.not_matched is not None and "none of its" in str(out) and out.candidates == []
     assert "no ad 'nobody'" in str(engine.explain("red", context, "nobody"))
@@ -389,6 +445,31 @@ def test_a_folder_is_exchanged_as_a_whole(tmp_path):
     done.set()
     thread.join()
     assert not wrong and state(AdEngine(tmp_path / "live")) == expected[1]
+
+
+def test_a_folder_that_is_replaced_while_it_is_opened(tmp_path, monkeypatch):
+    """Nothing of two folders comes together: what was read while the name changed hands is read again."""
+    engine = AdEngine.create(tmp_path / "live", inventory(0), clicks=model(0))
+    query, context, calls = "cheap red shoes boots blue", {"city": "rome", "hour": 1}, []
+    honest = module.load
+
+    def load(path, kind):
+        calls.append(kind)
+        if len(calls) == 1:  # the index is open, the rest will be of another folder
+            monkeypatch.setattr(module, "load", honest)
+            AdEngine.create(tmp_path / "live", inventory(1), clicks=model(1))
+            monkeypatch.setattr(module, "load", load)
+        if len(calls) == 3:  # and now for a moment there is none
+            (tmp_path / "live").rename(tmp_path / "away")
+        return honest(path, kind)
+
+    monkeypatch.setattr(module, "load", load)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: (tmp_path / "away").rename(tmp_path / "live"))
+    engine.reload()
+    monkeypatch.setattr(module, "load", honest)
+    assert len(calls) == 5
+    found, wanted = (one.answer(query, context) for one in (engine, AdEngine(tmp_path / "live")))
+    assert found.places == wanted.places and {place.ad[0] for place in found.places} == {"b"}
 
 
 def test_folders_that_are_none(tmp_path, own):

@@ -42,6 +42,22 @@ def test_it_says_what_the_learner_says(name, rates, encoding):
     np.testing.assert_allclose(served.uncertainty_many(asked), learner.uncertainty_many(asked), rtol=1e-6)
 
 
+def test_what_each_feature_adds(model, data):
+    served = model.to_serving()
+    p, u = served.serve_many(data)
+    assert p.tolist() == served.predict_many(data).tolist() and u.tolist() == served.uncertainty_many(data).tolist()
+    keys, weights, _ = served.items()
+    known = dict(zip(keys.tolist(), weights.tolist(), strict=True))
+    for i in range(20):
+        row = data.row(i)
+        values = row.values if len(row.values) else np.ones(len(row.keys), np.float32)
+        shares = served.contributions(row.keys, row.values)
+        assert shares[:, 0].tolist() == [known.get(k, 0.0) * x for k, x in zip(row.keys.tolist(), values, strict=True)]
+        assert 1 / (1 + np.exp(-shares[:, 0].sum())) == pytest.approx(p[i]) and shares[:, 1].sum() == pytest.approx(
+            u[i]
+        )
+
+
 def test_one_and_many_say_the_same_bits(model, data):
     served = model.to_serving()
     p, u = served.predict_many(data), served.uncertainty_many(data)

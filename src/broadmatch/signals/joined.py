@@ -55,7 +55,7 @@ class TableSide:
         self.singles = [signal for signal in signals if not signal.many]
         self.many = [signal for signal in signals if signal.many]
         self.slices, self.columns = tuple(slices), tuple(dict.fromkeys(signal.column for signal in signals))
-        self._plan, self._noted = plan, tuple[str, ...]()
+        self._plan, self._noted = plan, set[str]()
         timed = any(isinstance(signal, Hour | Weekday) and signal.column == description.time for signal in signals)
         time, format = (description.time, description.time_format) if timed else (None, None)
         written = {"column": time, "format": format} if time is not None and format is not None else time
@@ -90,10 +90,10 @@ class TableSide:
         return SignalTable(keys[None, :-1], [self._plan.part_of_one(signal, row) for signal in self.many], slices)
 
     def _note(self, have: Mapping[str, Any]) -> None:
-        """Say once which columns are absent."""
-        absent = tuple(column for column in self.columns if column not in have)
-        if absent and absent != self._noted:
-            self._noted = absent
+        """Say once of every column that it is absent."""
+        absent = [column for column in self.columns if column not in have and column not in self._noted]
+        if absent:
+            self._noted.update(absent)
             log.warning("There is no %s: taken as missing in every row.", ", ".join(map(repr, absent)))
 
 

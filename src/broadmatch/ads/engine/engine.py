@@ -4,8 +4,10 @@ A folder holds the index, the click model and the auction; each can be exchanged
 answer is made by one set of them.
 """
 
+import contextlib
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ from broadmatch.ads.budgets import Budgets
 from broadmatch.ads.engine.answers import AdAnswers, CandidateRows, Place
 from broadmatch.ads.engine.context import context_columns, first_words, refuse_own
 from broadmatch.ads.engine.explain import AdExplanation, explain_rows
-from broadmatch.ads.engine.tables import AD_COLUMNS, AdTables
+from broadmatch.ads.engine.tables import AD_COLUMNS, AdTables, LiveAds
 from broadmatch.ads.index._match import MOST_WORDS
 from broadmatch.ads.index.ad_index import AdCandidates, AdIndex
 from broadmatch.ads.index.building import Extended, is_index, write_index
@@ -28,7 +30,7 @@ from broadmatch.ads.inventory import Inventory
 from broadmatch.ads.match_types import MATCH_TYPES
 from broadmatch.clicks import ClickModel
 from broadmatch.data import Impressions, Names
-from broadmatch.errors import BadArtifact, BadInput, MissingFile
+from broadmatch.errors import BadArtifact, BadInput, BroadmatchError, MissingFile
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.io.artifacts import load, replacing, save
 from broadmatch.io.values import arrow_of, texts_to_arrow
@@ -41,6 +43,8 @@ _AD, _PHRASE, _MATCH, _POSITION, _QUERY = range(5)
 OWN_COLUMNS = frozenset(("query", *(column for side in _SIDES for column in side)))
 """The columns that the engine fills in itself; all others are those of the context."""
 _MOST_PLACES = 1000
+_TRIES, _PAUSE = 20, 0.005
+"""To open a folder that another process is replacing, and the seconds in between."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,17 @@ class _Model(NamedTuple):
         places = np.arange(_MOST_PLACES + 1, dtype=np.int32)
         return cls(clicks, encoder, match, encoder.sides[_POSITION].table({"position": arrow_of(places)}, len(places)))
 
+    def prepare(self, ads: LiveAds) -> None:
+        """Make the tables that the model reads, before it answers."""
+        tables = ads.tables()
+        tables.ads(self.encoder.sides[_AD])
+        tables.phrases(self.encoder.sides[_PHRASE])
+
 
 class _Parts(NamedTuple):
     """What an answer is made with, read as one."""
 
-    ads: AdIndex
+    ads: LiveAds
     model: _Model
     auction: Auction
 
@@ -105,7 +115,6 @@ class AdEngine:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._exchange = threading.Lock()
-        self._tables: AdTables | None = None
         self._parts = self._open()
 
     @staticmethod
@@ -142,7 +151,7 @@ class AdEngine:
     @property
     def index(self) -> AdIndex:
         """The index of the ads, which may be changed while queries are answered."""
-        return self._parts.ads
+        return self._parts.ads.index
 
     @property
     def clicks(self) -> ClickModel:
@@ -152,7 +161,7 @@ class AdEngine:
     @clicks.setter
     def clicks(self, model: ClickModel) -> None:
         made = _Model.of(model)
-        self._prepare(self._parts.ads, made)
+        made.prepare(self._parts.ads)
         with self._exchange:
             self._parts = self._parts._replace(model=made)
 
@@ -170,12 +179,12 @@ class AdEngine:
     @property
     def ad_campaign(self) -> I64:
         """The number of the campaign of each ad; −1 for none."""
-        return self._known_tables(self._parts.ads).campaign
+        return self._parts.ads.tables().campaign
 
     @property
     def ad_advertiser(self) -> I64:
         """The number of the advertiser of each ad; below 0, and no other's, for an ad without one."""
-        return self._known_tables(self._parts.ads).advertiser
+        return self._parts.ads.tables().advertiser
 
     def answer(
         self,
@@ -215,7 +224,7 @@ class AdEngine:
         if ad is None:
             return _explained(one, None)
         rows = [i for i, number in enumerate(one.answers.candidates.ad.tolist()) if one.tables.name(number) == ad]
-        return _explained(one, rows, None if rows else one.parts.ads.why(query, ad, limit))
+        return _explained(one, rows, None if rows else one.parts.ads.index.why(query, ad, limit))
 
     def answer_many(
         self,
@@ -236,8 +245,8 @@ class AdEngine:
         parts, names = self._parts, Names.of(queries)
         given = {} if context is None else context
         refuse_own(given, OWN_COLUMNS)
-        tables = self._known_tables(parts.ads)
-        found = parts.ads.match_view(tables.view, names, limit)
+        tables = parts.ads.tables()
+        found = parts.ads.index.match_view(tables.view, names, limit)
         side = parts.model.encoder.sides[_QUERY]
         wanted = {name: values for name, values in given.items() if name in side.columns or name in side.slices}
         table = side.table(context_columns(names, wanted, MOST_WORDS), len(names))
@@ -252,38 +261,38 @@ class AdEngine:
         given = {} if context is None else context
         refuse_own(given, OWN_COLUMNS)
         row = {**given, "query": first_words(text, MOST_WORDS)}
-        tables = self._known_tables(parts.ads)
-        found = parts.ads.match_text(tables.view, text, limit)
+        tables = parts.ads.tables()
+        found = parts.ads.index.match_text(tables.view, text, limit)
         table = parts.model.encoder.sides[_QUERY].row(row)
         return _One(parts, tables, text, row, _answers(parts, tables, found, table, terms))
 
-    def _known_tables(self, index: AdIndex) -> AdTables:
-        """The tables of the index as it is now."""
-        view, known = index.view(), self._tables
-        if known is None or known.view is not view:
-            self._tables = known = AdTables(view, known)
-        return known
-
     def _open(self) -> _Parts:
-        """What the folder holds, all of one moment: it may be replaced meanwhile."""
-        if not self.path.is_dir():
-            raise MissingFile(f"There is no ad engine at {self.path}.")
+        """What the folder holds, all of one moment; while it is replaced, it is not there for an instant."""
+        for _ in range(_TRIES):
+            before = self._inode()
+            try:
+                parts = self._read()
+            except (BroadmatchError, OSError):
+                if before is not None and self._inode() == before:
+                    raise
+                time.sleep(_PAUSE)
+                continue
+            if self._inode() == before:
+                return parts
+        raise MissingFile(f"There is no ad engine at {self.path}.")
+
+    def _inode(self) -> int | None:
+        with contextlib.suppress(OSError):
+            return self.path.stat().st_ino
+        return None
+
+    def _read(self) -> _Parts:
         if not self.is_at(self.path):
             raise BadArtifact(f"{self.path} is not an ad engine: it has no {INDEX}, {CLICKS} and {AUCTION}.")
-        while True:
-            before = self.path.stat().st_ino
-            index = AdIndex(self.path / INDEX)
-            clicks, auction = load(self.path / CLICKS, ClickModel), load(self.path / AUCTION, Auction)
-            if self.path.stat().st_ino == before:
-                model = _Model.of(clicks)
-                self._prepare(index, model)
-                return _Parts(index, model, auction)
-
-    def _prepare(self, index: AdIndex, model: _Model) -> None:
-        """Make the tables that a model reads before it answers."""
-        tables = self._known_tables(index)
-        tables.ads(model.encoder.sides[_AD])
-        tables.phrases(model.encoder.sides[_PHRASE])
+        ads, clicks = LiveAds(AdIndex(self.path / INDEX)), load(self.path / CLICKS, ClickModel)
+        parts = _Parts(ads, _Model.of(clicks), load(self.path / AUCTION, Auction))
+        parts.model.prepare(ads)
+        return parts
 
 
 class _Terms(NamedTuple):
@@ -294,12 +303,13 @@ class _Terms(NamedTuple):
     hour: float | None
     pending: ArrayLike | None
 
-    def admit(self, campaign: I64, found: AdCandidates) -> Flags | None:
+    def admit(self, tables: AdTables, found: AdCandidates) -> Flags | None:
         """Which candidates are in their budget; campaigns that have none, and ads without a campaign, always are."""
         if self.budgets is None:
             return None
         if self.hour is None:
             raise BadInput("Budgets are paced by the hour of the day: give hour, from 0 to 24.")
+        campaign = tables.campaign[found.ad]
         limited = (campaign >= 0) & (campaign < len(self.budgets.spent))
         known = np.where(limited, campaign, 0)
         how: Any = {"hour": self.hour, "offsets": found.ptr, "key": self.key, "pending": self.pending}
@@ -317,7 +327,7 @@ class _One(NamedTuple):
 
 
 def _key(key: int) -> U64:
-    return np.array([key & 0xFFFFFFFFFFFFFFFF], np.uint64)
+    return np.array([int(key) & 0xFFFFFFFFFFFFFFFF], np.uint64)
 
 
 def _answers(parts: _Parts, tables: AdTables, found: AdCandidates, table: SignalTable, terms: _Terms) -> AdAnswers:
@@ -335,7 +345,7 @@ def _answers(parts: _Parts, tables: AdTables, found: AdCandidates, table: Signal
         offsets=found.ptr if many else None,
         advertiser=tables.advertiser[found.ad],
         uncertainty=uncertainty,
-        in_budget=terms.admit(tables.campaign[found.ad], found),
+        in_budget=terms.admit(tables, found),
         key=terms.key,
     )
     return AdAnswers(found, probability, uncertainty, result, rows)

@@ -1,5 +1,6 @@
 """The ads of an index as tables of features by number, which follow its changes."""
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from broadmatch.ads.index.ad_columns import COLUMNS, AdColumns
-from broadmatch.ads.index.ad_index import IndexView
+from broadmatch.ads.index.ad_index import AdIndex, IndexView
 from broadmatch.ads.index.records import AdRecord
 from broadmatch.data import Names
 from broadmatch.errors import BadArtifact
@@ -24,7 +25,7 @@ AD_COLUMNS = ("ad", "advertiser", "campaign", "page", "title", "text")
 class AdTables:
     """What is known of the ads at the moment of a view: base columns, and rows behind them for ads that changed.
 
-    `before` are tables of an earlier view: what did not change since is theirs.
+    `before` are tables of an earlier view: what did not change since is theirs. One thread makes them at a time.
     """
 
     def __init__(self, view: IndexView, before: "AdTables | None" = None) -> None:
@@ -43,9 +44,9 @@ class AdTables:
                 kept = known is not None and known[0] is data
                 self._changed[number] = known if kept and known is not None else (data, AdRecord.from_bytes(data))
         self._phrases = {p.number: p.text for _, record in self._changed.values() for p in record.phrases}
-        self._advertisers = (
-            {name: number for number, name in enumerate(self._base.advertisers)} if self._changed else {}
-        )
+        # numbers of advertisers are those of the base, and new ones keep theirs from view to view
+        kept_names = before._advertisers if before is not None and same else {}
+        self._advertisers: dict[str, int] = kept_names or {name: i for i, name in enumerate(self._base.advertisers)}
         self._number_ads()
 
     def name(self, ad: int) -> str:
@@ -171,6 +172,35 @@ class AdTables:
             self.advertiser[number] = self._advertisers.setdefault(name, len(self._advertisers)) if name else -1
         free = self.advertiser < 0
         self.advertiser[free] = -1 - np.flatnonzero(free)
+
+
+class LiveAds:
+    """An index with the tables of its ads, which follow it."""
+
+    def __init__(self, index: AdIndex) -> None:
+        self.index = index
+        self._following = threading.Lock()
+        self._tables: AdTables | None = None
+
+    def tables(self) -> AdTables:
+        """The tables of the index as it is now.
+
+        Where the postings were made anew, all is made anew, which takes long: one thread does it, and others go on with
+        what was known.
+        """
+        view, known = self.index.view(), self._tables
+        if known is not None and known.view is view:
+            return known
+        waits = known is None or known.view.saved is view.saved
+        if not self._following.acquire(blocking=waits) and known is not None:
+            return known
+        try:
+            known = self._tables
+            if known is None or known.view is not view:
+                self._tables = known = AdTables(view, known)
+            return known
+        finally:
+            self._following.release()
 
 
 def _columns(view: IndexView) -> AdColumns:

@@ -12,7 +12,7 @@ from broadmatch.ads.index._match import MOST_WORDS
 from broadmatch.ads.index._postings import count_words
 from broadmatch.ads.index.ad_columns import COLUMNS, AdColumns
 from broadmatch.ads.index.postings import Postings, build_postings
-from broadmatch.ads.index.records import about_bytes, encode
+from broadmatch.ads.index.records import about_bytes, check_about, encode
 from broadmatch.ads.index.store import FOLDER, FORMAT, LONGEST_NAME, AdStore, key_of
 from broadmatch.ads.inventory import Inventory
 from broadmatch.data import Names
@@ -181,8 +181,11 @@ def _about_campaigns(inventory: Inventory) -> Iterator[bytes]:
 
 
 def _about_ads(inventory: Inventory) -> Iterator[bytes]:
-    columns = (inventory.pages, inventory.titles, inventory.texts)
-    return (about_bytes("", *texts) for texts in zip(*columns, strict=True))
+    columns = {"page": inventory.pages, "title": inventory.titles, "text": inventory.texts}
+    for name, column in columns.items():
+        if len(column):
+            check_about(name, column[int(np.argmax(np.diff(column.offsets)))])
+    return (about_bytes("", *texts) for texts in zip(*columns.values(), strict=True))
 
 
 def _by_owner(owner: Any, n_owners: int, column: _TextColumn, match: Any) -> tuple[I64, _TextColumn, I64]:

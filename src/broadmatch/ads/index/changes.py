@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from broadmatch.ads.index._match import MOST_WORDS
-from broadmatch.ads.index.records import AdRecord, BidPhrase, ExtendedMatch
+from broadmatch.ads.index.records import AdRecord, BidPhrase, ExtendedMatch, check_about
 from broadmatch.ads.index.store import LONGEST_NAME, AdStore, key_of
 from broadmatch.ads.match_types import MATCH_TYPES, match_number
 from broadmatch.errors import BadInput, BroadmatchError
@@ -54,6 +54,7 @@ class AdChanges:
             number = self._new("ad", ad)
         record = AdRecord(ad, owner, list(old.phrases) if old else [], _negatives(negatives))
         for name, given in (("advertiser", advertiser), ("page", page), ("title", title), ("text", text)):
+            check_about(name, given or "")
             setattr(record, name, given if given is not None else getattr(old, name) if old else "")
         self._records["ad", number] = record
         wanted = {(_words(phrase), match_number(match)): bid for phrase, match, bid in phrases}

@@ -16,6 +16,10 @@ import numpy as np
 
 from broadmatch.ads.index._ad_columns import ABOUT
 from broadmatch.ads.index._postings import HEAD
+from broadmatch.errors import BadInput
+
+LONGEST_TEXT = 1 << 14
+"""Bytes of the advertiser, the page, the title and the text of an ad."""
 
 
 class BidPhrase(NamedTuple):
@@ -99,6 +103,13 @@ def encode(counts: tuple[int, int, int, int], words: bytes, name: bytes, texts: 
     """A record of its parts: campaign, and how many phrases, negatives and extended matches its words are of."""
     size = len(name) + len(texts)
     return b"".join((struct.pack("<6q", *counts, len(name), size), words, name, texts, bytes(-size % 8), about))
+
+
+def check_about(name: str, text: str) -> None:
+    """Refuse a text of an ad that would make the features of every candidate long."""
+    size = len(text.encode("utf-8", "replace"))
+    if size > LONGEST_TEXT:
+        raise BadInput(f"The {name} of an ad has at most {LONGEST_TEXT:,} bytes, but {text[:60]!r}… has {size:,}.")
 
 
 def about_bytes(*texts: str) -> bytes:
