@@ -33,7 +33,7 @@ from broadmatch.simulate.loop.arms import Arm, parse_arms
 from broadmatch.simulate.loop.measures import GROUPS
 from broadmatch.simulate.loop.phrase_sources import PhraseSources
 from broadmatch.simulate.loop.report import LoopReport
-from broadmatch.simulate.loop.serving import SIGNALS, ArmServer
+from broadmatch.simulate.loop.serving import KNOWN_SIGNALS, ArmServer
 from broadmatch.simulate.marketplace import Marketplace
 from broadmatch.simulate.traffic import DayTraffic, MarketTraffic
 from broadmatch.simulate.users import Users
@@ -135,19 +135,25 @@ class _Loop:
 
     def phrase_sources(self, history: Path, n_trees: int) -> PhraseSources:
         """What learns phrases at night, with a model that maps queries to bid phrases."""
-        model = BidPhraseModel(seed=self.seed).fit(history, self.inventory)
+        model = BidPhraseModel(seed=self.seed)
+        if any(arm.source != "own" for arm in self.arms):
+            model.fit(history, self.inventory)
         return PhraseSources(
             self.inventory, list(read_pages(self.market.pages)), model, n_trees=n_trees, seed=self.seed
         )
 
     def learn_history(self, history: Path) -> None:
-        """Let every arm's click model begin with what the log of the marketplace tells."""
+        """Let every arm's click model begin with what the log of the marketplace tells.
+
+        Signals that the log does not have are left out: if they were missing in every row, their features would take
+        a part of the intercept with them, and a model that then sees other values would believe in clicks.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         ad_of = {page: ad for ad, page in enumerate(self.inventory.pages)}
         of_ad = self.inventory.campaign_advertiser[self.inventory.group_campaign[self.inventory.ad_group]]
-        learner, encoder = FTRL(**self.servers[0].learner.get_params()), Encoder(SIGNALS, fields=False)
+        learner, encoder = FTRL(**self.servers[0].learner.get_params()), Encoder(KNOWN_SIGNALS, fields=False)
         for batch in pq.ParquetFile(history).iter_batches(200_000, columns=["query", "page", "position", "clicked"]):
             coded = batch["page"].dictionary_encode()
             ads = np.array([ad_of.get(page, -1) for page in coded.dictionary.to_pylist()], np.int64)
@@ -156,7 +162,7 @@ class _Loop:
             names, owners = pa.array(list(self.inventory.ads)), pa.array(list(self.inventory.advertisers))
             columns = {name: batch[name].take(pa.array(kept)) for name in ("query", "position", "clicked")}
             columns |= {"ad": names.take(pa.array(ad[kept])), "advertiser": owners.take(pa.array(of_ad[ad[kept]]))}
-            learner.learn_many(encoder.encode(_with_missing(pa.record_batch(columns))).impressions, encoded=True)
+            learner.learn_many(encoder.encode(pa.record_batch(columns)).impressions, encoded=True)
         state = learner.to_state()
         for server in self.servers:
             server.learner = FTRL.from_state(state)
@@ -264,15 +270,6 @@ def _drawn(what: str, seed: int, session: I64, n: int) -> I64:
     uniform: F64 = np.empty(len(session))
     draw_pairs(seed_of(f"{what} {seed}"), session, np.zeros(len(session), np.int64), 0, uniform)
     return (uniform * n).astype(np.int64)
-
-
-def _with_missing(batch: Any) -> Any:
-    """The batch with the columns that only the engine knows, missing."""
-    import pyarrow as pa
-
-    for name in ("phrase", "match", "device", "city"):
-        batch = batch.append_column(name, pa.nulls(len(batch), pa.string()))
-    return batch
 
 
 def _write(file: Path, table: Any) -> None:

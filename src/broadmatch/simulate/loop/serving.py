@@ -9,26 +9,30 @@ from broadmatch.clicks import FTRL, ClickJoin, ClickModel, IsotonicCalibration
 from broadmatch.data import Batch
 from broadmatch.data.csr import gathered
 from broadmatch.kernels import F64, I64, Flags
-from broadmatch.signals import Categorical, Cross, Description, Text
+from broadmatch.signals import Categorical, Cross, Description, Signal, Text
 from broadmatch.simulate.loop.arms import Arm
 from broadmatch.simulate.loop.measures import ArmSums
 from broadmatch.simulate.traffic import DayTraffic
 from broadmatch.simulate.users import PLACES, Users
 
-SIGNALS = Description(
-    label="clicked",
-    signals=[
-        *map(Categorical, ("query", "ad", "advertiser", "phrase", "match", "position", "device", "city")),
-        Text("query", name="words"),
-        Cross("query", "ad"),
-        Cross("words", "advertiser"),
-        Cross("ad", "city"),
-        Cross("phrase", "match"),
-    ],
-)
+_KNOWN: list[Signal | Cross] = [
+    *(Categorical(name) for name in ("query", "ad", "advertiser", "position")),
+    Text("query", name="words"),
+    Cross("query", "ad"),
+    Cross("words", "advertiser"),
+]
+_OF_ENGINE: list[Signal | Cross] = [
+    *(Categorical(name) for name in ("phrase", "match", "device", "city")),
+    Cross("ad", "city"),
+    Cross("phrase", "match"),
+]
+KNOWN_SIGNALS = Description(label="clicked", signals=_KNOWN)
+"""The signals of an impression that the log of a marketplace has."""
+SIGNALS = Description(label="clicked", signals=[*_KNOWN, *_OF_ENGINE])
+"""All signals of an impression."""
 CANDIDATES = 100
 """Ads that take part in an auction, at most: those with the highest bids."""
-FLOOR = 0.05
+FLOOR = 0.03
 """Click probability in the first place below which no ad is shown."""
 JOIN_WINDOW = 1800.0
 """Seconds in which a click counts; those that come later are lost, as in a real log."""
