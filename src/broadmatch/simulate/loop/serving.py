@@ -9,7 +9,8 @@ from broadmatch.clicks import FTRL, ClickJoin, ClickModel, IsotonicCalibration
 from broadmatch.data import Batch
 from broadmatch.data.csr import gathered
 from broadmatch.kernels import F64, I64, Flags
-from broadmatch.signals import Categorical, Cross, Description, Signal, Text
+from broadmatch.signals import Categorical, Cross, Description, Text
+from broadmatch.signals.signal import Signal
 from broadmatch.simulate.loop.arms import Arm
 from broadmatch.simulate.loop.measures import ArmSums
 from broadmatch.simulate.traffic import DayTraffic
