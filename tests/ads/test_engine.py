@@ -27,6 +27,7 @@ SIGNALS = [
     *map(Categorical, ("query", "city", "hour", "ad", "advertiser", "campaign", "page", "phrase", "match", "position")),
     Text("query", name="words"),
     Text("title"),
+    Text("phrase", name="phrase_words"),
     Categorical("text"),
     Numeric("hour", buckets=[6, 18], name="daytime"),
     Numeric("position", name="place"),
