@@ -166,10 +166,10 @@ def _kernel(index: AdIndex) -> Any:
     from broadmatch.ads.index._match import match_queries
 
     view = index._current()
-    room = np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.uint8)
-    out = np.empty(2, np.int64)
+    ad, phrase, bid, score = (np.empty(200, np.int64) for _ in range(4))
+    room = ad, phrase, bid, np.empty(200, np.uint8), score, np.empty(2, np.int64)
     return lambda text: match_queries(
-        text, np.array([0, len(text)]), view.views, view.state, view.place, 200, *room, out
+        text, np.array([0, len(text)]), view.views, view.state, view.n_ads, 200, *room
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.ads.index._match import MOST_WORDS, match_queries
+from broadmatch.ads.index._postings import place_rows
 from broadmatch.ads.index.building import KIND, Extended, fill_store, write_postings
 from broadmatch.ads.index.changes import AdChanges
 from broadmatch.ads.index.postings import Postings, build_postings
@@ -40,20 +41,22 @@ _MANY, _MOST_CANDIDATES = 1024, 1 << 20
 class AdCandidates(NamedTuple):
     """Ads that match, highest bid first; those of query q stand from ptr[q] to ptr[q + 1].
 
-    `match` are numbers of `MATCH_TYPES`, `phrase` those of the phrases by which the ads match. Each ad stands once for
-    a query, by its highest bid; of equal bids the ad with the lower number is first.
+    `match` are numbers of `MATCH_TYPES`, `phrase` those of the phrases by which the ads match, `score` that of an
+    extended match, 1 of others. Each ad stands once for a query, by its highest bid; of equal bids the ad with the
+    lower number is first.
     """
 
     ad: I64
     phrase: I64
     bid: F64
     match: Bytes
+    score: F64
     ptr: I64
 
     def of(self, query: int) -> "AdCandidates":
         """Those of one query, as views."""
         a, b = self.ptr[query], self.ptr[query + 1]
-        return AdCandidates(self.ad[a:b], self.phrase[a:b], self.bid[a:b], self.match[a:b], np.array([0, b - a]))
+        return AdCandidates._make([*(column[a:b] for column in self[:-1]), np.array([0, b - a])])
 
 
 class _View(NamedTuple):
@@ -61,9 +64,10 @@ class _View(NamedTuple):
 
     base: Postings
     delta: Postings
+    place: I32
     views: I64
-    state: I32
-    place: I64
+    state: I64
+    n_ads: int
     change: int
     postings: str
     ads: dict[int, bytes]
@@ -130,7 +134,7 @@ class AdIndex:
             return parts[0]
         starts = np.cumsum([0, *(len(part.ad) for part in parts)])
         ptr = np.concatenate([[0], *(part.ptr[1:] + start for part, start in zip(parts, starts, strict=False))])
-        columns = [np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)]
+        columns = [np.concatenate(column) for column in zip(*(part[:-1] for part in parts), strict=True)]
         return AdCandidates._make([*columns, ptr])
 
     def why(self, query: str, ad: str, limit: int = 200) -> WhyMatched:
@@ -205,11 +209,11 @@ class AdIndex:
             Whole(1, _MOST_CANDIDATES).check("limit", limit)
         view = self._current()
         n = (len(ptr) - 1) * limit
-        ad, phrase, bid = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+        ad, phrase, bid, score = (np.empty(n, np.int64) for _ in range(4))
         match, out = np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
-        match_queries(text, ptr, view.views, view.state, view.place, limit, ad, phrase, bid.view(np.int64), match, out)
+        match_queries(text, ptr, view.views, view.state, view.n_ads, limit, ad, phrase, bid, match, score, out)
         n = int(out[-1])
-        return AdCandidates(ad[:n], phrase[:n], bid[:n], match[:n], out)
+        return AdCandidates(ad[:n], phrase[:n], bid[:n].view(np.float64), match[:n], score[:n].view(np.float64), out)
 
     def _current(self) -> _View:
         now = time.monotonic()
@@ -263,20 +267,21 @@ class AdIndex:
             log.warning(
                 "%s bids of %s changed since its postings were made: compact it.", f"{delta.n_bids:,}", self.path
             )
-        if max(whole.ad.max(initial=-1), whole.ad_number.max(initial=-1)) >= meta["ads"] or any(
-            numbers.max(initial=-1) >= meta["campaigns"] for numbers in (whole.campaign_number, whole.ad_campaign)
-        ):
+        n_ads, n_campaigns = meta["ads"], meta["campaigns"]
+        highest_ad, highest_campaign = whole.most
+        if highest_ad >= n_ads or highest_campaign >= n_campaigns:
             raise BadArtifact(f"{self.path / meta['postings']} is damaged: its numbers are too high; build it again.")
-        state, place = np.full(meta["ads"], -1, np.int32), np.full(meta["campaigns"] + 1, -1, np.int64)
+        state = np.full(n_ads + 1 + n_campaigns, -1)
+        state[n_ads] = 0
         for s, postings in enumerate((whole, delta)):
-            n, sizes = len(postings.ad_number), np.diff(postings.owner_ptr)
-            state[postings.ad_number] = 4 * (postings.ad_campaign + 1) + 2 * (sizes[:n] > 0) + s
-            place[postings.campaign_number + 1] = np.where(sizes[n:] > 0, 2 * (n + np.arange(len(sizes) - n)) + s, -1)
+            owner = np.append(postings.ad_number, n_ads + 1 + postings.campaign_number)
+            state[owner] = postings.owner_ptr[:-1] << 32 | np.diff(postings.owner_ptr) << 1 | s
             if s == 0:
-                state[np.array(list(ads), np.int64)] = -1
-                place[np.array(list(campaigns), np.int64) + 1] = -1
-        views = np.stack([whole.view(), delta.view()])
-        return _View(whole, delta, views, state, place, meta["change"], meta["postings"], ads, campaigns)
+                state[np.array([*ads, *(n_ads + 1 + number for number in campaigns)], np.int64)] = -1
+        place = np.empty(len(delta.rows), np.int32)
+        place_rows(np.asarray(whole.rows), delta.rows, place)
+        views = np.stack([whole.view(place), delta.view(place)])
+        return _View(whole, delta, place, views, state, n_ads, meta["change"], meta["postings"], ads, campaigns)
 
 
 def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:
