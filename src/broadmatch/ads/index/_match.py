@@ -26,10 +26,15 @@ NOTHING = -2
 FIELDS = ("slots", "list_ptr", "postings", "text", "rows", "neg_word", "neg_rest", "place")
 """The order of the fields in a view."""
 _SLOTS, _LIST_PTR, _POSTINGS, _TEXT, _ROWS, _NEG_WORD, _NEG_REST, _PLACE = range(0, 2 * len(FIELDS), 2)
-_BUCKETS, _LOW = 256, 0xFFFFFFFF
-_S, _WORD, _AT, _STOP = range(4)
-"""A list: the postings and the word that it is of, where it is read on, and where it ends."""
-_KEPT, _AHEAD = 4096, 64
+_CHAIN, _HEADS, _BUCKETS = MOST_WORDS + 2, 2 * MOST_WORDS + 4, 1024
+_N, _WHOLE, _SIZE = _HEADS + _BUCKETS, _HEADS + _BUCKETS + 1, _HEADS + _BUCKETS + 4
+"""A query: its words by their numbers, from 1 on; at _CHAIN where the next word of the same bucket is, at _HEADS where
+the first is; the number of words; the halves of its key as a whole, 0 if it is longer."""
+_LOW = 0xFFFFFFFF
+_S, _WORD, _AT, _STOP, _HOW = range(5)
+"""A list: the postings and the word that it is of, where it is read on, where it ends, and the place of the word if
+there is one and no other word is in the way; 0 if not, −1 if all of the list matches."""
+_KEPT, _AHEAD = 4096, 12
 """Matches of a stretch for which there is room, and candidates for which memory is asked ahead."""
 
 
@@ -71,49 +76,49 @@ def _slot(views: I64, s: int, key: np.uint64) -> int:
 
 
 @kernel
-def _place_of(words: I32, chain: Bytes, word: int) -> int:
-    """The first place of a word in a query, 0 if it is not there; chain[place] leads to others of its bucket."""
-    at = chain[MOST_WORDS + 1 + (word & (_BUCKETS - 1))]
-    while at != 0 and words[at] != word:
-        at = chain[at]
+def _place_of(query: I32, word: int) -> int:
+    """The first place of a word in a query, from 1 on; 0 if it is not there."""
+    at = query[_HEADS + (word & (_BUCKETS - 1))]
+    while at != 0 and query[at] != word:
+        at = query[_CHAIN + at]
     return np.int64(at)
 
 
 @kernel
-def _fits(words: I32, chain: Bytes, n: int, key: int, word: int, posting: I32, at: int, texts: I32, size: int) -> bool:
-    """Whether a phrase that has this word matches the query, by the three numbers from posting[at] on."""
-    a, b, info = posting[at], posting[at + 1], posting[at + 2]
+def _fits(query: I32, word: int, beside: I32, at: int, texts: I32, size: int) -> bool:
+    """Whether a phrase that has this word matches the query, by the three numbers from beside[at] on."""
+    a, b, info = beside[at], beside[at + 1], beside[at + 2]
     kind = info & 3
-    if kind == EXACT:
-        return key != 0 and np.int64(b) << 32 | np.int64(a) & _LOW == key
     if kind == BROAD:
-        if _place_of(words, chain, a) == 0 or _place_of(words, chain, b) == 0:
+        if _place_of(query, a) == 0 or _place_of(query, b) == 0:
             return False
-    else:
-        j = _place_of(words, chain, word)
+    elif kind == PHRASE:
+        j = _place_of(query, word)
         while j != 0 and not (
-            words[j] == word and (a == NOTHING or words[j - 1] == a) and (b == NOTHING or words[j + 1] == b)
+            query[j] == word and (a == NOTHING or query[j - 1] == a) and (b == NOTHING or query[j + 1] == b)
         ):
-            j = np.int64(chain[j])
+            j = np.int64(query[_CHAIN + j])
         if j == 0:
             return False
-    return info <= 3 or _fits_whole(words, chain, n, kind, texts, info >> 2, size)
+    else:
+        return query[_WHOLE] == a and query[_WHOLE + 1] == b
+    return info <= 3 or _fits_whole(query, kind, texts, info >> 2, size)
 
 
 @kernel
-def _fits_whole(words: I32, chain: Bytes, n: int, kind: int, texts: I32, first: int, size: int) -> bool:
+def _fits_whole(query: I32, kind: int, texts: I32, first: int, size: int) -> bool:
     """Whether a phrase, whose words stand at texts[first + 1] behind their number, matches the query."""
     length = np.int64(texts[first]) if first < size else size
     if length > size - first - 1:  # in a damaged folder
         return False
     if kind == BROAD:
         for k in range(first + 1, first + 1 + length):
-            if _place_of(words, chain, texts[k]) == 0:
+            if _place_of(query, texts[k]) == 0:
                 return False
         return True
-    for begin in range(1, n - length + 2):
+    for begin in range(1, query[_N] - length + 2):
         k = 0
-        while k < length and texts[first + 1 + k] == words[begin + k]:
+        while k < length and texts[first + 1 + k] == query[begin + k]:
             k += 1
         if k == length:
             return True
@@ -121,22 +126,22 @@ def _fits_whole(words: I32, chain: Bytes, n: int, kind: int, texts: I32, first: 
 
 
 @kernel
-def _blocks(views: I64, owner: int, words: I32, chain: Bytes, n: int, key: int) -> bool:
+def _blocks(views: I64, owner: int, queries: int) -> bool:
     """Whether one of the negatives of an owner, which is as in `match_queries`, matches the query."""
     s, first = owner & 1, owner >> 32
-    stop = first + ((owner & _LOW) >> 1)
-    own, links = words[s], chain[s]
+    stop, query = first + ((owner & _LOW) >> 1), to_int32(queries + 4 * s * _SIZE)
     negatives, rest = to_int32(views[s, _NEG_WORD]), to_int32(views[s, _NEG_REST])
-    texts, size = to_int32(views[s, _TEXT]), views[s, _TEXT + 1]
+    texts, size, n = to_int32(views[s, _TEXT]), views[s, _TEXT + 1], query[_N]
     if stop - first <= 16 * n:
+        hit = 0
         for k in range(first, stop):
-            word = negatives[k]
-            if links[MOST_WORDS + 1 + (word & (_BUCKETS - 1))] != 0 and _place_of(own, links, word) != 0:
-                if _fits(own, links, n, key, word, rest, 3 * k, texts, size):
-                    return True
+            hit |= query[_HEADS + (negatives[k] & (_BUCKETS - 1))]
+        for k in range(first, stop if hit else first):
+            if _place_of(query, negatives[k]) != 0 and _fits(query, negatives[k], rest, 3 * k, texts, size):
+                return True
         return False
     for i in range(1, n + 1):
-        word, low, high = own[i], first, stop
+        word, low, high = query[i], first, stop
         while low < high:
             middle = (low + high) >> 1
             if negatives[middle] < word:
@@ -144,7 +149,7 @@ def _blocks(views: I64, owner: int, words: I32, chain: Bytes, n: int, key: int) 
             else:
                 high = middle
         while low < stop and negatives[low] == word:
-            if _fits(own, links, n, key, word, rest, 3 * low, texts, size):
+            if _fits(query, word, rest, 3 * low, texts, size):
                 return True
             low += 1
     return False
@@ -159,54 +164,73 @@ def _key(views: I64, s: int, row: int) -> int:
 
 
 @kernel
-def _open_lists(views: I64, hashes: U64, n: int, whole: np.uint64, words: I32, chain: Bytes, lists: I64) -> int:
+def _open_lists(views: I64, hashes: U64, n: int, whole: np.uint64, queries: int, lists: I64) -> int:
     """Look up the words of a query, and note the lists that are to be read; how many."""
     found = 0
     for s in range(2):
-        own, links, starts = words[s], chain[s], to_int64(views[s, _LIST_PTR])
-        own[0] = own[n + 1] = NOTHING
+        query, starts = to_int32(queries + 4 * s * _SIZE), to_int64(views[s, _LIST_PTR])
+        for i in range(1, query[_N] + 1):
+            query[_HEADS + (query[i] & (_BUCKETS - 1))] = 0
+        query[_N], query[0], query[n + 1] = n, NOTHING, NOTHING
+        query[_WHOLE], query[_WHOLE + 1] = np.int64(whole) & _LOW, np.int64(whole) >> 32
+        mixed, first = False, found
         for i in range(n, -1, -1):
-            word = _slot(views, s, hashes[i - 1] if i > 0 else whole) if i > 0 or whole != np.uint64(0) else -1
+            word = _slot(views, s, hashes[i - 1] if i > 0 else whole)
+            bucket = _HEADS + (word & (_BUCKETS - 1))
+            new = i == 0 or query[bucket] == 0 or _place_of(query, word) == 0
             if i > 0:
-                own[i], links[i] = word, 0
+                query[i], query[_CHAIN + i] = word, 0
             if word < 0:
                 continue
-            if i == 0 or _place_of(own, links, word) == 0:
-                lists[found, _S], lists[found, _WORD] = s, word
-                lists[found, _AT], lists[found, _STOP] = starts[word], starts[word + 1]
-                prefetch_at(views[s, _POSTINGS] + 16 * starts[word])
-                found += starts[word] < starts[word + 1]
             if i > 0:
-                bucket = MOST_WORDS + 1 + (word & (_BUCKETS - 1))
-                links[i], links[bucket] = links[bucket], i
+                mixed |= new and query[bucket] != 0
+                query[_CHAIN + i], query[bucket] = query[bucket], i
+            if new:
+                lists[found, _S], lists[found, _WORD] = s, word
+                lists[found, _AT], lists[found, _STOP], lists[found, _HOW] = starts[word], starts[word + 1], -(i == 0)
+                found += starts[word] < starts[word + 1]
+        for i in range(first, found):
+            place = _place_of(query, lists[i, _WORD])
+            if not mixed and lists[i, _HOW] == 0 and query[_CHAIN + place] == 0:
+                lists[i, _HOW] = place
     return found
 
 
 @kernel
-def _read_on(
-    views: I64, lists: I64, n_lists: int, step: int, words: I32, chain: Bytes, n: int, whole: int, keys: I64, runs: I64
-) -> int:
+def _read_on(views: I64, lists: I64, n_lists: int, step: int, queries: int, keys: I64, runs: I64) -> int:
     """Read all lists to the same row, none by more than `step`: the keys of what matches, a run a list; how many."""
     end = np.int64(1) << 62
     for i in range(n_lists):
-        at = lists[i, _AT] + step
+        s, at = lists[i, _S], lists[i, _AT] + step
+        for line in range(0, 384, 64):
+            prefetch_at(views[s, _POSTINGS] + 16 * lists[i, _AT] + line)
         if at < lists[i, _STOP]:
-            s = lists[i, _S]
             end = min(end, _key(views, s, to_int32(views[s, _POSTINGS])[4 * at]))
-    n_runs, m = 0, 0
+    n_runs, m, into = 0, 0, to_int64(keys.ctypes.data)
     for i in range(n_lists):
-        s, word, at = lists[i, _S], lists[i, _WORD], lists[i, _AT]
-        own, links, posting = words[s], chain[s], to_int32(views[s, _POSTINGS])
-        texts, size, rows = to_int32(views[s, _TEXT]), views[s, _TEXT + 1], views[s, _ROWS]
+        s, word, at, place = lists[i, _S], lists[i, _WORD], lists[i, _AT], lists[i, _HOW]
+        query, address = to_int32(queries + 4 * s * _SIZE), views[s, _POSTINGS]
+        posting, texts, size = to_int32(address), to_int32(views[s, _TEXT]), views[s, _TEXT + 1]
+        before, behind = query[max(place, 1) - 1], query[place + 1]
         stop, first = min(at + step, lists[i, _STOP]), m
         while at < stop:
+            prefetch_at(address + 16 * at + 384)
             key = _key(views, s, posting[4 * at])
             if key >= end:
                 break
-            if _fits(own, links, n, whole, word, posting, 4 * at + 1, texts, size):
-                prefetch_at(rows + 32 * posting[4 * at])
-                keys[m] = key
-                m += 1
+            if place > 0:  # as `_fits`, without a branch that would be guessed wrong
+                a, b, info = posting[4 * at + 1], posting[4 * at + 2], posting[4 * at + 3]
+                both = (query[query[_HEADS + (a & (_BUCKETS - 1))]] == a) & (
+                    query[query[_HEADS + (b & (_BUCKETS - 1))]] == b
+                )
+                beside = ((a == NOTHING) | (a == before)) & ((b == NOTHING) | (b == behind))
+                fits = both if info & 3 == BROAD else beside
+                if info > 3 and fits:
+                    fits = _fits_whole(query, info & 3, texts, info >> 2, size)
+            else:
+                fits = place < 0 or _fits(query, word, posting, 4 * at + 1, texts, size)
+            into[m] = key
+            m += fits
             at += 1
         lists[i, _AT] = at
         if m > first:
@@ -216,21 +240,28 @@ def _read_on(
 
 
 @kernel
-def _merge(keys: I64, spare: I64, runs: I64, n_runs: int) -> I64:
-    """The keys of runs that rise, from runs[r] to runs[r + 1], in one run."""
+def _merge(at: int, other: int, runs: I64, n_runs: int) -> int:
+    """Merge runs of keys that rise, from runs[r] to runs[r + 1], by way of another place; gives where they are then."""
+    keys, spare = to_int64(at), to_int64(other)
     while n_runs > 1:
         for r in range(0, n_runs, 2):
             i, middle, stop = runs[r], runs[r + 1], runs[min(r + 2, n_runs)]
-            j = middle
-            for k in range(i, stop):
-                left = i < middle and (j >= stop or keys[i] < keys[j])
-                spare[k] = keys[i] if left else keys[j]
-                i += left
-                j += not left
+            j, k = middle, i
+            while i < middle and j < stop:
+                left, right = keys[i], keys[j]
+                first = left < right  # a choice without a branch, which would be guessed wrong half of the time
+                spare[k] = left if first else right
+                i += first
+                j += not first
+                k += 1
+            for rest in range(i, middle):
+                spare[k + rest - i] = keys[rest]
+            for rest in range(j, stop):
+                spare[rest] = keys[rest]
             runs[r // 2 + 1] = stop
         n_runs = (n_runs + 1) // 2
-        keys, spare = spare, keys
-    return keys
+        keys, spare, at, other = spare, keys, other, at
+    return at
 
 
 @kernel
@@ -244,53 +275,72 @@ def match_queries(
     as it is now; state[n_ads] is 0, and state[n_ads + 1 + c] the same of campaign c. Bids and scores are the bits of
     floats.
     """
-    hashes, words = np.empty(MOST_WORDS, np.uint64), np.empty((2, MOST_WORDS + 2), np.int32)
-    chain = np.zeros((2, MOST_WORDS + 1 + _BUCKETS), np.uint8)
-    lists, runs = np.empty((2 * MOST_WORDS + 2, 4), np.int64), np.zeros(2 * MOST_WORDS + 3, np.int64)
+    hashes, query = np.empty(MOST_WORDS, np.uint64), np.zeros(2 * _SIZE, np.int32)
+    queries = query.ctypes.data
+    lists, runs = np.empty((2 * MOST_WORDS + 2, 5), np.int64), np.zeros(2 * MOST_WORDS + 3, np.int64)
     room = max(_KEPT, 2 * limit)
-    keys, spare = np.empty(room, np.int64), np.empty(room, np.int64)
+    keys, spare = np.empty(room + 1, np.int64), np.empty(room, np.int64)
     taken = np.zeros(_table_size(limit), np.int64)
     found, out[0] = 0, 0
     for q in range(len(ptr) - 1):
         n = _read_words(text, ptr[q], ptr[q + 1], hashes)
         whole = sequence_key(hashes, 0, n) if 0 < n <= MOST_WORDS else np.uint64(0)
         n = min(n, MOST_WORDS)
-        n_lists = _open_lists(views, hashes, n, whole, words, chain, lists)
+        n_lists = _open_lists(views, hashes, n, whole, queries, lists)
         stop = found + limit
         step = 16 + 2 * limit // max(n_lists, 1)
         while n_lists > 0 and found < stop:
             step = min(step, room // n_lists)
-            n_runs = _read_on(views, lists, n_lists, step, words, chain, n, np.int64(whole), keys, runs)
-            merged, m = _merge(keys, spare, runs, n_runs), runs[n_runs]
-            m = m if n_runs else 0
+            n_runs = _read_on(views, lists, n_lists, step, queries, keys, runs)
+            m = runs[n_runs]
+            merged = _merge(keys.ctypes.data, spare.ctypes.data, runs, n_runs)
             found = _keep(
-                merged, m, views, state, n_ads, words, chain, n, np.int64(whole), q + 1, taken, found, stop,
+                merged, m, views, state, n_ads, queries, q + 1, taken, found, stop,
                 ads, phrases, bids, kinds, scores,
             )  # fmt: skip
             left = 0
             for i in range(n_lists):
                 if lists[i, _AT] < lists[i, _STOP]:
-                    for k in range(4):
+                    for k in range(5):
                         lists[left, k] = lists[i, k]
                     left += 1
             n_lists, step = left, 2 * step
         out[q + 1] = found
-        for s in range(2):
-            for i in range(1, n + 1):
-                chain[s, MOST_WORDS + 1 + (words[s, i] & (_BUCKETS - 1))] = 0
+    query[0] = keys[0] = spare[0] = 0  # they live until here
+
+
+@kernel
+def _row_of(views: I64, key: int) -> tuple[int, int]:
+    """Which postings a key is of, and where its row begins."""
+    s = np.int64(key & _LOW != _LOW)
+    return s, 4 * (key & _LOW if s else key >> 32)
 
 
 @kernel
 def _keep(
-    merged: I64, m: int, views: I64, state: I64, n_ads: int, words: I32, chain: Bytes, n: int, whole: int,
+    keys: int, m: int, views: I64, state: I64, n_ads: int, queries: int,
     mark: int, taken: I64, found: int, stop: int,
     ads: I64, phrases: I64, bids: I64, kinds: Bytes, scores: I64,
 ) -> int:  # fmt: skip
     """Enter the ads of merged rows that are shown, have no better bid, and that no negative blocks; how many then."""
-    mask = len(taken) - 1
-    for k in range(m):
-        s = np.int64(merged[k] & _LOW != _LOW)
-        row = 4 * (merged[k] & _LOW if s else merged[k] >> 32)
+    mask, states, merged = len(taken) - 1, state.ctypes.data, to_int64(keys)
+    for k in range(-3 * _AHEAD, m):
+        if k + 3 * _AHEAD < m:
+            s, row = _row_of(views, merged[k + 3 * _AHEAD])
+            prefetch_at(views[s, _ROWS] + 8 * row)
+        if 0 <= k + 2 * _AHEAD < m:
+            s, row = _row_of(views, merged[k + 2 * _AHEAD])
+            whose = to_int64(views[s, _ROWS])[row + 2]
+            prefetch_at(states + 8 * (whose >> 32))
+            prefetch_at(states + 8 * (n_ads + (whose & _LOW)))
+        if 0 <= k + _AHEAD < m:
+            s, row = _row_of(views, merged[k + _AHEAD])
+            owner = state[n_ads + (to_int64(views[s, _ROWS])[row + 2] & _LOW)]
+            prefetch_at(views[owner & 1, _NEG_WORD] + 4 * (owner >> 32))
+            prefetch_at(views[owner & 1, _NEG_REST] + 12 * (owner >> 32))
+        if k < 0:
+            continue
+        s, row = _row_of(views, merged[k])
         column = to_int64(views[s, _ROWS])
         ad, campaign = column[row + 2] >> 32, column[row + 2] & _LOW
         own, owner = state[ad], state[n_ads + campaign]
@@ -302,9 +352,9 @@ def _keep(
             slot = (slot + 1) & mask
         if taken[slot] == wanted:
             continue
-        if own > 1 and _blocks(views, own, words, chain, n, whole):
+        if own > 1 and _blocks(views, own, queries):
             continue
-        if owner > 1 and _blocks(views, owner, words, chain, n, whole):
+        if owner > 1 and _blocks(views, owner, queries):
             continue
         taken[slot] = wanted
         ads[found], phrases[found], kinds[found] = ad, column[row + 1] >> 2, column[row + 1] & 3
