@@ -166,11 +166,8 @@ def _kernel(index: AdIndex) -> Any:
     from broadmatch.ads.index._match import match_queries
 
     view = index._current()
-    ad, phrase, bid, score = (np.empty(200, np.int64) for _ in range(4))
-    room = ad, phrase, bid, np.empty(200, np.uint8), score, np.empty(2, np.int64)
-    return lambda text: match_queries(
-        text, np.array([0, len(text)]), view.views, view.state, view.n_ads, 200, *room
-    )
+    room = np.empty((4, 200), np.int64), np.empty(200, np.uint8), np.empty(2, np.int64)
+    return lambda text: match_queries(text, np.array([0, len(text)]), view.views, 200, *room)
 
 
 def main() -> None:

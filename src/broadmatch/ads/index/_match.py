@@ -23,19 +23,20 @@ MOST_WORDS = 64
 """Words of a query that count."""
 NOTHING = -2
 """In place of a word, where a phrase or a query has none; a word of the query that is in no phrase is −1."""
-FIELDS = ("slots", "list_ptr", "postings", "text", "rows", "neg_word", "neg_rest", "place")
+FIELDS = ("slots", "list_ptr", "postings", "text", "rows", "neg_word", "neg_rest", "place", "state")
 """The order of the fields in a view."""
-_SLOTS, _LIST_PTR, _POSTINGS, _TEXT, _ROWS, _NEG_WORD, _NEG_REST, _PLACE = range(0, 2 * len(FIELDS), 2)
+_SLOTS, _LIST_PTR, _POSTINGS, _TEXT, _ROWS, _NEG_WORD, _NEG_REST, _PLACE, _STATE = range(0, 2 * len(FIELDS), 2)
 _CHAIN, _HEADS, _BUCKETS = MOST_WORDS + 2, 2 * MOST_WORDS + 4, 1024
-_N, _WHOLE, _SIZE = _HEADS + _BUCKETS, _HEADS + _BUCKETS + 1, _HEADS + _BUCKETS + 4
+_N, _WHOLE, _HITS, _FEW = _HEADS + _BUCKETS, _HEADS + _BUCKETS + 1, _HEADS + _BUCKETS + 3, 100
+_SIZE = _HITS + _FEW + 1
 """A query: its words by their numbers, from 1 on; at _CHAIN where the next word of the same bucket is, at _HEADS where
-the first is; the number of words; the halves of its key as a whole, 0 if it is longer."""
+the first is; the number of words; the halves of its key as a whole, 0 if it is longer; room for negatives."""
 _LOW = 0xFFFFFFFF
 _S, _WORD, _AT, _STOP, _HOW = range(5)
 """A list: the postings and the word that it is of, where it is read on, where it ends, and the place of the word if
 there is one and no other word is in the way; 0 if not, −1 if all of the list matches."""
-_KEPT, _AHEAD = 4096, 12
-"""Matches of a stretch for which there is room, and candidates for which memory is asked ahead."""
+_ROOM, _AHEAD = 1024, 8
+"""Postings of a stretch, at least, and by how many candidates memory is asked for ahead, thrice."""
 
 
 @kernel
@@ -70,7 +71,7 @@ def _slot(views: I64, s: int, key: np.uint64) -> int:
     slot = mix(key) & mask
     while table[slot] != np.uint64(0):
         if table[slot] == key:
-            return np.int64(slot)
+            return int(np.int64(slot))
         slot = (slot + np.uint64(1)) & mask
     return -1
 
@@ -78,10 +79,10 @@ def _slot(views: I64, s: int, key: np.uint64) -> int:
 @kernel
 def _place_of(query: I32, word: int) -> int:
     """The first place of a word in a query, from 1 on; 0 if it is not there."""
-    at = query[_HEADS + (word & (_BUCKETS - 1))]
+    at = int(query[_HEADS + (word & (_BUCKETS - 1))])
     while at != 0 and query[at] != word:
-        at = query[_CHAIN + at]
-    return np.int64(at)
+        at = int(query[_CHAIN + at])
+    return at
 
 
 @kernel
@@ -97,25 +98,25 @@ def _fits(query: I32, word: int, beside: I32, at: int, texts: I32, size: int) ->
         while j != 0 and not (
             query[j] == word and (a == NOTHING or query[j - 1] == a) and (b == NOTHING or query[j + 1] == b)
         ):
-            j = np.int64(query[_CHAIN + j])
+            j = int(query[_CHAIN + j])
         if j == 0:
             return False
     else:
-        return query[_WHOLE] == a and query[_WHOLE + 1] == b
+        return bool(query[_WHOLE] == a and query[_WHOLE + 1] == b)
     return info <= 3 or _fits_whole(query, kind, texts, info >> 2, size)
 
 
 @kernel
 def _fits_whole(query: I32, kind: int, texts: I32, first: int, size: int) -> bool:
     """Whether a phrase, whose words stand at texts[first + 1] behind their number, matches the query."""
-    length = np.int64(texts[first]) if first < size else size
-    if length > size - first - 1:  # in a damaged folder
+    length = int(texts[first]) if first < size else 0
+    if not 0 < length < size - first:  # in a damaged folder
         return False
     if kind == BROAD:
-        for k in range(first + 1, first + 1 + length):
-            if _place_of(query, texts[k]) == 0:
-                return False
-        return True
+        k = 1
+        while k <= length and _place_of(query, texts[first + k]) != 0:
+            k += 1
+        return k > length
     for begin in range(1, query[_N] - length + 2):
         k = 0
         while k < length and texts[first + 1 + k] == query[begin + k]:
@@ -132,11 +133,13 @@ def _blocks(views: I64, owner: int, queries: int) -> bool:
     stop, query = first + ((owner & _LOW) >> 1), to_int32(queries + 4 * s * _SIZE)
     negatives, rest = to_int32(views[s, _NEG_WORD]), to_int32(views[s, _NEG_REST])
     texts, size, n = to_int32(views[s, _TEXT]), views[s, _TEXT + 1], query[_N]
-    if stop - first <= 16 * n:
-        hit = 0
+    if stop - first <= _FEW:  # note those that may match without a branch, then look at them
+        hits = 0
         for k in range(first, stop):
-            hit |= query[_HEADS + (negatives[k] & (_BUCKETS - 1))]
-        for k in range(first, stop if hit else first):
+            query[_HITS + hits] = k
+            hits += query[_HEADS + (negatives[k] & (_BUCKETS - 1))] != 0
+        for h in range(hits):
+            k = query[_HITS + h]
             if _place_of(query, negatives[k]) != 0 and _fits(query, negatives[k], rest, 3 * k, texts, size):
                 return True
         return False
@@ -160,7 +163,7 @@ def _key(views: I64, s: int, row: int) -> int:
     """Where a row stands in the order of both postings; those of the changes before the row whose place they have."""
     if s == 0:
         return row << 32 | _LOW
-    return np.int64(to_int32(views[s, _PLACE])[row]) << 32 | row
+    return int(to_int32(views[s, _PLACE])[row]) << 32 | row
 
 
 @kernel
@@ -199,7 +202,7 @@ def _open_lists(views: I64, hashes: U64, n: int, whole: np.uint64, queries: int,
 @kernel
 def _read_on(views: I64, lists: I64, n_lists: int, step: int, queries: int, keys: I64, runs: I64) -> int:
     """Read all lists to the same row, none by more than `step`: the keys of what matches, a run a list; how many."""
-    end = np.int64(1) << 62
+    end = 1 << 62
     for i in range(n_lists):
         s, at = lists[i, _S], lists[i, _AT] + step
         for line in range(0, 384, 64):
@@ -220,9 +223,8 @@ def _read_on(views: I64, lists: I64, n_lists: int, step: int, queries: int, keys
                 break
             if place > 0:  # as `_fits`, without a branch that would be guessed wrong
                 a, b, info = posting[4 * at + 1], posting[4 * at + 2], posting[4 * at + 3]
-                both = (query[query[_HEADS + (a & (_BUCKETS - 1))]] == a) & (
-                    query[query[_HEADS + (b & (_BUCKETS - 1))]] == b
-                )
+                at_a, at_b = query[_HEADS + (a & (_BUCKETS - 1))], query[_HEADS + (b & (_BUCKETS - 1))]
+                both = (query[at_a] == a) & (query[at_b] == b)
                 beside = ((a == NOTHING) | (a == before)) & ((b == NOTHING) | (b == behind))
                 fits = both if info & 3 == BROAD else beside
                 if info > 3 and fits:
@@ -237,6 +239,18 @@ def _read_on(views: I64, lists: I64, n_lists: int, step: int, queries: int, keys
             n_runs += 1
             runs[n_runs] = m
     return n_runs
+
+
+@kernel
+def _drop_ended(lists: I64, n_lists: int) -> int:
+    """Leave out lists that are read to their end; how many are left."""
+    left = 0
+    for i in range(n_lists):
+        if lists[i, _AT] < lists[i, _STOP]:
+            for k in range(5):
+                lists[left, k] = lists[i, k]
+            left += 1
+    return left
 
 
 @kernel
@@ -265,21 +279,18 @@ def _merge(at: int, other: int, runs: I64, n_runs: int) -> int:
 
 
 @kernel
-def match_queries(
-    text: Bytes, ptr: I64, views: I64, state: I64, n_ads: int, limit: int,
-    ads: I64, phrases: I64, bids: I64, kinds: Bytes, scores: I64, out: I64,
-) -> None:  # fmt: skip
-    """The candidates of queries text[ptr[q]:ptr[q+1]], normalised: out[q] to out[q+1] of the columns before.
+def match_queries(text: Bytes, ptr: I64, views: I64, limit: int, columns: I64, kinds: Bytes, out: I64) -> None:
+    """The candidates of queries text[ptr[q]:ptr[q+1]], normalised: out[q] to out[q+1] of kinds and of each column.
 
-    state[ad] is −1 if there is no such ad, else where its negatives are: first·2^32 + 2·number + which postings has it
-    as it is now; state[n_ads] is 0, and state[n_ads + 1 + c] the same of campaign c. Bids and scores are the bits of
-    floats.
+    The columns are ad, phrase, and the bits of bid and score. The field `state` has for each ad −1 if there is no such
+    ad, else where its negatives are: first·2^32 + 2·number + which postings has the ad as it is now. Then comes a 0,
+    and the same for each campaign. The length of the field is the number of ads.
     """
-    hashes, query = np.empty(MOST_WORDS, np.uint64), np.zeros(2 * _SIZE, np.int32)
+    hashes, query = np.empty(MOST_WORDS, np.uint64), np.zeros(2 * _SIZE, np.int32)  # one for each of the postings
     queries = query.ctypes.data
     lists, runs = np.empty((2 * MOST_WORDS + 2, 5), np.int64), np.zeros(2 * MOST_WORDS + 3, np.int64)
-    room = max(_KEPT, 2 * limit)
-    keys, spare = np.empty(room + 1, np.int64), np.empty(room, np.int64)
+    room = max(_ROOM, 2 * limit)
+    keys, spare = np.empty(room + 1, np.int64), np.empty(room, np.int64)  # one more, written before it is known to fit
     taken = np.zeros(_table_size(limit), np.int64)
     found, out[0] = 0, 0
     for q in range(len(ptr) - 1):
@@ -292,19 +303,9 @@ def match_queries(
         while n_lists > 0 and found < stop:
             step = min(step, room // n_lists)
             n_runs = _read_on(views, lists, n_lists, step, queries, keys, runs)
-            m = runs[n_runs]
-            merged = _merge(keys.ctypes.data, spare.ctypes.data, runs, n_runs)
-            found = _keep(
-                merged, m, views, state, n_ads, queries, q + 1, taken, found, stop,
-                ads, phrases, bids, kinds, scores,
-            )  # fmt: skip
-            left = 0
-            for i in range(n_lists):
-                if lists[i, _AT] < lists[i, _STOP]:
-                    for k in range(5):
-                        lists[left, k] = lists[i, k]
-                    left += 1
-            n_lists, step = left, 2 * step
+            m, merged = runs[n_runs], _merge(keys.ctypes.data, spare.ctypes.data, runs, n_runs)
+            found = _keep(merged, m, views, queries, q + 1, taken, found, stop, columns, kinds)
+            n_lists, step = _drop_ended(lists, n_lists), 2 * step
         out[q + 1] = found
     query[0] = keys[0] = spare[0] = 0  # they live until here
 
@@ -312,18 +313,17 @@ def match_queries(
 @kernel
 def _row_of(views: I64, key: int) -> tuple[int, int]:
     """Which postings a key is of, and where its row begins."""
-    s = np.int64(key & _LOW != _LOW)
+    s = int(key & _LOW != _LOW)
     return s, 4 * (key & _LOW if s else key >> 32)
 
 
 @kernel
 def _keep(
-    keys: int, m: int, views: I64, state: I64, n_ads: int, queries: int,
-    mark: int, taken: I64, found: int, stop: int,
-    ads: I64, phrases: I64, bids: I64, kinds: Bytes, scores: I64,
+    at: int, m: int, views: I64, queries: int, mark: int, taken: I64, found: int, stop: int, columns: I64, kinds: Bytes
 ) -> int:  # fmt: skip
     """Enter the ads of merged rows that are shown, have no better bid, and that no negative blocks; how many then."""
-    mask, states, merged = len(taken) - 1, state.ctypes.data, to_int64(keys)
+    mask, merged, states, n_ads = len(taken) - 1, to_int64(at), views[0, _STATE], views[0, _STATE + 1]
+    state = to_int64(states)
     for k in range(-3 * _AHEAD, m):
         if k + 3 * _AHEAD < m:
             s, row = _row_of(views, merged[k + 3 * _AHEAD])
@@ -335,9 +335,10 @@ def _keep(
             prefetch_at(states + 8 * (n_ads + (whose & _LOW)))
         if 0 <= k + _AHEAD < m:
             s, row = _row_of(views, merged[k + _AHEAD])
-            owner = state[n_ads + (to_int64(views[s, _ROWS])[row + 2] & _LOW)]
-            prefetch_at(views[owner & 1, _NEG_WORD] + 4 * (owner >> 32))
-            prefetch_at(views[owner & 1, _NEG_REST] + 12 * (owner >> 32))
+            whose = to_int64(views[s, _ROWS])[row + 2]
+            for owner in (state[whose >> 32], state[n_ads + (whose & _LOW)]):
+                if owner & _LOW > 1:
+                    prefetch_at(views[owner & 1, _NEG_WORD] + 4 * (owner >> 32))
         if k < 0:
             continue
         s, row = _row_of(views, merged[k])
@@ -352,13 +353,13 @@ def _keep(
             slot = (slot + 1) & mask
         if taken[slot] == wanted:
             continue
-        if own > 1 and _blocks(views, own, queries):
+        if own & _LOW > 1 and _blocks(views, own, queries):
             continue
-        if owner > 1 and _blocks(views, owner, queries):
+        if owner > 0 and owner & _LOW > 1 and _blocks(views, owner, queries):
             continue
         taken[slot] = wanted
-        ads[found], phrases[found], kinds[found] = ad, column[row + 1] >> 2, column[row + 1] & 3
-        bids[found], scores[found] = column[row], column[row + 3]
+        columns[0, found], columns[1, found], kinds[found] = ad, column[row + 1] >> 2, column[row + 1] & 3
+        columns[2, found], columns[3, found] = column[row], column[row + 3]
         found += 1
         if found == stop:
             break

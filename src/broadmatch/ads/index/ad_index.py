@@ -35,7 +35,9 @@ from broadmatch.state import State, unpack_value
 log = logging.getLogger("broadmatch")
 LARGEST_DELTA = 200_000
 """Bids that changed since the postings were made; with more, following takes long, and a warning says so."""
-_MANY, _MOST_CANDIDATES = 1024, 1 << 20
+_MANY, _MOST_CANDIDATES = 1 << 22, 1 << 20
+"""Candidates for which there is room at a time, and the highest limit."""
+_LIMIT = Whole(1, _MOST_CANDIDATES)
 
 
 class AdCandidates(NamedTuple):
@@ -65,9 +67,8 @@ class _View(NamedTuple):
     base: Postings
     delta: Postings
     place: I32
-    views: I64
     state: I64
-    n_ads: int
+    views: I64
     change: int
     postings: str
     ads: dict[int, bytes]
@@ -119,6 +120,8 @@ class AdIndex:
 
     def match(self, query: str, limit: int = 200) -> AdCandidates:
         """The ads that match a query, at most `limit`; of a query of more than 64 words, the first 64 count."""
+        if not (type(limit) is int and 0 < limit <= _MOST_CANDIDATES):
+            _LIMIT.check("limit", limit)
         text = np.frombuffer(bytearray(normalise_query(query).encode("utf-8", "replace")), np.uint8)
         return self._match(text, np.array([0, len(text)]), limit)
 
@@ -126,9 +129,11 @@ class AdIndex:
         """The ads that match each of many queries; with `normalised`, these are as `normalise_query` gives them."""
         names = Names.of(queries if normalised else [normalise_query(query) for query in queries])
         text = np.require(names.text, requirements="W")  # to numba, what can be written is of another type
+        _LIMIT.check("limit", limit)
+        step = _MANY // limit
         parts = [
-            self._match(text, names.offsets[first : first + _MANY + 1], limit)
-            for first in range(0, max(len(names), 1), _MANY)
+            self._match(text, names.offsets[first : first + step + 1], limit)
+            for first in range(0, max(len(names), 1), step)
         ]
         if len(parts) == 1:
             return parts[0]
@@ -205,15 +210,13 @@ class AdIndex:
         return AdRecord.from_bytes(found)
 
     def _match(self, text: Bytes, ptr: I64, limit: int) -> AdCandidates:
-        if not (type(limit) is int and 0 < limit <= _MOST_CANDIDATES):
-            Whole(1, _MOST_CANDIDATES).check("limit", limit)
         view = self._current()
         n = (len(ptr) - 1) * limit
-        ad, phrase, bid, score = (np.empty(n, np.int64) for _ in range(4))
-        match, out = np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
-        match_queries(text, ptr, view.views, view.state, view.n_ads, limit, ad, phrase, bid, match, score, out)
-        n = int(out[-1])
-        return AdCandidates(ad[:n], phrase[:n], bid[:n].view(np.float64), match[:n], score[:n].view(np.float64), out)
+        columns, match, out = np.empty((4, n), np.int64), np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
+        match_queries(text, ptr, view.views, limit, columns, match, out)
+        columns = columns[:, : out[-1]]
+        bid, score = columns[2:].view(np.float64)
+        return AdCandidates(columns[0], columns[1], bid, match[: out[-1]], score, out)
 
     def _current(self) -> _View:
         now = time.monotonic()
@@ -261,16 +264,13 @@ class AdIndex:
         self, meta: dict[str, Any], ads: dict[int, bytes], campaigns: dict[int, bytes], old: _View | None
     ) -> _View:
         same = old is not None and old.postings == meta["postings"]
-        whole = old.base if same and old is not None else _open(self.path / meta["postings"])
+        whole = old.base if same and old is not None else _open(self.path / meta["postings"], meta)
         delta = _delta(ads, campaigns)
         if delta.n_bids > LARGEST_DELTA:
             log.warning(
                 "%s bids of %s changed since its postings were made: compact it.", f"{delta.n_bids:,}", self.path
             )
         n_ads, n_campaigns = meta["ads"], meta["campaigns"]
-        highest_ad, highest_campaign = whole.most
-        if highest_ad >= n_ads or highest_campaign >= n_campaigns:
-            raise BadArtifact(f"{self.path / meta['postings']} is damaged: its numbers are too high; build it again.")
         state = np.full(n_ads + 1 + n_campaigns, -1)
         state[n_ads] = 0
         for s, postings in enumerate((whole, delta)):
@@ -280,8 +280,8 @@ class AdIndex:
                 state[np.array([*ads, *(n_ads + 1 + number for number in campaigns)], np.int64)] = -1
         place = np.empty(len(delta.rows), np.int32)
         place_rows(np.asarray(whole.rows), delta.rows, place)
-        views = np.stack([whole.view(place), delta.view(place)])
-        return _View(whole, delta, place, views, state, n_ads, meta["change"], meta["postings"], ads, campaigns)
+        views = np.stack([postings.view(place, state, n_ads) for postings in (whole, delta)])
+        return _View(whole, delta, place, state, views, meta["change"], meta["postings"], ads, campaigns)
 
 
 def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:
@@ -292,10 +292,14 @@ def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:
     return build_postings(np.array(kept[0], np.int64), np.array(kept[1], np.int64), bytearray().join(records), starts)
 
 
-def _open(folder: Path) -> Postings:
+def _open(folder: Path, meta: dict[str, Any]) -> Postings:
     """The postings in a folder, checked: whatever it holds, lookups stay within its arrays."""
     state = load_state(folder, verify=False)
     with opening(folder):
         if state.kind != KIND:
             raise BadArtifact(f"{folder} holds a {state.kind}, not postings; build the index again.")
-        return unpack_value(Postings, state, {})
+        postings: Postings = unpack_value(Postings, state, {})
+    ad, campaign = postings.most
+    if ad >= meta["ads"] or campaign >= meta["campaigns"]:
+        raise BadArtifact(f"{folder} is damaged: its numbers are too high; build the index again.")
+    return postings

@@ -3,7 +3,7 @@
 The number of a word is its slot in the hash table, and so is that of a text that is found as a whole.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -45,21 +45,33 @@ class Postings(NamedTuple):
         require(size > 0 and size & (size - 1) == 0 and bool((self.slots == 0).any()), "the hash table is full")
         require(len(self.owner_ptr) - 1 == len(self.ad_number) + len(self.campaign_number), "owners are missing")
         require(len(self.neg_word) < 1 << 31, "there are too many negatives")
-        row = self.postings[:, 0]
+        row, starts = self.postings[:, 0], self.list_ptr[1:-1]
         require(not row.size or 0 <= row.min() <= row.max() < len(self.rows), "postings point at rows that are missing")
-        for numbers in (self.rows[:, 2], self.postings[:, 3], self.ad_number, self.campaign_number):
+        falls = row[1:] <= row[:-1]
+        falls[starts[(starts > 0) & (starts < len(row))] - 1] = False
+        require(not falls.any(), "the rows of a list do not rise")
+        for numbers in (
+            self.rows[:, 2],
+            self.postings[:, 3],
+            self.neg_rest[:, 2],
+            self.ad_number,
+            self.campaign_number,
+        ):
             require(not numbers.size or numbers.min() >= 0, "a number is below 0")
 
-    def view(self, place: I32) -> I64:
+    def view(self, place: I32, state: I64, n_ads: int) -> I64:
         """Addresses and lengths of the fields, as the kernel takes them; whoever has them keeps these arrays."""
-        arrays = [place if name == "place" else getattr(self, name) for name in FIELDS]
+        fields: dict[str, Any] = {**self._asdict(), "place": place, "state": state[:n_ads]}
+        arrays = [fields[name] for name in FIELDS]
         return np.array([part for array in arrays for part in (array.ctypes.data, len(array))], np.int64)
 
     @property
     def most(self) -> tuple[int, int]:
         """The highest numbers of an ad and of a campaign, −1 if there are none."""
         ad = max(self.ad_number.max(initial=-1), self.rows[:, 2].max(initial=-1) >> 32)
-        return int(ad), int(max(self.campaign_number.max(initial=-1), (self.rows[:, 2] & 0xFFFFFFFF).max(initial=0) - 1))
+        return int(ad), int(
+            max(self.campaign_number.max(initial=-1), (self.rows[:, 2] & 0xFFFFFFFF).max(initial=0) - 1)
+        )
 
     @property
     def n_bids(self) -> int:
