@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from broadmatch.ads.index._match import BROAD, EXACT, EXTENDED, NOTHING, PHRASE, sequence_key
+from broadmatch.ads.index._match import BROAD, EXACT, EXTENDED, NEG_WORD, NOTHING, PHRASE, SLOTS, add_word, sequence_key
 from broadmatch.kernels import I32, I64, U64, Bytes, kernel
+from broadmatch.kernels.intrinsics import to_int32, to_uint64
 from broadmatch.kernels.vocabulary import hash_word
 
 HEAD = 6
@@ -152,3 +153,36 @@ def place_rows(rows: I64, others: I64, place: I32) -> None:
             else:
                 high = middle
         place[i] = low
+
+
+@kernel
+def fill_filters(view: I64, owner_ptr: I64, numbers: I64, filters: I64) -> None:
+    """filters[c + 1] = the bits of the words that the negatives of campaign c, the i-th of numbers, stand under."""
+    slots, negatives, first = to_uint64(view[SLOTS]), to_int32(view[NEG_WORD]), len(owner_ptr) - 1 - len(numbers)
+    for i in range(len(numbers)):
+        filters[numbers[i] + 1] = 0
+        for k in range(owner_ptr[first + i], owner_ptr[first + i + 1]):
+            add_word(filters, numbers[i] + 1, slots[negatives[k]])
+
+
+@kernel
+def are_sound(postings: I32, list_ptr: I64, n_rows: int) -> bool:
+    """Whether the rows of every list rise and are there, and no place of a text is below 0."""
+    for i in range(len(list_ptr) - 1):
+        last = -1
+        for k in range(list_ptr[i], list_ptr[i + 1]):
+            if postings[k, 0] <= last or postings[k, 3] < 0:
+                return False
+            last = postings[k, 0]
+        if last >= n_rows:
+            return False
+    return True
+
+
+@kernel
+def find_most(rows: I64, most: I64) -> None:
+    """most = the highest ad and campaign of rows, −1 without; far too high if a number is below 0."""
+    most[:] = -1
+    for i in range(len(rows)):
+        whose = rows[i, 2] if rows[i, 2] >= 0 else 1 << 62
+        most[0], most[1] = max(most[0], whose >> 32), max(most[1], (whose & 0xFFFFFFFF) - 1)

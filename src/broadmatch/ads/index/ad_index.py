@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.ads.index._match import MOST_WORDS, match_queries
-from broadmatch.ads.index._postings import place_rows
 from broadmatch.ads.index.building import KIND, Extended, fill_store, write_postings
 from broadmatch.ads.index.changes import AdChanges
-from broadmatch.ads.index.postings import Postings, build_postings
+from broadmatch.ads.index.postings import JoinedPostings, Postings, build_postings
 from broadmatch.ads.index.records import AdRecord
 from broadmatch.ads.index.store import FOLDER, AdStore, key_of
 from broadmatch.ads.index.why import WhyMatched, explain_match
@@ -28,7 +27,7 @@ from broadmatch.data import Names
 from broadmatch.errors import BadArtifact, MissingFile
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.io.artifacts import load_state, opening, replacing
-from broadmatch.kernels import F64, I32, I64, Bytes
+from broadmatch.kernels import F64, I64, Bytes
 from broadmatch.params import Number, Whole
 from broadmatch.state import State, unpack_value
 
@@ -64,11 +63,7 @@ class AdCandidates(NamedTuple):
 class _View(NamedTuple):
     """What is read at a moment: the postings with the numbers of ads that changed, and the delta."""
 
-    base: Postings
-    delta: Postings
-    place: I32
-    state: I64
-    views: I64
+    joined: JoinedPostings
     change: int
     postings: str
     ads: dict[int, bytes]
@@ -196,7 +191,7 @@ class AdIndex:
     def n_bids(self) -> int:
         """How many bids the postings and the delta hold, those of ads that changed since counted in both."""
         view = self._current()
-        return view.base.n_bids + view.delta.n_bids
+        return view.joined.base.n_bids + view.joined.delta.n_bids
 
     @classmethod
     def from_state(cls, state: State) -> NoReturn:
@@ -213,7 +208,7 @@ class AdIndex:
         view = self._current()
         n = (len(ptr) - 1) * limit
         columns, match, out = np.empty((4, n), np.int64), np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
-        match_queries(text, ptr, view.views, limit, columns, match, out)
+        match_queries(text, ptr, view.joined.views, limit, columns, match, out)
         columns = columns[:, : out[-1]]
         bid, score = columns[2:].view(np.float64)
         return AdCandidates(columns[0], columns[1], bid, match[: out[-1]], score, out)
@@ -264,24 +259,15 @@ class AdIndex:
         self, meta: dict[str, Any], ads: dict[int, bytes], campaigns: dict[int, bytes], old: _View | None
     ) -> _View:
         same = old is not None and old.postings == meta["postings"]
-        whole = old.base if same and old is not None else _open(self.path / meta["postings"], meta)
+        whole = old.joined.base if same and old is not None else _open(self.path / meta["postings"], meta)
         delta = _delta(ads, campaigns)
         if delta.n_bids > LARGEST_DELTA:
             log.warning(
                 "%s bids of %s changed since its postings were made: compact it.", f"{delta.n_bids:,}", self.path
             )
-        n_ads, n_campaigns = meta["ads"], meta["campaigns"]
-        state = np.full(n_ads + 1 + n_campaigns, -1)
-        state[n_ads] = 0
-        for s, postings in enumerate((whole, delta)):
-            owner = np.append(postings.ad_number, n_ads + 1 + postings.campaign_number)
-            state[owner] = postings.owner_ptr[:-1] << 32 | np.diff(postings.owner_ptr) << 1 | s
-            if s == 0:
-                state[np.array([*ads, *(n_ads + 1 + number for number in campaigns)], np.int64)] = -1
-        place = np.empty(len(delta.rows), np.int32)
-        place_rows(np.asarray(whole.rows), delta.rows, place)
-        views = np.stack([postings.view(place, state, n_ads) for postings in (whole, delta)])
-        return _View(whole, delta, place, state, views, meta["change"], meta["postings"], ads, campaigns)
+        changed = np.array(list(ads), np.int64), np.array(list(campaigns), np.int64)
+        joined = JoinedPostings.of(whole, delta, changed, meta["ads"], meta["campaigns"])
+        return _View(joined, meta["change"], meta["postings"], ads, campaigns)
 
 
 def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:

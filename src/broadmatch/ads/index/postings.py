@@ -8,13 +8,24 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from broadmatch.ads.index._match import FIELDS
-from broadmatch.ads.index._postings import copy_texts, count_words, hash_texts, key_texts, parse_records, stand
+from broadmatch.ads.index._postings import (
+    are_sound,
+    copy_texts,
+    count_words,
+    fill_filters,
+    find_most,
+    hash_texts,
+    key_texts,
+    parse_records,
+    place_rows,
+    stand,
+)  # fmt: skip
 from broadmatch.ads.match_types import MATCH_TYPES
 from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput
 from broadmatch.kernels import I32, I64, U64, Bytes
 from broadmatch.kernels.hash_table import number_keys
-from broadmatch.layout import Axes, Offsets, require
+from broadmatch.layout import Axes, Index, Offsets, require
 
 _MOST_TEXT = 1 << 29
 
@@ -33,7 +44,7 @@ class Postings(NamedTuple):
     postings: Annotated[I32, Axes("postings", 4)]
     text: Annotated[I32, Axes("text")]
     rows: Annotated[I64, Axes("rows", 4)]
-    neg_word: Annotated[I32, Axes("owned")]
+    neg_word: Annotated[I32, Axes("owned"), Index("slots")]
     neg_rest: Annotated[I32, Axes("owned", 3)]
     ad_number: Annotated[I64, Axes("ads")]
     campaign_number: Annotated[I64, Axes("campaigns")]
@@ -45,33 +56,17 @@ class Postings(NamedTuple):
         require(size > 0 and size & (size - 1) == 0 and bool((self.slots == 0).any()), "the hash table is full")
         require(len(self.owner_ptr) - 1 == len(self.ad_number) + len(self.campaign_number), "owners are missing")
         require(len(self.neg_word) < 1 << 31, "there are too many negatives")
-        row, starts = self.postings[:, 0], self.list_ptr[1:-1]
-        require(not row.size or 0 <= row.min() <= row.max() < len(self.rows), "postings point at rows that are missing")
-        falls = row[1:] <= row[:-1]
-        falls[starts[(starts > 0) & (starts < len(row))] - 1] = False
-        require(not falls.any(), "the rows of a list do not rise")
-        for numbers in (
-            self.rows[:, 2],
-            self.postings[:, 3],
-            self.neg_rest[:, 2],
-            self.ad_number,
-            self.campaign_number,
-        ):
+        require(are_sound(self.postings, self.list_ptr, len(self.rows)), "a list has rows that are missing or fall")
+        for numbers in (self.neg_rest[:, 2], self.ad_number, self.campaign_number):
             require(not numbers.size or numbers.min() >= 0, "a number is below 0")
-
-    def view(self, place: I32, state: I64, n_ads: int) -> I64:
-        """Addresses and lengths of the fields, as the kernel takes them; whoever has them keeps these arrays."""
-        fields: dict[str, Any] = {**self._asdict(), "place": place, "state": state[:n_ads]}
-        arrays = [fields[name] for name in FIELDS]
-        return np.array([part for array in arrays for part in (array.ctypes.data, len(array))], np.int64)
 
     @property
     def most(self) -> tuple[int, int]:
         """The highest numbers of an ad and of a campaign, −1 if there are none."""
-        ad = max(self.ad_number.max(initial=-1), self.rows[:, 2].max(initial=-1) >> 32)
-        return int(ad), int(
-            max(self.campaign_number.max(initial=-1), (self.rows[:, 2] & 0xFFFFFFFF).max(initial=0) - 1)
-        )
+        most = np.empty(2, np.int64)
+        find_most(self.rows, most)
+        ad, campaign = most.tolist()
+        return max(ad, self.ad_number.max(initial=-1)), max(campaign, self.campaign_number.max(initial=-1))
 
     @property
     def n_bids(self) -> int:
@@ -158,3 +153,39 @@ def _table(keys: U64) -> tuple[U64, I64]:
     there = np.flatnonzero(numbers >= 0)
     slot[numbers[there]] = there
     return slots, slot
+
+
+class JoinedPostings(NamedTuple):
+    """Postings, and those of what changed since, as the kernel takes them: `views` are addresses in the others."""
+
+    base: Postings
+    delta: Postings
+    views: I64
+    place: I32
+    state: I64
+    filters: I64
+
+    @classmethod
+    def of(
+        cls, base: Postings, delta: Postings, changed: tuple[I64, I64], n_ads: int, n_campaigns: int
+    ) -> "JoinedPostings":
+        """Join them, of so many ads and campaigns; `changed` are those that base has no more as they are now."""
+        state = np.full(n_ads + 1 + n_campaigns, -1)
+        state[n_ads] = 0
+        for s, postings in enumerate((base, delta)):
+            owner = np.append(postings.ad_number, n_ads + 1 + postings.campaign_number)
+            state[owner] = postings.owner_ptr[:-1] << 32 | np.diff(postings.owner_ptr) << 1 | s
+            if s == 0:
+                state[np.append(changed[0], n_ads + 1 + changed[1])] = -1
+        place, filters = np.empty(len(delta.rows), np.int32), np.zeros((n_campaigns + 1, 4), np.int64)
+        place_rows(np.asarray(base.rows), delta.rows, place)
+        more, rows = {"place": place, "state": state[:n_ads], "filters": filters}, []
+        for postings in (base, delta):
+            fields: dict[str, Any] = {**postings._asdict(), **more}
+            rows.append([part for name in FIELDS for part in (fields[name].ctypes.data, len(fields[name]))])
+        views = np.array(rows, np.int64)
+        for view, postings in zip(views, (base, delta), strict=True):
+            fill_filters(view, np.array(postings.owner_ptr), np.array(postings.campaign_number), filters)
+            if postings is base:
+                filters[changed[1] + 1] = 0
+        return cls(base, delta, views, place, state, filters)
