@@ -3,9 +3,9 @@
 All bids are rows in one order: highest bid first, then by ad, match type and phrase. Lists hold the rows that stand
 under a word, the rarest of their phrase, or under the whole of an exact phrase, in this order, and beside each what
 tells whether it matches. All lists of a query are read in step, a stretch of the order at a time: what matches is
-merged, and the ads come out in the order wanted, so nothing behind the last of them is read. Whether a negative blocks
-an ad is asked of its own negatives and those of its campaign. Two postings are read as one: those on disk and those of
-the changes since.
+merged, and the ads come out in the order wanted, so little is read behind the last of them. Whether a negative blocks
+an ad is asked of its own negatives and of those of its campaign, if bits of their words say that one may. Two postings
+are read as one: those on disk and those of the changes since.
 
 Postings come as addresses (`kernels/intrinsics.py`): views[s, 2·f] is where field f of postings s is, and
 views[s, 2·f + 1] how long it is.
@@ -41,7 +41,7 @@ _ROOM, _AHEAD = 1024, 8
 
 @kernel
 def sequence_key(hashes: U64, start: int, stop: int) -> np.uint64:
-    """The key of a sequence of words; never 0, nor that of a word."""
+    """The key of a sequence of words, never 0; as with words, what has the same 64 bits is taken for the same."""
     h = np.uint64(stop - start)
     for i in range(start, stop):
         h = mix(h ^ hashes[i]) + np.uint64(i - start + 1)
