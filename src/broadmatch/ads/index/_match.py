@@ -4,8 +4,8 @@ All bids are rows in one order: highest bid first, then by ad, match type and ph
 under a word, the rarest of their phrase, or under the whole of an exact phrase, in this order, and beside each what
 tells whether it matches. All lists of a query are read in step, a stretch of the order at a time: what matches is
 merged, and the ads come out in the order wanted, so little is read behind the last of them. Whether a negative blocks
-an ad is asked of its own negatives and of those of its campaign, if bits of their words say that one may. Two postings
-are read as one: those on disk and those of the changes since.
+an ad is asked of its own negatives and of those of its campaign. Two postings are read as one: those on disk and those
+of the changes since.
 
 Postings come as addresses (`kernels/intrinsics.py`): views[s, 2·f] is where field f of postings s is, and
 views[s, 2·f + 1] how long it is.
@@ -23,9 +23,9 @@ MOST_WORDS = 64
 """Words of a query that count."""
 NOTHING = -2
 """In place of a word, where a phrase or a query has none; a word of the query that is in no phrase is −1."""
-FIELDS = ("slots", "list_ptr", "postings", "text", "rows", "neg_word", "neg_rest", "place", "state", "filters")
+FIELDS = ("slots", "list_ptr", "postings", "text", "rows", "neg_word", "neg_rest", "place", "state")
 """The order of the fields in a view."""
-SLOTS, _LIST_PTR, _POSTINGS, _TEXT, _ROWS, NEG_WORD, _NEG_REST, _PLACE, _STATE, _FILTERS = range(0, 2 * len(FIELDS), 2)
+_SLOTS, _LIST_PTR, _POSTINGS, _TEXT, _ROWS, _NEG_WORD, _NEG_REST, _PLACE, _STATE = range(0, 2 * len(FIELDS), 2)
 _CHAIN, _HEADS, _BUCKETS = MOST_WORDS + 2, 2 * MOST_WORDS + 4, 1024
 _N, _WHOLE, _HITS, _FEW = _HEADS + _BUCKETS, _HEADS + _BUCKETS + 1, _HEADS + _BUCKETS + 3, 100
 _SIZE = _HITS + _FEW + 1
@@ -49,12 +49,6 @@ def sequence_key(hashes: U64, start: int, stop: int) -> np.uint64:
 
 
 @kernel
-def add_word(filters: I64, row: int, key: np.uint64) -> None:
-    """Set the bit of a word, by its key, in a row of four numbers."""
-    filters[row, np.int64(key >> np.uint64(6)) & 3] |= np.int64(1) << (np.int64(key) & 63)
-
-
-@kernel
 def _read_words(text: Bytes, start: int, stop: int, hashes: U64) -> int:
     """Hash the words between blanks; gives how many there are, one more than fit if not all are read."""
     n, i = 0, start
@@ -73,7 +67,7 @@ def _read_words(text: Bytes, start: int, stop: int, hashes: U64) -> int:
 @kernel
 def _slot(views: I64, s: int, key: np.uint64) -> int:
     """The number of a word, or of a whole text, by its key: its slot in the hash table; −1 if it is not there."""
-    table, mask = to_uint64(views[s, SLOTS]), np.uint64(views[s, SLOTS + 1] - 1)
+    table, mask = to_uint64(views[s, _SLOTS]), np.uint64(views[s, _SLOTS + 1] - 1)
     slot = mix(key) & mask
     while table[slot] != np.uint64(0):
         if table[slot] == key:
@@ -137,7 +131,7 @@ def _blocks(views: I64, owner: int, queries: int) -> bool:
     """Whether one of the negatives of an owner, which is as in `match_queries`, matches the query."""
     s, first = owner & 1, owner >> 32
     stop, query = first + ((owner & _LOW) >> 1), to_int32(queries + 4 * s * _SIZE)
-    negatives, rest = to_int32(views[s, NEG_WORD]), to_int32(views[s, _NEG_REST])
+    negatives, rest = to_int32(views[s, _NEG_WORD]), to_int32(views[s, _NEG_REST])
     texts, size, n = to_int32(views[s, _TEXT]), views[s, _TEXT + 1], query[_N]
     if stop - first <= _FEW:  # note those that may match without a branch, then look at them
         hits = 0
@@ -290,23 +284,19 @@ def match_queries(text: Bytes, ptr: I64, views: I64, limit: int, columns: I64, k
 
     The columns are ad, phrase, and the bits of bid and score. The field `state` has for each ad −1 if there is no such
     ad, else where its negatives are: first·2^32 + 2·number + which postings has the ad as it is now. Then comes a 0,
-    and the same for each campaign. The length of the field is the number of ads. The field `filters` has four numbers
-    for each campaign, behind those of none: the bits of the words that its negatives stand under (`add_word`).
+    and the same for each campaign. The length of the field is the number of ads.
     """
     hashes, query = np.empty(MOST_WORDS, np.uint64), np.zeros(2 * _SIZE, np.int32)  # one for each of the postings
     queries = query.ctypes.data
     lists, runs = np.empty((2 * MOST_WORDS + 2, 5), np.int64), np.zeros(2 * MOST_WORDS + 3, np.int64)
     room = max(_ROOM, 2 * limit)
     keys, spare = np.empty(room + 1, np.int64), np.empty(room, np.int64)  # one more, written before it is known to fit
-    taken, bits = np.zeros(_table_size(limit), np.int64), np.zeros((1, 4), np.int64)
+    taken = np.zeros(_table_size(limit), np.int64)
     found, out[0] = 0, 0
     for q in range(len(ptr) - 1):
         n = _read_words(text, ptr[q], ptr[q + 1], hashes)
         whole = sequence_key(hashes, 0, n) if 0 < n <= MOST_WORDS else np.uint64(0)
         n = min(n, MOST_WORDS)
-        bits[:] = 0
-        for i in range(n):
-            add_word(bits, 0, hashes[i])
         n_lists = _open_lists(views, hashes, n, whole, queries, lists)
         stop = found + limit
         step = 16 + 2 * limit // max(n_lists, 1)
@@ -315,20 +305,11 @@ def match_queries(text: Bytes, ptr: I64, views: I64, limit: int, columns: I64, k
             n_runs = _read_on(views, lists, n_lists, step, queries, keys, runs)
             m, merged = runs[n_runs], _merge(keys.ctypes.data, spare.ctypes.data, runs, n_runs)
             before = found
-            found = _keep(merged, m, views, queries, bits, q + 1, taken, found, stop, columns, kinds)
+            found = _keep(merged, m, views, queries, q + 1, taken, found, stop, columns, kinds)
             n_lists = _drop_ended(lists, n_lists)
             step = 16 + min(4 * step, step * (stop - found) // max(found - before, 1))
         out[q + 1] = found
     query[0] = keys[0] = spare[0] = 0  # they live until here
-
-
-@kernel
-def _share_bits(filters: I64, campaign: int, bits: I64) -> bool:
-    """Whether a negative of a campaign may stand under a word of the query."""
-    at = 4 * campaign
-    shared = filters[at] & bits[0, 0] | filters[at + 1] & bits[0, 1]
-    shared |= filters[at + 2] & bits[0, 2] | filters[at + 3] & bits[0, 3]
-    return bool(shared != 0)
 
 
 @kernel
@@ -340,12 +321,11 @@ def _row_of(views: I64, key: int) -> tuple[int, int]:
 
 @kernel
 def _keep(
-    at: int, m: int, views: I64, queries: int, bits: I64, mark: int, taken: I64, found: int, stop: int,
-    columns: I64, kinds: Bytes,
+    at: int, m: int, views: I64, queries: int, mark: int, taken: I64, found: int, stop: int, columns: I64, kinds: Bytes
 ) -> int:  # fmt: skip
     """Enter the ads of merged rows that are shown, have no better bid, and that no negative blocks; how many then."""
     mask, merged, states, n_ads = len(taken) - 1, to_int64(at), views[0, _STATE], views[0, _STATE + 1]
-    state, filters = to_int64(states), to_int64(views[0, _FILTERS])
+    state = to_int64(states)
     for k in range(-3 * _AHEAD, m):
         if k + 3 * _AHEAD < m:
             s, row = _row_of(views, merged[k + 3 * _AHEAD])
@@ -355,21 +335,17 @@ def _keep(
             whose = to_int64(views[s, _ROWS])[row + 2]
             prefetch_at(states + 8 * (whose >> 32))
             prefetch_at(states + 8 * (n_ads + (whose & _LOW)))
-            prefetch_at(views[0, _FILTERS] + 32 * (whose & _LOW))
         if 0 <= k + _AHEAD < m:
             s, row = _row_of(views, merged[k + _AHEAD])
             whose = to_int64(views[s, _ROWS])[row + 2]
-            if _share_bits(filters, whose & _LOW, bits):
-                owner = state[n_ads + (whose & _LOW)]
-                prefetch_at(views[owner & 1, NEG_WORD] + 4 * (owner >> 32))
-                prefetch_at(views[owner & 1, _NEG_REST] + 12 * (owner >> 32))
-                prefetch_at(views[owner & 1, _NEG_REST] + 12 * (owner >> 32) + 64)
+            owner = state[n_ads + (whose & _LOW)]
+            prefetch_at(views[owner & 1, _NEG_WORD] + 4 * (owner >> 32))
         if k < 0:
             continue
         s, row = _row_of(views, merged[k])
         column = to_int64(views[s, _ROWS])
         ad, campaign = column[row + 2] >> 32, column[row + 2] & _LOW
-        own = state[ad]
+        own, owner = state[ad], state[n_ads + campaign]
         if own < 0 or own & 1 != s:
             continue
         slot = np.int64(np.uint64(ad) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
@@ -380,7 +356,7 @@ def _keep(
             continue
         if own & _LOW > 1 and _blocks(views, own, queries):
             continue
-        if _share_bits(filters, campaign, bits) and _blocks(views, state[n_ads + campaign], queries):
+        if owner > 0 and _blocks(views, owner, queries):
             continue
         taken[slot] = wanted
         columns[0, found], columns[1, found], kinds[found] = ad, column[row + 1] >> 2, column[row + 1] & 3

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from broadmatch.ads.index._match import BROAD, EXACT, EXTENDED, NEG_WORD, NOTHING, PHRASE, SLOTS, add_word, sequence_key
+from broadmatch.ads.index._match import BROAD, EXACT, EXTENDED, NOTHING, PHRASE, sequence_key
 from broadmatch.kernels import I32, I64, U64, Bytes, kernel
-from broadmatch.kernels.intrinsics import to_int32, to_uint64
 from broadmatch.kernels.vocabulary import hash_word
 
 HEAD = 6
@@ -153,16 +152,6 @@ def place_rows(rows: I64, others: I64, place: I32) -> None:
             else:
                 high = middle
         place[i] = low
-
-
-@kernel
-def fill_filters(view: I64, owner_ptr: I64, numbers: I64, filters: I64) -> None:
-    """filters[c + 1] = the bits of the words that the negatives of campaign c, the i-th of numbers, stand under."""
-    slots, negatives, first = to_uint64(view[SLOTS]), to_int32(view[NEG_WORD]), len(owner_ptr) - 1 - len(numbers)
-    for i in range(len(numbers)):
-        filters[numbers[i] + 1] = 0
-        for k in range(owner_ptr[first + i], owner_ptr[first + i + 1]):
-            add_word(filters, numbers[i] + 1, slots[negatives[k]])
 
 
 @kernel

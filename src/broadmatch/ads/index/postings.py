@@ -12,7 +12,6 @@ from broadmatch.ads.index._postings import (
     are_sound,
     copy_texts,
     count_words,
-    fill_filters,
     find_most,
     hash_texts,
     key_texts,
@@ -25,7 +24,7 @@ from broadmatch.data.csr import offsets
 from broadmatch.errors import BadInput
 from broadmatch.kernels import I32, I64, U64, Bytes
 from broadmatch.kernels.hash_table import number_keys
-from broadmatch.layout import Axes, Index, Offsets, require
+from broadmatch.layout import Axes, Offsets, require
 
 _MOST_TEXT = 1 << 29
 
@@ -44,7 +43,7 @@ class Postings(NamedTuple):
     postings: Annotated[I32, Axes("postings", 4)]
     text: Annotated[I32, Axes("text")]
     rows: Annotated[I64, Axes("rows", 4)]
-    neg_word: Annotated[I32, Axes("owned"), Index("slots")]
+    neg_word: Annotated[I32, Axes("owned")]
     neg_rest: Annotated[I32, Axes("owned", 3)]
     ad_number: Annotated[I64, Axes("ads")]
     campaign_number: Annotated[I64, Axes("campaigns")]
@@ -163,7 +162,6 @@ class JoinedPostings(NamedTuple):
     views: I64
     place: I32
     state: I64
-    filters: I64
 
     @classmethod
     def of(
@@ -177,15 +175,10 @@ class JoinedPostings(NamedTuple):
             state[owner] = postings.owner_ptr[:-1] << 32 | np.diff(postings.owner_ptr) << 1 | s
             if s == 0:
                 state[np.append(changed[0], n_ads + 1 + changed[1])] = -1
-        place, filters = np.empty(len(delta.rows), np.int32), np.zeros((n_campaigns + 1, 4), np.int64)
+        place = np.empty(len(delta.rows), np.int32)
         place_rows(np.asarray(base.rows), delta.rows, place)
-        more, rows = {"place": place, "state": state[:n_ads], "filters": filters}, []
+        views = []
         for postings in (base, delta):
-            fields: dict[str, Any] = {**postings._asdict(), **more}
-            rows.append([part for name in FIELDS for part in (fields[name].ctypes.data, len(fields[name]))])
-        views = np.array(rows, np.int64)
-        for view, postings in zip(views, (base, delta), strict=True):
-            fill_filters(view, np.array(postings.owner_ptr), np.array(postings.campaign_number), filters)
-            if postings is base:
-                filters[changed[1] + 1] = 0
-        return cls(base, delta, views, place, state, filters)
+            fields: dict[str, Any] = {**postings._asdict(), "place": place, "state": state[:n_ads]}
+            views.append([part for name in FIELDS for part in (fields[name].ctypes.data, len(fields[name]))])
+        return cls(base, delta, np.array(views, np.int64), place, state)
