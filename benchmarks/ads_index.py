@@ -165,12 +165,9 @@ def _kernel(index: AdIndex) -> Any:
     """The kernel as Python calls it, for texts that are normalised and encoded, with room for the answer."""
     from broadmatch.ads.index._match import match_queries
 
-    view = index.view()
-    room = np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.int64), np.empty(200, np.uint8)
-    out = np.empty(2, np.int64)
-    return lambda text: match_queries(
-        text, np.array([0, len(text)]), view.views, view.state, view.place, 200, *room, out
-    )
+    views = index.view().joined.views
+    room = np.empty((4, 200), np.int64), np.empty(200, np.uint8), np.empty(2, np.int64)
+    return lambda text: match_queries(text, np.array([0, len(text)]), views, 200, *room)
 
 
 def main() -> None:

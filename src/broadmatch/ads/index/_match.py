@@ -1,9 +1,10 @@
 """Lookups in the ad index: from the words of a query to the ads that match it, highest bid first.
 
-Units, phrases of one match type with all their bids, stand under their rarest word in order of their highest bid. The
-list of each word of the query is read in turn, and the bids of units that match are kept, the highest one of an ad. A
-histogram of the bids that are kept tells how high one must be to be among the first `limit`: below that, neither a list
-nor a unit is read on. The words of the query are never combined. Two postings are read as one: those on disk and those
+All bids are rows in one order: highest bid first, then by ad, match type and phrase. Lists hold the rows that stand
+under a word, the rarest of their phrase, or under the whole of an exact phrase, in this order, and beside each what
+tells whether it matches. All lists of a query are read in step, a stretch of the order at a time: what matches is
+merged, and the ads come out in the order wanted, so little is read behind the last of them. Whether a negative blocks
+an ad is asked of its own negatives and of those of its campaign. Two postings are read as one: those on disk and those
 of the changes since.
 
 Postings come as addresses (`kernels/intrinsics.py`): views[s, 2·f] is where field f of postings s is, and
@@ -12,170 +13,39 @@ views[s, 2·f + 1] how long it is.
 
 import numpy as np
 
-from broadmatch.kernels import I32, I64, U64, Bytes, Flags, kernel
+from broadmatch.kernels import I32, I64, U64, Bytes, kernel
 from broadmatch.kernels.hashing import mix
-from broadmatch.kernels.intrinsics import prefetch, prefetch_at, to_int32, to_int64, to_uint64
+from broadmatch.kernels.intrinsics import prefetch_at, to_int32, to_int64, to_uint64
 from broadmatch.kernels.vocabulary import hash_word
 
 EXACT, PHRASE, BROAD, EXTENDED = 0, 1, 2, 3
 MOST_WORDS = 64
 """Words of a query that count."""
-
-FIELDS = (
-    "word_slots", "word_numbers",
-    "list_ptr", "second", "most", "kind", "text_ptr", "text", "exact_slots", "exact_units",
-    "entry_ptr", "bid", "ad", "phrase",
-    "neg_list_ptr", "neg_second", "neg_kind", "neg_text_ptr", "neg_text", "neg_exact_slots", "neg_exact_units",
-    "ad_number", "owner_ptr", "owner_negs",
-)  # fmt: skip
+NOTHING = -2
+"""In place of a word, where a phrase or a query has none; a word of the query that is in no phrase is −1."""
+FIELDS = ("slots", "list_ptr", "postings", "text", "rows", "neg_word", "neg_rest", "place", "state")
 """The order of the fields in a view."""
-(
-    _WORD_SLOTS, _WORD_NUMBERS,
-    _LIST_PTR, _SECOND, _MOST, _KIND, _TEXT_PTR, _TEXT, _EXACT_SLOTS, _EXACT_UNITS,
-    _ENTRY_PTR, _BID, _AD, _PHRASE,
-    _NEG_LIST_PTR, _NEG_SECOND, _NEG_KIND, _NEG_TEXT_PTR, _NEG_TEXT, _NEG_EXACT_SLOTS, _NEG_EXACT_UNITS,
-    _AD_NUMBER, _OWNER_PTR, _OWNER_NEGS,
-) = range(len(FIELDS))  # fmt: skip
-_FILTER = 1024
-_ROWS, _LOW, _TOP, _ABOVE, _LEAST = range(5)
-"""What is counted: rows that are kept, the lowest bucket that matters, the highest, bids in these, and the lowest."""
-_BITS, _WHOSE, _WHERE, _SLOT = range(4)
-"""A row: the bits of a bid (as whole numbers in the order of positive floats), ad, 8·entry + 2·type + view, slot."""
-_SHIFT, _FIRST, _BUCKETS = 47, 32 * (1023 - 20), 32 * 40
-"""Buckets of bids, by the bits of a float: 32 for each doubling, from 2^−20 to 2^20."""
+_SLOTS, _LIST_PTR, _POSTINGS, _TEXT, _ROWS, _NEG_WORD, _NEG_REST, _PLACE, _STATE = range(0, 2 * len(FIELDS), 2)
+_CHAIN, _HEADS, _BUCKETS = MOST_WORDS + 2, 2 * MOST_WORDS + 4, 1024
+_N, _WHOLE, _HITS, _FEW = _HEADS + _BUCKETS, _HEADS + _BUCKETS + 1, _HEADS + _BUCKETS + 3, 100
+_SIZE = _HITS + _FEW + 1
+"""A query: its words by their numbers, from 1 on; at _CHAIN where the next word of the same bucket is, at _HEADS where
+the first is; the number of words; the halves of its key as a whole, 0 if it is longer; room for negatives."""
+_LOW = 0xFFFFFFFF
+_S, _WORD, _AT, _STOP, _HOW = range(5)
+"""A list: the postings and the word that it is of, where it is read on, where it ends, and the place of the word if
+there is one and no other word is in the way; 0 if not, −1 if all of the list matches."""
+_ROOM, _AHEAD = 1024, 8
+"""Postings of a stretch, at least, and by how many candidates memory is asked for ahead, thrice."""
 
 
 @kernel
-def _i32(views: I64, s: int, field: int) -> I32:
-    found: I32 = to_int32(views[s, 2 * field])
-    return found
-
-
-@kernel
-def _i64(views: I64, s: int, field: int) -> I64:
-    found: I64 = to_int64(views[s, 2 * field])
-    return found
-
-
-@kernel
-def _u64(views: I64, s: int, field: int) -> U64:
-    found: U64 = to_uint64(views[s, 2 * field])
-    return found
-
-
-@kernel
-def _number(views: I64, s: int, slots: int, numbers: int, key: np.uint64) -> int:
-    """The number of a key in one of the hash tables of a view, −1 if it is not there."""
-    table, mask = _u64(views, s, slots), np.uint64(views[s, 2 * slots + 1] - 1)
-    slot = mix(key) & mask
-    while table[slot] != np.uint64(0):
-        if table[slot] == key:
-            return int(_i64(views, s, numbers)[slot])
-        slot = (slot + np.uint64(1)) & mask
-    return -1
-
-
-@kernel
-def sequence_key(words: I64, n: int, kind: int) -> np.uint64:
-    """The key of a sequence of words by their numbers, and a match type; never 0."""
-    h = np.uint64(kind + 1) << np.uint64(40)  # apart from the numbers of words
-    for i in range(n):
-        h = mix(h ^ np.uint64(words[i] + 1)) + np.uint64(i)
+def sequence_key(hashes: U64, start: int, stop: int) -> np.uint64:
+    """The key of a sequence of words, never 0; as with words, what has the same 64 bits is taken for the same."""
+    h = np.uint64(stop - start)
+    for i in range(start, stop):
+        h = mix(h ^ hashes[i]) + np.uint64(i - start + 1)
     return np.uint64(1) if h == np.uint64(0) else h
-
-
-@kernel
-def _fits(views: I64, s: int, ptr: int, text: int, unit: int, kind: int, words: I64, n: int) -> bool:
-    """Whether the words of a unit match the query by their type."""
-    starts, phrase = _i64(views, s, ptr), _i32(views, s, text)
-    first, stop = starts[unit], starts[unit + 1]
-    if kind == BROAD:
-        for k in range(first, stop):
-            i = 0
-            while i < n and words[i] != phrase[k]:
-                i += 1
-            if i == n:
-                return False
-        return True
-    size = stop - first
-    last = n - size if kind == PHRASE else (0 if size == n else -1)
-    for begin in range(last + 1):
-        k = 0
-        while k < size and phrase[first + k] == words[begin + k]:
-            k += 1
-        if k == size:
-            return True
-    return False
-
-
-@kernel
-def _find_negatives(
-    views: I64, s: int, words: I64, n: int, whole: bool, seen: Flags, hits: I64, n_hits: I64, marks: Flags
-) -> I64:
-    """The negative units that match the query, marked by their lowest bits: the first n_hits[s] of hits[s]."""
-    n_hits[s] = 0
-    starts, second, kinds = _i64(views, s, _NEG_LIST_PTR), _i32(views, s, _NEG_SECOND), _i32(views, s, _NEG_KIND)
-    for i in range(-1, n):
-        if i < 0:
-            unit = _number(views, s, _NEG_EXACT_SLOTS, _NEG_EXACT_UNITS, sequence_key(words, n, EXACT)) if whole else -1
-            stop = unit + 1 if unit >= 0 else unit
-        elif words[i] < 0 or _stands_before(words, i):
-            continue
-        else:
-            unit, stop = starts[words[i]], starts[words[i] + 1]
-        while unit < stop:
-            if (i < 0 or seen[second[unit] & (_FILTER - 1)]) and _fits(
-                views, s, _NEG_TEXT_PTR, _NEG_TEXT, unit, kinds[unit], words, n
-            ):
-                if n_hits[s] == hits.shape[1]:
-                    hits = _wider(hits)
-                hits[s, n_hits[s]] = unit
-                n_hits[s] += 1
-                marks[s, unit & (_FILTER - 1)] = True
-            unit += 1
-    return hits
-
-
-@kernel
-def _wider(hits: I64) -> I64:
-    """The same with room for twice as many."""
-    wider = np.empty((2, 2 * hits.shape[1]), np.int64)
-    for s in range(2):
-        for i in range(hits.shape[1]):
-            wider[s, i] = hits[s, i]
-    return wider
-
-
-@kernel
-def _stands_before(words: I64, i: int) -> bool:
-    j = 0
-    while j < i and words[j] != words[i]:
-        j += 1
-    return j < i
-
-
-@kernel
-def _holds_any(views: I64, s: int, owner: int, hits: I64, n_hits: I64, marks: Flags) -> bool:
-    """Whether an owner has one of the negatives that match."""
-    ptr, negatives = _i64(views, s, _OWNER_PTR), _i32(views, s, _OWNER_NEGS)
-    if ptr[owner + 1] - ptr[owner] <= 16 * n_hits[s]:  # quicker than to search, which goes astray at every step
-        for k in range(ptr[owner], ptr[owner + 1]):
-            if marks[s, negatives[k] & (_FILTER - 1)]:
-                for h in range(n_hits[s]):
-                    if hits[s, h] == negatives[k]:
-                        return True
-        return False
-    for h in range(n_hits[s]):
-        low, high = ptr[owner], ptr[owner + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if negatives[middle] < hits[s, h]:
-                low = middle + 1
-            else:
-                high = middle
-        if low < ptr[owner + 1] and negatives[low] == hits[s, h]:
-            return True
-    return False
 
 
 @kernel
@@ -195,300 +65,306 @@ def _read_words(text: Bytes, start: int, stop: int, hashes: U64) -> int:
 
 
 @kernel
-def _blocked(views: I64, ad: int, code: int, place: I64, hits: I64, n_hits: I64, marks: Flags) -> bool:
-    """Whether a negative of an ad, or of its campaign, matches."""
-    s = code & 1
-    if code & 2 and _holds_any(views, s, _place_of(views, s, ad), hits, n_hits, marks):
-        return True
-    owner = place[code >> 2]
-    return owner >= 0 and _holds_any(views, owner & 1, owner >> 1, hits, n_hits, marks)
+def _slot(views: I64, s: int, key: np.uint64) -> int:
+    """The number of a word, or of a whole text, by its key: its slot in the hash table; −1 if it is not there."""
+    table, mask = to_uint64(views[s, _SLOTS]), np.uint64(views[s, _SLOTS + 1] - 1)
+    slot = mix(key) & mask
+    while table[slot] != np.uint64(0):
+        if table[slot] == key:
+            return int(np.int64(slot))
+        slot = (slot + np.uint64(1)) & mask
+    return -1
 
 
 @kernel
-def _place_of(views: I64, s: int, ad: int) -> int:
-    """The place of an ad, which is there, among those of the postings: its number, if none before it is missing."""
-    numbers, low, high = _i64(views, s, _AD_NUMBER), 0, views[s, 2 * _AD_NUMBER + 1]
-    if ad < high and numbers[ad] == ad:
-        return ad
-    while low < high:
-        middle = (low + high) >> 1
-        if numbers[middle] < ad:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _place_of(query: I32, word: int) -> int:
+    """The first place of a word in a query, from 1 on; 0 if it is not there."""
+    at = int(query[_HEADS + (word & (_BUCKETS - 1))])
+    while at != 0 and query[at] != word:
+        at = int(query[_CHAIN + at])
+    return at
 
 
 @kernel
-def _bucket(bits: int) -> int:
-    return min(max((bits >> _SHIFT) - _FIRST, 0), _BUCKETS - 1)
+def _fits(query: I32, word: int, beside: I32, at: int, texts: I32, size: int) -> bool:
+    """Whether a phrase that has this word matches the query, by the three numbers from beside[at] on."""
+    a, b, info = beside[at], beside[at + 1], beside[at + 2]
+    kind = info & 3
+    if kind == BROAD:
+        if _place_of(query, a) == 0 or _place_of(query, b) == 0:
+            return False
+    elif kind == PHRASE:
+        j = _place_of(query, word)
+        while j != 0 and not (
+            query[j] == word and (a == NOTHING or query[j - 1] == a) and (b == NOTHING or query[j + 1] == b)
+        ):
+            j = int(query[_CHAIN + j])
+        if j == 0:
+            return False
+    else:
+        return bool(query[_WHOLE] == a and query[_WHOLE + 1] == b)
+    return info <= 3 or _fits_whole(query, kind, texts, info >> 2, size)
 
 
 @kernel
-def _count(counts: I64, histogram: I32, bits: int, limit: int) -> None:
-    """Enter a bid into the histogram, and raise the bar while enough bids stay above it."""
-    bucket = _bucket(bits)
-    histogram[bucket] += 1
-    counts[_TOP] = max(counts[_TOP], bucket)
-    if bucket >= counts[_LOW]:
-        counts[_ABOVE] += 1
-        while counts[_ABOVE] - histogram[counts[_LOW]] >= limit:
-            counts[_ABOVE] -= histogram[counts[_LOW]]
-            counts[_LOW] += 1
-            counts[_LEAST] = max(counts[_LEAST], (counts[_LOW] + _FIRST) << _SHIFT)
+def _fits_whole(query: I32, kind: int, texts: I32, first: int, size: int) -> bool:
+    """Whether a phrase, whose words stand at texts[first + 1] behind their number, matches the query."""
+    length = int(texts[first]) if first < size else 0
+    if not 0 < length < size - first:  # in a damaged folder
+        return False
+    if kind == BROAD:
+        k = 1
+        while k <= length and _place_of(query, texts[first + k]) != 0:
+            k += 1
+        return k > length
+    for begin in range(1, query[_N] - length + 2):
+        k = 0
+        while k < length and texts[first + 1 + k] == query[begin + k]:
+            k += 1
+        if k == length:
+            return True
+    return False
 
 
 @kernel
-def _enter(rows: I64, taken: I32, counts: I64, ad: int) -> int:
-    """The row of an ad, a new one if it has none."""
-    mask = len(taken) - 1
-    slot = int((np.uint64(ad) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
-    while taken[slot] != 0:
-        if rows[taken[slot] - 1, _WHOSE] == ad:
-            return int(taken[slot]) - 1
-        slot = (slot + 1) & mask
-    row = int(counts[_ROWS])
-    counts[_ROWS] += 1
-    taken[slot] = row + 1
-    rows[row, _BITS], rows[row, _WHOSE], rows[row, _SLOT] = 0, ad, slot
-    return row
+def _blocks(views: I64, owner: int, queries: int) -> bool:
+    """Whether one of the negatives of an owner, which is as in `match_queries`, matches the query."""
+    s, first = owner & 1, owner >> 32
+    stop, query = first + ((owner & _LOW) >> 1), to_int32(queries + 4 * s * _SIZE)
+    negatives, rest = to_int32(views[s, _NEG_WORD]), to_int32(views[s, _NEG_REST])
+    texts, size, n = to_int32(views[s, _TEXT]), views[s, _TEXT + 1], query[_N]
+    if stop - first <= _FEW:  # note those that may match without a branch, then look at them
+        hits = 0
+        for k in range(first, stop):
+            query[_HITS + hits] = k
+            hits += query[_HEADS + (negatives[k] & (_BUCKETS - 1))] != 0
+        for h in range(hits):
+            k = query[_HITS + h]
+            if _place_of(query, negatives[k]) != 0 and _fits(query, negatives[k], rest, 3 * k, texts, size):
+                return True
+        return False
+    for i in range(1, n + 1):
+        word, low, high = query[i], first, stop
+        while low < high:
+            middle = (low + high) >> 1
+            if negatives[middle] < word:
+                low = middle + 1
+            else:
+                high = middle
+        while low < stop and negatives[low] == word:
+            if _fits(query, word, rest, 3 * low, texts, size):
+                return True
+            low += 1
+    return False
 
 
 @kernel
-def _clear(rows: I64, taken: I32, histogram: I32, counts: I64) -> None:
-    """Forget what is kept."""
-    for row in range(counts[_ROWS]):
-        histogram[_bucket(rows[row, _BITS])] = 0
-        taken[rows[row, _SLOT]] = 0
-    counts[_ROWS], counts[_LOW], counts[_TOP], counts[_ABOVE], counts[_LEAST] = 0, 0, -1, 0, 0
+def _key(views: I64, s: int, row: int) -> int:
+    """Where a row stands in the order of both postings; those of the changes before the row whose place they have."""
+    if s == 0:
+        return row << 32 | _LOW
+    return int(to_int32(views[s, _PLACE])[row]) << 32 | row
 
 
 @kernel
-def _goes_before(views: I64, where: int, other: int) -> bool:
-    """Whether a bid goes before an equal one of the same ad: by match type, then by the number of the phrase."""
-    if (where ^ other) & 6:
-        return where & 6 < other & 6
-    return bool(_i64(views, where & 1, _PHRASE)[where >> 3] < _i64(views, other & 1, _PHRASE)[other >> 3])
-
-
-@kernel
-def _sort_rows(rows: I64, counts: I64, histogram: I32, order: I32, starts: I32) -> int:
-    """order = the rows that matter from the highest bid to the lowest, of equal bids the lower ad first; how many."""
-    n = 0
-    for bucket in range(counts[_TOP], counts[_LOW] - 1, -1):
-        starts[bucket] = n
-        n += histogram[bucket]
-    for row in range(counts[_ROWS]):
-        bucket = _bucket(rows[row, _BITS])
-        if bucket >= counts[_LOW]:
-            order[starts[bucket]] = row
-            starts[bucket] += 1
-    first = 0
-    while first < n:
-        stop = starts[_bucket(rows[order[first], _BITS])]
-        gap = 1
-        while 3 * gap + 1 < stop - first:
-            gap = 3 * gap + 1
-        while gap > 0:  # Shell's sort, for the few of a bucket
-            for i in range(first + gap, stop):
-                row, j = order[i], i
-                bid, ad = rows[row, _BITS], rows[row, _WHOSE]
-                while j - gap >= first:
-                    other = order[j - gap]
-                    if rows[other, _BITS] > bid or (rows[other, _BITS] == bid and rows[other, _WHOSE] < ad):
-                        break
-                    order[j] = other
-                    j -= gap
-                order[j] = row
-            gap //= 3
-        first = stop
-    return n
-
-
-@kernel
-def _cut(rows: I64, spare: I64, taken: I32, histogram: I32, counts: I64, order: I32, starts: I32, limit: int) -> None:
-    """Keep the first `limit` rows only."""
-    _sort_rows(rows, counts, histogram, order, starts)
-    for i in range(limit):
-        for k in range(3):
-            spare[i, k] = rows[order[i], k]
-    _clear(rows, taken, histogram, counts)
-    for i in range(limit):
-        row = _enter(rows, taken, counts, spare[i, _WHOSE])
-        rows[row, _BITS], rows[row, _WHERE] = spare[i, _BITS], spare[i, _WHERE]
-        _count(counts, histogram, spare[i, _BITS], limit)
-    counts[_LEAST] = max(counts[_LEAST], spare[limit - 1, _BITS])
-
-
-@kernel
-def _fetch_ahead(views: I64, s: int, at: int, stop: int, state: I32, place: I64, negatives: bool) -> None:
-    """Ask for what the next bids of a unit will need, step by step, so that nothing is waited for."""
-    whose = _i32(views, s, _AD)
-    if at + 12 < stop:
-        prefetch(state, np.int64(whose[at + 12]))
-    if not negatives:
-        return
-    for ahead in (8, 4):
-        if at + ahead < stop:
-            owner = place[max(state[np.int64(whose[at + ahead])], 0) >> 2]
-            if owner >= 0:
-                start = views[owner & 1, 2 * _OWNER_PTR] + 8 * (owner >> 1)
-                if ahead == 8:
-                    prefetch_at(start)
-                else:
-                    prefetch_at(views[owner & 1, 2 * _OWNER_NEGS] + 4 * to_int64(start)[0])
-
-
-@kernel
-def _keep_unit(
-    views: I64, s: int, unit: int, kind: int, state: I32, place: I64,
-    hits: I64, n_hits: I64, marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
-) -> int:  # fmt: skip
-    """Keep the bids of a unit that are high enough, of ads that are shown and have no better one; how many rows."""
-    ptr, given, whose = _i64(views, s, _ENTRY_PTR), _i64(views, s, _BID), _i32(views, s, _AD)
-    left, negatives = limit, n_hits[0] + n_hits[1] > 0
-    for at in range(ptr[unit], ptr[unit + 1]):
-        bid, ad = given[at], int(whose[at])
-        if bid < counts[_LEAST] or left == 0:
-            break
-        _fetch_ahead(views, s, at, ptr[unit + 1], state, place, negatives)
-        code = state[ad]
-        if code < 0 or code & 1 != s:
-            continue
-        if negatives and _blocked(views, ad, code, place, hits, n_hits, marks):
-            continue
-        left -= 1
-        row, where = _enter(rows, taken, counts, ad), 8 * at + 2 * kind + s
-        old = rows[row, _BITS]
-        if bid > old:
-            if old > 0:
-                bucket = _bucket(old)
-                histogram[bucket] -= 1
-                counts[_ABOVE] -= bucket >= counts[_LOW]
-            rows[row, _BITS], rows[row, _WHERE] = bid, where
-            _count(counts, histogram, bid, limit)
-        elif bid == old and _goes_before(views, where, rows[row, _WHERE]):
-            rows[row, _WHERE] = where
-    return int(counts[_ROWS])
-
-
-@kernel
-def _go_through(
-    views: I64, words: I64, n: int, seen: Flags, known0: bool, known1: bool, guess: bool, state: I32, place: I64,
-    hits: I64, n_hits: I64, marks: Flags, rows: I64, taken: I32, histogram: I32, counts: I64, limit: int,
-    spare: I64, order: I32, starts: I32, most: int,
-) -> None:  # fmt: skip
-    """Go through the units that match: keep their bids, or with `guess` only count them."""
+def _open_lists(views: I64, hashes: U64, n: int, whole: np.uint64, queries: int, lists: I64) -> int:
+    """Look up the words of a query, and note the lists that are to be read; how many."""
+    found = 0
     for s in range(2):
-        second, highest, kind_of = _i32(views, s, _SECOND), _i64(views, s, _MOST), _i32(views, s, _KIND)
-        ptr, bids, own = _i64(views, s, _ENTRY_PTR), _i64(views, s, _BID), words[s]
-        for i in range(-2, n):
-            at, stop = _units_of(views, s, own, n, i, known1 if s else known0)
-            while at < stop and (i < 0 or highest[at] >= counts[_LEAST]):
-                if (i < 0 or seen[s, second[at] & (_FILTER - 1)]) and _fits(
-                    views, s, _TEXT_PTR, _TEXT, at, kind_of[at], own, n
-                ):
-                    if guess:
-                        for k in range(ptr[at], min(ptr[at + 1], ptr[at] + limit)):
-                            if bids[k] < counts[_LEAST]:
-                                break
-                            _count(counts, histogram, bids[k], limit)
-                    else:
-                        kept = _keep_unit(
-                            views, s, at, kind_of[at], state, place, hits, n_hits, marks,
-                            rows, taken, histogram, counts, limit,
-                        )  # fmt: skip
-                        if kept >= most:
-                            _cut(rows, spare, taken, histogram, counts, order, starts, limit)
-                at += 1
-                if i >= 0 and at + 8 < stop and seen[s, second[at + 8] & (_FILTER - 1)]:
-                    for field in (_TEXT_PTR, _ENTRY_PTR):
-                        prefetch_at(views[s, 2 * field] + 8 * (at + 8))
+        query, starts = to_int32(queries + 4 * s * _SIZE), to_int64(views[s, _LIST_PTR])
+        for i in range(1, query[_N] + 1):
+            query[_HEADS + (query[i] & (_BUCKETS - 1))] = 0
+        query[_N], query[0], query[n + 1] = n, NOTHING, NOTHING
+        query[_WHOLE], query[_WHOLE + 1] = np.int64(whole) & _LOW, np.int64(whole) >> 32
+        mixed, first = False, found
+        for i in range(n, -1, -1):
+            word = _slot(views, s, hashes[i - 1] if i > 0 else whole)
+            bucket = _HEADS + (word & (_BUCKETS - 1))
+            new = i == 0 or query[bucket] == 0 or _place_of(query, word) == 0
+            if i > 0:
+                query[i], query[_CHAIN + i] = word, 0
+            if word < 0:
+                continue
+            if i > 0:
+                mixed |= new and query[bucket] != 0
+                query[_CHAIN + i], query[bucket] = query[bucket], i
+            if new:
+                lists[found, _S], lists[found, _WORD] = s, word
+                lists[found, _AT], lists[found, _STOP], lists[found, _HOW] = starts[word], starts[word + 1], -(i == 0)
+                found += starts[word] < starts[word + 1]
+        for i in range(first, found):
+            place = _place_of(query, lists[i, _WORD])
+            if not mixed and lists[i, _HOW] == 0 and query[_CHAIN + place] == 0:
+                lists[i, _HOW] = place
+    return found
 
 
 @kernel
-def match_queries(
-    text: Bytes, ptr: I64, views: I64, state: I32, place: I64, limit: int,
-    ads: I64, phrases: I64, bids: I64, kinds: Bytes, out: I64,
-) -> None:  # fmt: skip
-    """The candidates of queries text[ptr[q]:ptr[q+1]], normalised: out[q] to out[q+1] of ads, phrases, bids and kinds.
+def _read_on(views: I64, lists: I64, n_lists: int, step: int, queries: int, keys: I64, runs: I64) -> int:
+    """Read all lists to the same row, none by more than `step`: the keys of what matches, a run a list; how many."""
+    end = 1 << 62
+    for i in range(n_lists):
+        s, at = lists[i, _S], lists[i, _AT] + step
+        for line in range(0, 384, 64):
+            prefetch_at(views[s, _POSTINGS] + 16 * lists[i, _AT] + line)
+        if at < lists[i, _STOP]:
+            end = min(end, _key(views, s, to_int32(views[s, _POSTINGS])[4 * at]))
+    n_runs, m, into = 0, 0, to_int64(keys.ctypes.data)
+    for i in range(n_lists):
+        s, word, at, place = lists[i, _S], lists[i, _WORD], lists[i, _AT], lists[i, _HOW]
+        query, address = to_int32(queries + 4 * s * _SIZE), views[s, _POSTINGS]
+        posting, texts, size = to_int32(address), to_int32(views[s, _TEXT]), views[s, _TEXT + 1]
+        before, behind = query[max(place, 1) - 1], query[place + 1]
+        stop, first = min(at + step, lists[i, _STOP]), m
+        while at < stop:
+            prefetch_at(address + 16 * at + 384)
+            key = _key(views, s, posting[4 * at])
+            if key >= end:
+                break
+            if place > 0:  # as `_fits`, without a branch that would be guessed wrong
+                a, b, info = posting[4 * at + 1], posting[4 * at + 2], posting[4 * at + 3]
+                at_a, at_b = query[_HEADS + (a & (_BUCKETS - 1))], query[_HEADS + (b & (_BUCKETS - 1))]
+                both = (query[at_a] == a) & (query[at_b] == b)
+                beside = ((a == NOTHING) | (a == before)) & ((b == NOTHING) | (b == behind))
+                fits = both if info & 3 == BROAD else beside
+                if info > 3 and fits:
+                    fits = _fits_whole(query, info & 3, texts, info >> 2, size)
+            else:
+                fits = place < 0 or _fits(query, word, posting, 4 * at + 1, texts, size)
+            into[m] = key
+            m += fits
+            at += 1
+        lists[i, _AT] = at
+        if m > first:
+            n_runs += 1
+            runs[n_runs] = m
+    return n_runs
 
-    state[ad] is −1 if there is no such ad; else 4·(c + 1), c its campaign (−1 without), plus 2 if it has negatives of
-    its own, plus the number of the postings that have it as it is now. place[c + 1] is where the negatives of campaign
-    c are: −1 if it has none, else 2·owner + postings. Bids are the bits of floats.
+
+@kernel
+def _drop_ended(lists: I64, n_lists: int) -> int:
+    """Leave out lists that are read to their end; how many are left."""
+    left = 0
+    for i in range(n_lists):
+        if lists[i, _AT] < lists[i, _STOP]:
+            for k in range(5):
+                lists[left, k] = lists[i, k]
+            left += 1
+    return left
+
+
+@kernel
+def _merge(at: int, other: int, runs: I64, n_runs: int) -> int:
+    """Merge runs of keys that rise, from runs[r] to runs[r + 1], by way of another place; gives where they are then."""
+    keys, spare = to_int64(at), to_int64(other)
+    while n_runs > 1:
+        for r in range(0, n_runs, 2):
+            i, middle, stop = runs[r], runs[r + 1], runs[min(r + 2, n_runs)]
+            j, k = middle, i
+            while i < middle and j < stop:
+                left, right = keys[i], keys[j]
+                first = left < right  # a choice without a branch, which would be guessed wrong half of the time
+                spare[k] = left if first else right
+                i += first
+                j += not first
+                k += 1
+            for rest in range(i, middle):
+                spare[k + rest - i] = keys[rest]
+            for rest in range(j, stop):
+                spare[rest] = keys[rest]
+            runs[r // 2 + 1] = stop
+        n_runs = (n_runs + 1) // 2
+        keys, spare, at, other = spare, keys, other, at
+    return at
+
+
+@kernel
+def match_queries(text: Bytes, ptr: I64, views: I64, limit: int, columns: I64, kinds: Bytes, out: I64) -> None:
+    """The candidates of queries text[ptr[q]:ptr[q+1]], normalised: out[q] to out[q+1] of kinds and of each column.
+
+    The columns are ad, phrase, and the bits of bid and score. The field `state` has for each ad −1 if there is no such
+    ad, else where its negatives are: first·2^32 + 2·number + which postings has the ad as it is now. Then comes a 0,
+    and the same for each campaign. The length of the field is the number of ads.
     """
-    hashes, words = np.empty(MOST_WORDS, np.uint64), np.empty((2, MOST_WORDS), np.int64)
-    seen, marks = np.zeros((2, _FILTER), np.bool_), np.zeros((2, _FILTER), np.bool_)
-    counts, histogram = np.zeros(5, np.int64), np.zeros(_BUCKETS, np.int32)
-    hits, n_hits, starts = np.empty((2, 64), np.int64), np.zeros(2, np.int64), np.empty(_BUCKETS, np.int32)
-    most = 4 * limit  # rows before they are cut; a unit adds `limit` at most
-    rows, spare = np.empty((most + limit, 4), np.int64), np.empty((limit, 4), np.int64)
-    taken, order = np.zeros(_table_size(most + limit), np.int32), np.empty(most + limit, np.int32)
-    guessed, guess = np.zeros(5, np.int64), np.zeros(_BUCKETS, np.int32)
-    found, out[0], counts[_TOP], guessed[_TOP] = 0, 0, -1, -1
+    hashes, query = np.empty(MOST_WORDS, np.uint64), np.zeros(2 * _SIZE, np.int32)  # one for each of the postings
+    queries = query.ctypes.data
+    lists, runs = np.empty((2 * MOST_WORDS + 2, 5), np.int64), np.zeros(2 * MOST_WORDS + 3, np.int64)
+    room = max(_ROOM, 2 * limit)
+    keys, spare = np.empty(room + 1, np.int64), np.empty(room, np.int64)  # one more, written before it is known to fit
+    taken = np.zeros(_table_size(limit), np.int64)
+    found, out[0] = 0, 0
     for q in range(len(ptr) - 1):
         n = _read_words(text, ptr[q], ptr[q + 1], hashes)
-        whole = n <= MOST_WORDS
+        whole = sequence_key(hashes, 0, n) if 0 < n <= MOST_WORDS else np.uint64(0)
         n = min(n, MOST_WORDS)
-        known0 = _number_words(views, 0, hashes, n, words[0], seen[0]) and whole
-        known1 = _number_words(views, 1, hashes, n, words[1], seen[1]) and whole
-        hits = _find_negatives(views, 0, words[0], n, known0, seen[0], hits, n_hits, marks)
-        hits = _find_negatives(views, 1, words[1], n, known1, seen[1], hits, n_hits, marks)
-        # How high the bids are that matter is guessed from all that match, before ads are looked at one by one.
-        _go_through(
-            views, words, n, seen, known0, known1, True, state, place, hits, n_hits, marks,
-            rows, taken, guess, guessed, limit + limit // 4, spare, order, starts, most,
-        )  # fmt: skip
-        floor = guessed[_LEAST]
-        for bucket in range(guessed[_TOP] + 1):
-            guess[bucket] = 0
-        guessed[_LOW], guessed[_TOP], guessed[_ABOVE], guessed[_LEAST] = 0, -1, 0, 0
-        while True:
-            counts[_LEAST] = max(counts[_LEAST], floor)
-            _go_through(
-                views, words, n, seen, known0, known1, False, state, place, hits, n_hits, marks,
-                rows, taken, histogram, counts, limit, spare, order, starts, most,
-            )  # fmt: skip
-            if floor == 0 or counts[_ROWS] >= limit:
-                break
-            floor, counts[_LEAST] = 0, 0  # too many had a better bid or a negative: once more, without the guess
-        for i in range(min(limit, _sort_rows(rows, counts, histogram, order, starts))):
-            row = order[i]
-            where = rows[row, _WHERE]
-            ads[found], bids[found], kinds[found] = rows[row, _WHOSE], rows[row, _BITS], (where >> 1) & 3
-            phrases[found] = _i64(views, where & 1, _PHRASE)[where >> 3]
-            found += 1
+        n_lists = _open_lists(views, hashes, n, whole, queries, lists)
+        stop = found + limit
+        step = 16 + 2 * limit // max(n_lists, 1)
+        while n_lists > 0 and found < stop:
+            step = min(step, room // n_lists)
+            n_runs = _read_on(views, lists, n_lists, step, queries, keys, runs)
+            m, merged = runs[n_runs], _merge(keys.ctypes.data, spare.ctypes.data, runs, n_runs)
+            before = found
+            found = _keep(merged, m, views, queries, q + 1, taken, found, stop, columns, kinds)
+            n_lists = _drop_ended(lists, n_lists)
+            step = 16 + min(4 * step, step * (stop - found) // max(found - before, 1))
         out[q + 1] = found
-        _clear(rows, taken, histogram, counts)
-        for s in range(2):
-            for h in range(n_hits[s]):
-                marks[s, hits[s, h] & (_FILTER - 1)] = False
-        for i in range(n):
-            seen[0, words[0, i] & (_FILTER - 1)] = seen[1, words[1, i] & (_FILTER - 1)] = False
+    query[0] = keys[0] = spare[0] = 0  # they live until here
 
 
 @kernel
-def _number_words(views: I64, s: int, hashes: U64, n: int, words: I64, seen: Flags) -> bool:
-    """Look up the words of a query, −1 where one is in no phrase, and note those that are; whether all are."""
-    known = n > 0
-    for i in range(n):
-        words[i] = _number(views, s, _WORD_SLOTS, _WORD_NUMBERS, hashes[i])
-        if words[i] >= 0:
-            seen[words[i] & (_FILTER - 1)] = True
-        else:
-            known = False
-    return known
+def _row_of(views: I64, key: int) -> tuple[int, int]:
+    """Which postings a key is of, and where its row begins."""
+    s = int(key & _LOW != _LOW)
+    return s, 4 * (key & _LOW if s else key >> 32)
 
 
 @kernel
-def _units_of(views: I64, s: int, words: I64, n: int, i: int, known: bool) -> tuple[int, int]:
-    """From where to where the units under word i stand; for −2 and −1 the one that is equal to the query."""
-    if i >= 0:
-        starts, word = _i64(views, s, _LIST_PTR), words[i]
-        return (0, 0) if word < 0 or _stands_before(words, i) else (starts[word], starts[word + 1])
-    kind = EXACT if i == -2 else EXTENDED
-    unit = _number(views, s, _EXACT_SLOTS, _EXACT_UNITS, sequence_key(words, n, kind)) if known else -1
-    return unit, unit + 1 if unit >= 0 else unit
+def _keep(
+    at: int, m: int, views: I64, queries: int, mark: int, taken: I64, found: int, stop: int, columns: I64, kinds: Bytes
+) -> int:  # fmt: skip
+    """Enter the ads of merged rows that are shown, have no better bid, and that no negative blocks; how many then."""
+    mask, merged, states, n_ads = len(taken) - 1, to_int64(at), views[0, _STATE], views[0, _STATE + 1]
+    state = to_int64(states)
+    for k in range(-3 * _AHEAD, m):
+        if k + 3 * _AHEAD < m:
+            s, row = _row_of(views, merged[k + 3 * _AHEAD])
+            prefetch_at(views[s, _ROWS] + 8 * row)
+        if 0 <= k + 2 * _AHEAD < m:
+            s, row = _row_of(views, merged[k + 2 * _AHEAD])
+            whose = to_int64(views[s, _ROWS])[row + 2]
+            prefetch_at(states + 8 * (whose >> 32))
+            prefetch_at(states + 8 * (n_ads + (whose & _LOW)))
+        if 0 <= k + _AHEAD < m:
+            s, row = _row_of(views, merged[k + _AHEAD])
+            whose = to_int64(views[s, _ROWS])[row + 2]
+            owner = state[n_ads + (whose & _LOW)]
+            prefetch_at(views[owner & 1, _NEG_WORD] + 4 * (owner >> 32))
+        if k < 0:
+            continue
+        s, row = _row_of(views, merged[k])
+        column = to_int64(views[s, _ROWS])
+        ad, campaign = column[row + 2] >> 32, column[row + 2] & _LOW
+        own, owner = state[ad], state[n_ads + campaign]
+        if own < 0 or own & 1 != s:
+            continue
+        slot = np.int64(np.uint64(ad) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
+        wanted = mark << 32 | ad
+        while taken[slot] >> 32 == mark and taken[slot] != wanted:
+            slot = (slot + 1) & mask
+        if taken[slot] == wanted:
+            continue
+        if own & _LOW > 1 and _blocks(views, own, queries):
+            continue
+        if owner > 0 and _blocks(views, owner, queries):
+            continue
+        taken[slot] = wanted
+        columns[0, found], columns[1, found], kinds[found] = ad, column[row + 1] >> 2, column[row + 1] & 3
+        columns[2, found], columns[3, found] = column[row], column[row + 3]
+        found += 1
+        if found == stop:
+            break
+    return found
 
 
 @kernel

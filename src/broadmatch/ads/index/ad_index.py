@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from broadmatch.ads.index._match import MOST_WORDS, match_queries
 from broadmatch.ads.index.building import KIND, Extended, is_index, write_index, write_postings
 from broadmatch.ads.index.changes import AdChanges
-from broadmatch.ads.index.postings import Postings, build_postings
+from broadmatch.ads.index.postings import JoinedPostings, Postings, build_postings
 from broadmatch.ads.index.records import AdRecord
 from broadmatch.ads.index.store import AdStore, key_of
 from broadmatch.ads.index.why import WhyMatched, explain_match
@@ -27,33 +27,37 @@ from broadmatch.data import Names
 from broadmatch.errors import BadArtifact, MissingFile
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.io.artifacts import load_state, opening, replacing
-from broadmatch.kernels import F64, I32, I64, Bytes
+from broadmatch.kernels import F64, I64, Bytes
 from broadmatch.params import Number, Whole
 from broadmatch.state import State, unpack_value
 
 log = logging.getLogger("broadmatch")
 LARGEST_DELTA = 200_000
 """Bids that changed since the postings were made; with more, following takes long, and a warning says so."""
-_MANY, _MOST_CANDIDATES = 1024, 1 << 20
+_MANY, _MOST_CANDIDATES = 1 << 22, 1 << 20
+"""Candidates for which there is room at a time, and the highest limit."""
+_LIMIT = Whole(1, _MOST_CANDIDATES)
 
 
 class AdCandidates(NamedTuple):
     """Ads that match, highest bid first; those of query q stand from ptr[q] to ptr[q + 1].
 
-    `match` are numbers of `MATCH_TYPES`, `phrase` those of the phrases by which the ads match. Each ad stands once for
-    a query, by its highest bid; of equal bids the ad with the lower number is first.
+    `match` are numbers of `MATCH_TYPES`, `phrase` those of the phrases by which the ads match, `score` that of an
+    extended match, 1 of others. Each ad stands once for a query, by its highest bid; of equal bids the ad with the
+    lower number is first.
     """
 
     ad: I64
     phrase: I64
     bid: F64
     match: Bytes
+    score: F64
     ptr: I64
 
     def of(self, query: int) -> "AdCandidates":
         """Those of one query, as views."""
         a, b = self.ptr[query], self.ptr[query + 1]
-        return AdCandidates(self.ad[a:b], self.phrase[a:b], self.bid[a:b], self.match[a:b], np.array([0, b - a]))
+        return AdCandidates._make([*(column[a:b] for column in self[:-1]), np.array([0, b - a])])
 
 
 class IndexView(NamedTuple):
@@ -62,12 +66,8 @@ class IndexView(NamedTuple):
     `ads` and `campaigns` are the records of those that changed since the postings were made, empty if removed.
     """
 
-    base: Postings
+    joined: JoinedPostings
     saved: State
-    delta: Postings
-    views: I64
-    state: I32
-    place: I64
     change: int
     postings: str
     ads: dict[int, bytes]
@@ -119,6 +119,8 @@ class AdIndex:
 
     def match_text(self, view: "IndexView", query: str, limit: int) -> AdCandidates:
         """As `match` of a query that is normalised, at the moment of a view."""
+        if not (type(limit) is int and 0 < limit <= _MOST_CANDIDATES):
+            _LIMIT.check("limit", limit)
         text = np.frombuffer(bytearray(query.encode("utf-8", "replace")), np.uint8)
         return self._match(view, text, np.array([0, len(text)]), limit)
 
@@ -130,15 +132,17 @@ class AdIndex:
     def match_view(self, view: "IndexView", names: Names, limit: int) -> AdCandidates:
         """As `match_many` of queries that are normalised, at the moment of a view."""
         text = np.require(names.text, requirements="W")  # to numba, what can be written is of another type
+        _LIMIT.check("limit", limit)
+        step = _MANY // limit
         parts = [
-            self._match(view, text, names.offsets[first : first + _MANY + 1], limit)
-            for first in range(0, max(len(names), 1), _MANY)
+            self._match(view, text, names.offsets[first : first + step + 1], limit)
+            for first in range(0, max(len(names), 1), step)
         ]
         if len(parts) == 1:
             return parts[0]
         starts = np.cumsum([0, *(len(part.ad) for part in parts)])
         ptr = np.concatenate([[0], *(part.ptr[1:] + start for part, start in zip(parts, starts, strict=False))])
-        columns = [np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)]
+        columns = [np.concatenate(column) for column in zip(*(part[:-1] for part in parts), strict=True)]
         return AdCandidates._make([*columns, ptr])
 
     def why(self, query: str, ad: str, limit: int = 200) -> WhyMatched:
@@ -195,7 +199,7 @@ class AdIndex:
     def n_bids(self) -> int:
         """How many bids the postings and the delta hold, those of ads that changed since counted in both."""
         view = self.view()
-        return view.base.n_bids + view.delta.n_bids
+        return view.joined.base.n_bids + view.joined.delta.n_bids
 
     @classmethod
     def from_state(cls, state: State) -> NoReturn:
@@ -209,14 +213,12 @@ class AdIndex:
         return AdRecord.from_bytes(found)
 
     def _match(self, view: "IndexView", text: Bytes, ptr: I64, limit: int) -> AdCandidates:
-        if not (type(limit) is int and 0 < limit <= _MOST_CANDIDATES):
-            Whole(1, _MOST_CANDIDATES).check("limit", limit)
         n = (len(ptr) - 1) * limit
-        ad, phrase, bid = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
-        match, out = np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
-        match_queries(text, ptr, view.views, view.state, view.place, limit, ad, phrase, bid.view(np.int64), match, out)
-        n = int(out[-1])
-        return AdCandidates(ad[:n], phrase[:n], bid[:n], match[:n], out)
+        columns, match, out = np.empty((4, n), np.int64), np.empty(n, np.uint8), np.empty(len(ptr), np.int64)
+        match_queries(text, ptr, view.joined.views, limit, columns, match, out)
+        columns = columns[:, : out[-1]]
+        bid, score = columns[2:].view(np.float64)
+        return AdCandidates(columns[0], columns[1], bid, match[: out[-1]], score, out)
 
     def view(self) -> "IndexView":
         """What is read at this moment, for several lookups that have to agree."""
@@ -265,28 +267,17 @@ class AdIndex:
         self, meta: dict[str, Any], ads: dict[int, bytes], campaigns: dict[int, bytes], old: IndexView | None
     ) -> IndexView:
         same = old is not None and old.postings == meta["postings"]
-        whole, saved = (old.base, old.saved) if same and old is not None else _open(self.path / meta["postings"])
+        whole, saved = (
+            (old.joined.base, old.saved) if same and old is not None else _open(self.path / meta["postings"], meta)
+        )
         delta = _delta(ads, campaigns)
         if delta.n_bids > LARGEST_DELTA:
             log.warning(
                 "%s bids of %s changed since its postings were made: compact it.", f"{delta.n_bids:,}", self.path
             )
-        if max(whole.ad.max(initial=-1), whole.ad_number.max(initial=-1)) >= meta["ads"] or any(
-            numbers.max(initial=-1) >= meta["campaigns"] for numbers in (whole.campaign_number, whole.ad_campaign)
-        ):
-            raise BadArtifact(f"{self.path / meta['postings']} is damaged: its numbers are too high; build it again.")
-        state, place = np.full(meta["ads"], -1, np.int32), np.full(meta["campaigns"] + 1, -1, np.int64)
-        for s, postings in enumerate((whole, delta)):
-            n, sizes = len(postings.ad_number), np.diff(postings.owner_ptr)
-            state[postings.ad_number] = 4 * (postings.ad_campaign + 1) + 2 * (sizes[:n] > 0) + s
-            place[postings.campaign_number + 1] = np.where(sizes[n:] > 0, 2 * (n + np.arange(len(sizes) - n)) + s, -1)
-            if s == 0:
-                state[np.array(list(ads), np.int64)] = -1
-                place[np.array(list(campaigns), np.int64) + 1] = -1
-        views = np.stack([whole.view(), delta.view()])
-        return IndexView(
-            whole, saved, delta, views, state, place, meta["change"], meta["postings"], ads, campaigns, meta["ads"]
-        )
+        changed = np.array(list(ads), np.int64), np.array(list(campaigns), np.int64)
+        joined = JoinedPostings.of(whole, delta, changed, meta["ads"], meta["campaigns"])
+        return IndexView(joined, saved, meta["change"], meta["postings"], ads, campaigns, meta["ads"])
 
 
 def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:
@@ -297,10 +288,14 @@ def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:
     return build_postings(np.array(kept[0], np.int64), np.array(kept[1], np.int64), bytearray().join(records), starts)
 
 
-def _open(folder: Path) -> tuple[Postings, State]:
+def _open(folder: Path, meta: dict[str, Any]) -> tuple[Postings, State]:
     """The postings in a folder, checked: whatever it holds, lookups stay within its arrays; and all that is there."""
     state = load_state(folder, verify=False)
     with opening(folder):
         if state.kind != KIND:
             raise BadArtifact(f"{folder} holds a {state.kind}, not postings; build the index again.")
-        return unpack_value(Postings, state, {}), state
+        postings: Postings = unpack_value(Postings, state, {})
+    ad, campaign = postings.most
+    if ad >= meta["ads"] or campaign >= meta["campaigns"]:
+        raise BadArtifact(f"{folder} is damaged: its numbers are too high; build the index again.")
+    return postings, state

@@ -1,83 +1,86 @@
-"""The arrays of the ad index: units under their rarest word in order of bid, negatives, and whose they are.
+"""The arrays of the ad index: all bids in one order, lists of them under words, and the negatives of each owner.
 
-A unit is a phrase with its match type, and all bids on it. Words are numbered from the most frequent to the rarest.
+The number of a word is its slot in the hash table, and so is that of a text that is found as a whole.
 """
 
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from broadmatch.ads.index._match import BROAD, EXACT, EXTENDED, FIELDS, PHRASE
-from broadmatch.ads.index._postings import count_words, hash_texts, parse_records, stand
-from broadmatch.data.csr import gathered, offsets
-from broadmatch.kernels import F64, I32, I64, U64, Bytes
+from broadmatch.ads.index._match import FIELDS
+from broadmatch.ads.index._postings import (
+    are_sound,
+    copy_texts,
+    count_words,
+    find_most,
+    hash_texts,
+    key_texts,
+    parse_records,
+    place_rows,
+    stand,
+)  # fmt: skip
+from broadmatch.ads.match_types import MATCH_TYPES
+from broadmatch.data.csr import offsets
+from broadmatch.errors import BadInput
+from broadmatch.kernels import I32, I64, U64, Bytes
 from broadmatch.kernels.hash_table import number_keys
-from broadmatch.layout import Axes, Index, Offsets, Within, require
+from broadmatch.layout import Axes, Offsets, require
+
+_MOST_TEXT = 1 << 29
 
 
 class Postings(NamedTuple):
-    """Units 0 to `listed` stand under words, the others are found by equality; `neg_` is the same for negatives.
+    """Rows are bits of the bid, 4·phrase + match type, 2^32·ad + campaign + 1 (0 without), and bits of the score.
 
-    Owners of negatives are the ads and then the campaigns, by their places in `ad_number` and `campaign_number`.
-    The campaign of an ad is its number, −1 without one.
+    They are in the order of their bids, the highest first, then of ad, match type and phrase. A posting is a row, and
+    the numbers that `_postings.stand` puts beside its word, of which the last is 4·place in `text` + match type; of a
+    negative they are in `neg_rest`. Owners of negatives are the ads and then the campaigns, by their places in
+    `ad_number` and `campaign_number`; their negatives are in the order of their words.
     """
 
-    word_slots: Annotated[U64, Axes("word_slots")]
-    word_numbers: Annotated[I64, Axes("word_slots"), Index("words", -1)]
-    list_ptr: Annotated[I64, Offsets("words", "listed")]
-    second: Annotated[I32, Axes("listed"), Index("words")]
-    most: Annotated[F64, Axes("listed"), Within(0)]
-    kind: Annotated[I32, Axes("units"), Within(EXACT, EXTENDED)]
-    text_ptr: Annotated[I64, Offsets("units", "unit_words")]
-    text: Annotated[I32, Axes("unit_words"), Index("words")]
-    exact_slots: Annotated[U64, Axes("exact_slots")]
-    exact_units: Annotated[I64, Axes("exact_slots"), Index("units", -1)]
-    entry_ptr: Annotated[I64, Offsets("units", "entries")]
-    bid: Annotated[F64, Axes("entries"), Within(0)]
-    ad: Annotated[I32, Axes("entries"), Within(0)]
-    phrase: Annotated[I64, Axes("entries")]
-    neg_list_ptr: Annotated[I64, Offsets("words", "neg_listed")]
-    neg_second: Annotated[I32, Axes("neg_listed"), Index("words")]
-    neg_kind: Annotated[I32, Axes("neg_units"), Within(EXACT, BROAD)]
-    neg_text_ptr: Annotated[I64, Offsets("neg_units", "neg_words")]
-    neg_text: Annotated[I32, Axes("neg_words"), Index("words")]
-    neg_exact_slots: Annotated[U64, Axes("neg_exact_slots")]
-    neg_exact_units: Annotated[I64, Axes("neg_exact_slots"), Index("neg_units", -1)]
+    slots: Annotated[U64, Axes("slots")]
+    list_ptr: Annotated[I64, Offsets("slots", "postings")]
+    postings: Annotated[I32, Axes("postings", 4)]
+    text: Annotated[I32, Axes("text")]
+    rows: Annotated[I64, Axes("rows", 4)]
+    neg_word: Annotated[I32, Axes("owned")]
+    neg_rest: Annotated[I32, Axes("owned", 3)]
     ad_number: Annotated[I64, Axes("ads")]
-    ad_campaign: Annotated[I32, Axes("ads"), Within(-1)]
     campaign_number: Annotated[I64, Axes("campaigns")]
     owner_ptr: Annotated[I64, Offsets("owners", "owned")]
-    owner_negs: Annotated[I32, Axes("owned"), Index("neg_units")]
 
     def _check_whole(self) -> None:
-        """Refuse what the kernel would run out of."""
-        for slots in (self.word_slots, self.exact_slots, self.neg_exact_slots):
-            size = len(slots)
-            require(size > 0 and size & (size - 1) == 0 and bool((slots == 0).any()), "a hash table is full")
+        """Refuse what the kernel would run out of; it looks itself where a text ends."""
+        size = len(self.slots)
+        require(size > 0 and size & (size - 1) == 0 and bool((self.slots == 0).any()), "the hash table is full")
         require(len(self.owner_ptr) - 1 == len(self.ad_number) + len(self.campaign_number), "owners are missing")
-        require(bool((np.diff(self.entry_ptr) > 0).all()), "a unit has no bid")
-        require(len(self.second) <= len(self.kind) and len(self.neg_second) <= len(self.neg_kind), "units are missing")
+        require(len(self.neg_word) < 1 << 31, "there are too many negatives")
+        require(are_sound(self.postings, self.list_ptr, len(self.rows)), "a list has rows that are missing or fall")
+        for numbers in (self.neg_rest[:, 2], self.ad_number, self.campaign_number):
+            require(not numbers.size or numbers.min() >= 0, "a number is below 0")
 
-    def view(self) -> I64:
-        """Addresses and lengths of the fields, as the kernel takes them; whoever has them keeps these arrays."""
-        arrays = [getattr(self, name) for name in FIELDS]
-        return np.array([part for array in arrays for part in (array.ctypes.data, len(array))], np.int64)
+    @property
+    def most(self) -> tuple[int, int]:
+        """The highest numbers of an ad and of a campaign, −1 if there are none."""
+        most = np.empty(2, np.int64)
+        find_most(self.rows, most)
+        ad, campaign = most.tolist()
+        return max(ad, self.ad_number.max(initial=-1)), max(campaign, self.campaign_number.max(initial=-1))
 
     @property
     def n_bids(self) -> int:
         """How many bids there are, extended ones included."""
-        return len(self.bid)
+        return len(self.rows)
 
 
 class _Texts(NamedTuple):
-    """Texts as words, which are words[ptr[i]:ptr[i + 1]] of text i, and what each of them stands under."""
+    """What texts stand under: the word (`under`; of a text found as a whole, itself), the rarest word, and `beside`."""
 
-    kinds: I64
-    words: I32
-    ptr: I64
+    slots: U64
+    under: I64
     rarest: I32
-    second: I32
-    keys: U64
+    beside: I32
+    text: I32
 
 
 def build_postings(numbers: I64, campaigns: I64, records: bytearray, starts: I64) -> Postings:
@@ -90,78 +93,92 @@ def build_postings(numbers: I64, campaigns: I64, records: bytearray, starts: I64
     phrase_ptr = offsets(whole[starts + 1] + whole[starts + 3])
     negative_ptr = offsets(whole[starts + 2])
     campaign = np.empty(len(starts), np.int64)
-    phrases, negatives = np.empty((phrase_ptr[-1], 6), np.int64), np.empty((negative_ptr[-1], 4), np.int64)
+    phrases, negatives = np.empty((phrase_ptr[-1], 7), np.int64), np.empty((negative_ptr[-1], 4), np.int64)
     parse_records(whole, starts, campaign, phrase_ptr, negative_ptr, phrases, negatives)
     begin, end = (np.concatenate([phrases[:, 4 + i], negatives[:, 2 + i]]) for i in range(2))
     kinds = np.concatenate([phrases[:, 3], negatives[:, 1]])
-    ad, phrase = numbers[phrases[:, 0]].astype(np.int32), phrases[:, 1].copy()
-    bid, n = np.append(phrases[:, 2].view(np.float64), np.zeros(len(negatives))), len(phrases)
+    # Ads rise in the records: a record is as good as its number. Bits of bids are in the order of bids.
+    order = np.lexsort((phrases[:, 1], phrases[:, 3], phrases[:, 0], -phrases[:, 2]))
+    n, rows = len(phrases), np.empty((len(phrases), 4), np.int64)
+    rows[:, 0], rows[:, 3] = phrases[order, 2], phrases[order, 6]
+    rows[:, 1] = phrases[order, 1] << 2 | phrases[order, 3]
+    rows[:, 2] = numbers[phrases[order, 0]] << 32 | campaign[phrases[order, 0]] + 1
     del phrases
-    slots, slot_numbers, n_words, texts = _stand(np.frombuffer(records or bytearray(8), np.uint8), begin, end, kinds)
-    # Ads rise in the records, and phrases within an ad: equal bids stay in this order.
-    units, entry_ptr, rows = _units(texts, np.lexsort((-bid[:n], texts.keys[:n])), bid, n_words)
-    negs, neg_ptr, neg_rows = _units(texts, n + np.argsort(texts.keys[n:]), bid, n_words)
-    owner = negatives[neg_rows - n, 0]
-    owned = np.unique(owner << 32 | np.repeat(np.arange(len(neg_ptr) - 1), np.diff(neg_ptr)))
-    owner_ptr = np.searchsorted(owned, np.arange(len(starts) + 1) << 32)
-    fields = (
-        slots, slot_numbers,
-        *units[:2], bid[rows[entry_ptr[: len(units[1])]]], *units[2:],
-        entry_ptr, bid[rows], ad[rows], phrase[rows],
-        *negs,
-        numbers, campaign[: len(numbers)].astype(np.int32), campaigns, owner_ptr, (owned & 0xFFFFFFFF).astype(np.int32),
-    )  # fmt: skip
-    return Postings._make(fields)
+    texts = _stand(np.frombuffer(records or bytearray(8), np.uint8), begin, end, kinds, n)
+    under = texts.under[order]
+    listed = np.argsort(under, kind="stable")
+    list_ptr = offsets(np.bincount(under, minlength=len(texts.slots)))
+    postings = np.empty((n, 4), np.int32)
+    postings[:, 0], postings[:, 1:] = listed, texts.beside[order[listed]]
+    of = np.lexsort((texts.rarest[n:], negatives[:, 0]))
+    owner_ptr = np.searchsorted(negatives[of, 0], np.arange(len(starts) + 1))
+    negs = texts.rarest[n + of], texts.beside[n + of]
+    return Postings(texts.slots, list_ptr, postings, texts.text, rows, *negs, numbers, campaigns, owner_ptr)
 
 
-def _stand(text: Bytes, begin: I64, end: I64, kinds: I64) -> tuple[U64, I64, int, _Texts]:
-    """The table of words and how many there are, and the texts as their numbers: the rarer a word, the higher."""
-    counts = np.empty(len(begin), np.int64)
-    count_words(text, begin, end, counts)
-    ptr = offsets(counts)
-    hashes = np.empty(ptr[-1], np.uint64)
+def _stand(text: Bytes, begin: I64, end: I64, kinds: I64, n: int) -> _Texts:
+    """Make the table of words and of texts that are found as a whole, which are among the first n."""
+    sizes = np.empty(len(begin), np.int64)
+    count_words(text, begin, end, sizes)
+    ptr = offsets(sizes)
+    hashes, keys = np.empty(ptr[-1], np.uint64), np.empty(len(begin), np.uint64)
     hash_texts(text, begin, end, ptr, hashes)
-    distinct, place, times = np.unique(hashes, return_inverse=True, return_counts=True)
+    key_texts(hashes, ptr, keys)
+    distinct, word, times = np.unique(hashes, return_inverse=True, return_counts=True)
     del hashes
-    order = np.argsort(-times, kind="stable")
-    number = np.empty(len(order), np.int32)
-    number[order] = np.arange(len(order))
-    words = number[place]
-    del place
-    rarest, second, keys = (
-        np.empty_like(counts, np.int32),
-        np.empty_like(counts, np.int32),
-        np.empty_like(counts, np.uint64),
-    )
-    stand(words, ptr, kinds, rarest, second, keys)
-    slots, numbers = _table(distinct[order], 0)
-    return slots, numbers, len(order), _Texts(kinds, words, ptr, rarest, second, keys)
+    by_whole = np.flatnonzero(np.isin(kinds[:n], (MATCH_TYPES.index("exact"), MATCH_TYPES.index("extended"))))
+    texts, number = np.unique(keys[by_whole], return_inverse=True)
+    slots, slot = _table(np.concatenate([distinct, texts]))
+    often = np.zeros(len(slots), np.int64)
+    often[slot[: len(times)]] = times
+    words = slot[word].astype(np.int32)
+    del word
+    rarest, beside = np.empty(len(begin), np.int32), np.empty((len(begin), 3), np.int32)
+    stand(words, ptr, kinds, keys, often, rarest, beside, sizes)
+    if sizes.sum() >= _MOST_TEXT:
+        raise BadInput("The phrases have more than half a billion words in all; make several indices of them.")
+    rest = np.zeros(sizes.sum() + 1, np.int32)
+    copy_texts(words, ptr, sizes, beside, rest)
+    under = rarest[:n].astype(np.int64)
+    under[by_whole] = slot[len(times) + number]
+    return _Texts(slots, under, rarest, beside, rest)
 
 
-def _units(texts: _Texts, order: I64, bid: F64, n_words: int) -> tuple[tuple[Any, ...], I64, I64]:
-    """Make units of texts in order of their keys: the arrays of the units, where the rows of each begin, and the rows.
-
-    The arrays are list_ptr, second, kind, text_ptr, text, and the table of those that are found by equality. Units that
-    stand under words come first, of each word those with the highest bids.
-    """
-    keys = texts.keys[order]
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(order)])
-    heads = order[starts]
-    listed = (texts.kinds[heads] == PHRASE) | (texts.kinds[heads] == BROAD)
-    under = np.where(listed, texts.rarest[heads], n_words)
-    placed = np.lexsort((-bid[heads], under))
-    ptr, where = gathered(np.append(starts, len(order)), placed)
-    heads, n_listed = heads[placed], int(listed.sum())
-    list_ptr = np.searchsorted(under[placed[:n_listed]], np.arange(n_words + 1))
-    text_ptr, at = gathered(texts.ptr, heads)
-    table = _table(texts.keys[heads[n_listed:]], n_listed)
-    kind = texts.kinds[heads].astype(np.int32)
-    return (list_ptr, texts.second[heads[:n_listed]], kind, text_ptr, texts.words[at], *table), ptr, order[where]
-
-
-def _table(keys: U64, first: int) -> tuple[U64, I64]:
-    """A hash table that numbers distinct keys from `first` on."""
+def _table(keys: U64) -> tuple[U64, I64]:
+    """A hash table of distinct keys, and the slot of each."""
     size = 1 << int(2 * len(keys) + 1).bit_length()
-    slots, numbers = np.zeros(size, np.uint64), np.full(size, -1, np.int64)
-    number_keys(keys, slots, numbers, first, np.empty(len(keys), np.int64))
-    return slots, numbers
+    slots, numbers, slot = np.zeros(size, np.uint64), np.full(size, -1, np.int64), np.empty(len(keys), np.int64)
+    number_keys(keys, slots, numbers, 0, np.empty(len(keys), np.int64))
+    there = np.flatnonzero(numbers >= 0)
+    slot[numbers[there]] = there
+    return slots, slot
+
+
+class JoinedPostings(NamedTuple):
+    """Postings, and those of what changed since, as the kernel takes them: `views` are addresses in the others."""
+
+    base: Postings
+    delta: Postings
+    views: I64
+    place: I32
+    state: I64
+
+    @classmethod
+    def of(
+        cls, base: Postings, delta: Postings, changed: tuple[I64, I64], n_ads: int, n_campaigns: int
+    ) -> "JoinedPostings":
+        """Join them, of so many ads and campaigns; `changed` are those that base has no more as they are now."""
+        state = np.full(n_ads + 1 + n_campaigns, -1)
+        state[n_ads] = 0
+        for s, postings in enumerate((base, delta)):
+            owner = np.append(postings.ad_number, n_ads + 1 + postings.campaign_number)
+            state[owner] = postings.owner_ptr[:-1] << 32 | np.diff(postings.owner_ptr) << 1 | s
+            if s == 0:
+                state[np.append(changed[0], n_ads + 1 + changed[1])] = -1
+        place = np.empty(len(delta.rows), np.int32)
+        place_rows(np.asarray(base.rows), delta.rows, place)
+        views = []
+        for postings in (base, delta):
+            fields: dict[str, Any] = {**postings._asdict(), "place": place, "state": state[:n_ads]}
+            views.append([part for name in FIELDS for part in (fields[name].ctypes.data, len(fields[name]))])
+        return cls(base, delta, np.array(views, np.int64), place, state)
