@@ -207,8 +207,9 @@ def _columns(view: IndexView) -> AdColumns:
     """The columns that stand beside the postings, checked: whatever is there, tables cover all numbers."""
     with opening(view.postings):
         found: AdColumns = unpack({COLUMNS: AdColumns}, view.saved)[COLUMNS]
-    highest = int(view.joined.base.phrase.max(initial=-1))
-    if not (len(found.name) <= view.n_ads and highest < len(found.phrase) and view.joined.base.phrase.min(initial=0) >= 0):
+    phrase = view.joined.base.rows[:, 1] >> 2
+    fits = phrase.min(initial=0) >= 0 and phrase.max(initial=-1) < len(found.phrase)
+    if not (fits and len(found.name) <= view.n_ads):
         raise BadArtifact(f"{view.postings} is damaged: its columns are not those of its ads; build the index again.")
     return found
 
