@@ -50,7 +50,7 @@ def market(folder: Path, seed: int, small: bool) -> Marketplace:
 def compare(what: str, seeds: tuple[int, ...], small: bool) -> None:
     """Run all arms on each market, and give means over the markets."""
     arms, found = ARMS[what], []
-    days, sessions = (2, 6_000) if small else (5, 20_000 * len(arms))
+    days, sessions = (2, 6_000) if small else (4, 15_000 * len(arms))
     with tempfile.TemporaryDirectory() as place:
         for seed in seeds:
             report = simulate_loop(market(Path(place), seed, small), days=days, arms=arms, sessions=sessions, seed=seed)

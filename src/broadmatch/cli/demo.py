@@ -127,14 +127,17 @@ def _serve_days(run: "_Run", sessions: int, seed: int) -> "LoopReport":
 def _take_apart(run: "_Run") -> None:
     """One query: its places, and why the first ad stands there."""
     from broadmatch.ads import AdEngine
+    from broadmatch.simulate.verticals import CITIES
 
+    where = {"city": CITIES[0], "device": "mobile"}
+    given = [word for name, value in where.items() for word in ("--with", f"{name}={value}")]
     engine, query = run.out / "engines" / str(len(_ARMS) - 1), _searched_most(run)
     with run.step("Take one query apart"):
-        run.call("ads", "match", engine, query, "--with", "device=mobile")
-        places = AdEngine(engine).answer(query, {"device": "mobile"}).places
+        run.call("ads", "match", engine, query, *given)
+        places = AdEngine(engine).answer(query, where).places
         if places:
             typer.echo()
-            run.call("ads", "why", engine, query, places[0].ad, "--with", "device=mobile")
+            run.call("ads", "why", engine, query, places[0].ad, *given)
 
 
 def _searched_most(run: "_Run") -> str:

@@ -33,7 +33,8 @@ def command(
         if json:
             output.print_json(found.to_dict())
         else:
-            output.print_text(str(found))
+            for line in str(found).splitlines():
+                output.print_text(line)
         return
     if given and path.exists():
         raise typer.BadParameter(f"--with is for an engine, but {path} is not one.")
