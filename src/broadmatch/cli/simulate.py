@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from broadmatch.evaluate import Estimate
     from broadmatch.simulate import LoopReport
 
-_REGRETS = ("regret", "regret in clicks", "regret on new ads")
-
 
 def command(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; an older marketplace is replaced.")],
@@ -79,32 +77,34 @@ def run_arms(market: Path, arms: str, days: int, sessions: int, engines: Path | 
 
 
 def print_loop(report: "LoopReport") -> None:
-    """Print what became of the arms: each figure, in per cent of the first arm's where that says more."""
+    """Print what became of the arms: in per cent of the first one, and what is missing to an oracle."""
     first = report.figures[report.arms[0]]
-    heads = [Column(name, right=True) for name in ("clicks", "relevance", "bounces", "revenue", "coverage", "no ad")]
-    relative = ("clicks a search", "relevance", "bounce rate", "revenue a search")
-    rows = []
-    for arm, found in report.figures.items():
-        cells = [_interval(found.relative(first, name)) for name in relative]
-        shares = [f"{100 * found[name].value:.1f} %" for name in ("coverage", "without an ad")]
-        rows.append([arm, *cells, *shares])
-    output.print_table([Column("arm"), *heads], rows)
-    clicks, relevance, bounces = (first[name].value for name in relative[:3])
+    relative = {"clicks": "clicks a search", "relevance": "relevance", "bounces": "bounce rate"}
+    relative |= {"revenue": "revenue a search"}
+    rows = [
+        [arm, *(_interval(found.relative(first, name)) for name in relative.values())]
+        for arm, found in report.figures.items()
+    ]
+    output.print_table([Column("arm"), *(Column(name, right=True) for name in relative)], rows)
+    clicks, relevance, bounces = (first[name].value for name in ("clicks a search", "relevance", "bounce rate"))
     output.print_text(
-        f"In % of {report.arms[0]}, which has {clicks:.3f} clicks a search, ads of {3 * relevance:.2f} true grades of "
+        f"In % of {report.arms[0]}, which has {clicks:.3f} clicks a search, ads of true grade {3 * relevance:.2f} of "
         f"3, and {100 * bounces:.0f} % bounces; in brackets where 95 % of the bootstrap samples of the sessions lie. "
         f"Days {report.burn_in + 1} to {report.days}.",
         dim=True,
     )
+    shares = {"coverage": "coverage", "no ad": "without an ad", "value": "regret", "clicks": "regret in clicks"}
+    shares |= {"new ads": "regret on new ads"}
     rows = [
-        [arm, *(f"{100 * found[name].value:.1f}" for name in _REGRETS), f"{100 * report.overspend[arm]:.2f}"]
+        [arm, *(f"{100 * found[name].value:.1f}" for name in shares.values()), f"{100 * report.overspend[arm]:.2f}"]
         for arm, found in report.figures.items()
     ]
-    names = ("value", "clicks", "value, new ads", "overspend")
-    output.print_table([Column("missing to an oracle, %"), *(Column(name, right=True) for name in names)], rows)
+    heads = ("relevant ad", "no ad", "missing value", "clicks", "on new ads", "overspend")
+    output.print_table([Column("in %"), *(Column(name, right=True) for name in heads)], rows)
     output.print_text(
-        f"{report.impressions_a_second:,.0f} ads shown a second of traffic; {report.seconds['nights']:.0f} s of "
-        f"nights, {report.seconds['traffic']:.0f} s of traffic.",
+        "Searches with a relevant ad, and without any; what is missing to an oracle that knows every click "
+        f"probability; what campaigns spent above their budgets. {report.impressions_a_second:,.0f} ads shown a second "
+        f"of traffic; {report.seconds['nights']:.0f} s of nights, {report.seconds['traffic']:.0f} s of traffic.",
         dim=True,
     )
 
@@ -112,7 +112,7 @@ def print_loop(report: "LoopReport") -> None:
 def _interval(estimate: "Estimate") -> str:
     if estimate.low == estimate.high:
         return f"{estimate.value:.0f}"
-    return f"{estimate.value:.1f} ({estimate.low:.1f}–{estimate.high:.1f})"
+    return f"{estimate.value:.1f} ({estimate.low:.0f}–{estimate.high:.0f})"
 
 
 def matrix_command(

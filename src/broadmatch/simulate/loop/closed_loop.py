@@ -40,6 +40,8 @@ from broadmatch.simulate.users import Users
 
 ARMS = ("own", "pfastrexml", "swiftxml")
 _HOUR, _DAY = 3600.0, 86_400.0
+_PAIRS, _EMBEDDING = 100_000, 64
+"""Of the model that maps queries to bid phrases: enough for a market of some thousand pages."""
 
 
 def simulate_loop(
@@ -135,7 +137,7 @@ class _Loop:
 
     def phrase_sources(self, history: Path, n_trees: int) -> PhraseSources:
         """What learns phrases at night, with a model that maps queries to bid phrases."""
-        model = BidPhraseModel(seed=self.seed)
+        model = BidPhraseModel(max_pairs=_PAIRS, size=_EMBEDDING, seed=self.seed)
         if any(arm.source != "own" for arm in self.arms):
             model.fit(history, self.inventory)
         return PhraseSources(
