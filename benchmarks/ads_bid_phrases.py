@@ -87,7 +87,7 @@ def bm25(asked: Asked, phrases: list[str]) -> Any:
     n, found = len(phrases), np.zeros(len(asked.query))
     for i, (query, phrase) in enumerate(zip(asked.query, asked.phrase, strict=True)):
         words = Counter(phrase.split())
-        for word in set(query.split()) & set(words):
+        for word in sorted(set(query.split()) & set(words)):
             idf = np.log(1 + (n - documents[word] + 0.5) / (documents[word] + 0.5))
             length = K1 * (1 - B + B * words.total() / mean)
             found[i] += idf * words[word] * (K1 + 1) / (words[word] + length)
