@@ -200,7 +200,7 @@ def main() -> None:
             market = simulate_marketplace(place, n_pages=n_pages, n_sessions=100 * n_pages, seed=seed)
             inventory = inventory_of(market)
             model = which_phrase(market, inventory, seed)
-            the_rule(market, inventory, model, seed, 10 if asked.small else 50)
+            the_rule(market, inventory, model, seed, 10 if asked.small else 20)
 
 
 if __name__ == "__main__":
