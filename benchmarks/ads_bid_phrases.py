@@ -100,12 +100,12 @@ def fuzzy(asked: Asked) -> Any:
     return np.array([fuzz.token_set_ratio(q, p) for q, p in zip(asked.query, asked.phrase, strict=True)])
 
 
-def which_phrase(market: Marketplace, inventory: Inventory, seed: int) -> BidPhraseModel:
+def which_phrase(market: Marketplace, inventory: Inventory, seed: int, **settings: Any) -> BidPhraseModel:
     """Accuracy, calibration and speed on held-out ads."""
     held_out = np.random.default_rng(seed).random(len(inventory.ads)) < 0.2
     start = time.process_time()
     gone = inventory.ads.take(np.flatnonzero(held_out))
-    model = BidPhraseModel(n_jobs=1).fit(market.impressions, inventory, without=gone)
+    model = BidPhraseModel(n_jobs=1, **settings).fit(market.impressions, inventory, without=gone)
     trained = time.process_time() - start
     asked = Asked(market, inventory, held_out, seed)
     scores = {
