@@ -87,7 +87,7 @@ def bm25(asked: Asked, phrases: list[str]) -> Any:
     n, found = len(phrases), np.zeros(len(asked.query))
     for i, (query, phrase) in enumerate(zip(asked.query, asked.phrase, strict=True)):
         words = Counter(phrase.split())
-        for word in set(query.split()) & set(words):
+        for word in sorted(set(query.split()) & set(words)):
             idf = np.log(1 + (n - documents[word] + 0.5) / (documents[word] + 0.5))
             length = K1 * (1 - B + B * words.total() / mean)
             found[i] += idf * words[word] * (K1 + 1) / (words[word] + length)
@@ -100,12 +100,12 @@ def fuzzy(asked: Asked) -> Any:
     return np.array([fuzz.token_set_ratio(q, p) for q, p in zip(asked.query, asked.phrase, strict=True)])
 
 
-def which_phrase(market: Marketplace, inventory: Inventory, seed: int) -> BidPhraseModel:
+def which_phrase(market: Marketplace, inventory: Inventory, seed: int, **settings: Any) -> BidPhraseModel:
     """Accuracy, calibration and speed on held-out ads."""
     held_out = np.random.default_rng(seed).random(len(inventory.ads)) < 0.2
     start = time.process_time()
     gone = inventory.ads.take(np.flatnonzero(held_out))
-    model = BidPhraseModel(n_jobs=1).fit(market.impressions, inventory, without=gone)
+    model = BidPhraseModel(n_jobs=1, **settings).fit(market.impressions, inventory, without=gone)
     trained = time.process_time() - start
     asked = Asked(market, inventory, held_out, seed)
     scores = {
@@ -200,7 +200,7 @@ def main() -> None:
             market = simulate_marketplace(place, n_pages=n_pages, n_sessions=100 * n_pages, seed=seed)
             inventory = inventory_of(market)
             model = which_phrase(market, inventory, seed)
-            the_rule(market, inventory, model, seed, 10 if asked.small else 50)
+            the_rule(market, inventory, model, seed, 10 if asked.small else 20)
 
 
 if __name__ == "__main__":

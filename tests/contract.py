@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import broadmatch
-from broadmatch.data import Hierarchy
+from broadmatch.data import CSR, Hierarchy
 from broadmatch.labels import one_vs_rest
 from broadmatch.labels.base import LabelModel
 from broadmatch.params import Estimator
@@ -67,12 +67,27 @@ def searches():
     return folder / "clicks.csv"
 
 
+def bids():
+    """Bid phrases of the pages of `searches`, in a file."""
+    rows = [f"p{i},{phrase}" for i in range(9) for phrase in PAIRS[1][i % 3 : i % 3 + 2]]
+    file = searches().with_name("bids.csv")
+    file.write_text("\n".join(["page,phrase", *rows]), encoding="utf-8")
+    return file
+
+
+PAIRS = (
+    ["pizza taxi", "city night", "fresh café", "unheard", ""],
+    ["pizza", "night taxi", "cheap flowers", "city", "of"],
+)
+"""Queries and phrases."""
 LABEL_MODELS = ("AdaBoostLC", "FastXML", "MLRF", "OneVsRest", "PfastreXML", "SwiftXML")
 SET_MODELS = ("HierarchicalLabels", "MetaLabeler", "PCut", "RCut", "SCut", "TargetCut", "Threshold")
 SELECTORS = ("RocchioSelector",)
 VECTORIZERS = ("PageVectorizer", "PivotedVectorizer")
 EXPANDERS = ("KSP",)
 EXTRACTORS = ("KEX",)
+EMBEDDINGS = ("ClickEmbeddings",)
+PAIR_MODELS = ("BidPhraseModel",)
 CLICK_LEARNERS = ("FOBOS", "FTRL", "ManyModels", "OGD", "RDA", "SingleValue")
 CALIBRATIONS = ("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration")
 STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler")
@@ -80,8 +95,8 @@ STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler")
 SETTINGS_ONLY = ("Auction",)
 """What has parameters and learns nothing."""
 NAMES = {
-    *(*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *EXPANDERS, *EXTRACTORS),
-    *(*CLICK_LEARNERS, *STREAM_STEPS, *SETTINGS_ONLY),
+    *(*LABEL_MODELS, *SET_MODELS, *SELECTORS, *VECTORIZERS, *EXPANDERS, *EXTRACTORS, *EMBEDDINGS),
+    *(*CLICK_LEARNERS, *STREAM_STEPS, *SETTINGS_ONLY, *PAIR_MODELS),
 }
 """What the suite has to find: a new estimator is written here, and nowhere else."""
 
@@ -90,6 +105,8 @@ DATA = {
     **dict.fromkeys(VECTORIZERS, lambda: (pages(),)),
     **dict.fromkeys(EXPANDERS, lambda: (searches(),)),
     **dict.fromkeys(EXTRACTORS, lambda: (pages(), page_phrases())),
+    **dict.fromkeys(EMBEDDINGS, lambda: (PAIRS[0], CSR.from_scipy(points()[1][: len(PAIRS[0])]))),
+    **dict.fromkeys(PAIR_MODELS, lambda: (searches(), bids())),
     "HierarchicalLabels": lambda: (*points(), categories()),
 }
 """What `fit` takes, by name of the estimator."""
@@ -164,6 +181,10 @@ def fitted(cls, **more):
 def answer(model, given=None):
     """What an estimator says of data, as bytes."""
     X = (data_of(type(model)) if given is None else given)[0]
+    if hasattr(model, "embed"):
+        return [model.embed(PAIRS[0]).tobytes(), model.page_vectors_.tobytes()]
+    if hasattr(model, "decision_function") and hasattr(model, "best"):
+        return [model.predict(*PAIRS).tobytes(), model.decision_function(*PAIRS).tobytes()]
     if hasattr(model, "recommend"):
         return [list(model.recommend(X, k)) for k in (4, None)]
     if isinstance(model, LabelModel):

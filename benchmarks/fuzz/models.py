@@ -25,7 +25,7 @@ import scipy.sparse as sp
 import broadmatch
 from benchmarks.fuzz import target
 from benchmarks.fuzz.mutate import mutated
-from broadmatch.ads import KSP, Auction
+from broadmatch.ads import KSP, Auction, BidPhraseModel
 from broadmatch.clicks import (
     FOBOS,
     FTRL,
@@ -44,7 +44,7 @@ from broadmatch.clicks import (
 )
 from broadmatch.data import CSR, Batch, Dataset, Hierarchy, Impressions, Names
 from broadmatch.errors import BadArtifact, BroadmatchError, MissingFile
-from broadmatch.features import PageVectorizer, PivotedVectorizer, RocchioSelector
+from broadmatch.features import ClickEmbeddings, PageVectorizer, PivotedVectorizer, RocchioSelector
 from broadmatch.harvest import QueryTable
 from broadmatch.io import artifacts
 from broadmatch.labels import KEX, MLRF, AdaBoostLC, FastXML, OneVsRest, PfastreXML, Recommender, SwiftXML
@@ -118,6 +118,13 @@ def made() -> dict[str, Any]:
         "ksp": KSP(min_llr=0.0, n_jobs=1).fit_graphs(
             QUERIES, clicks=CSR.from_rows([[0], [0, 1], [1], [2]], 3), rewrites=CSR.from_rows([[1], [2], [], []], 4)
         ),
+        "click_embeddings": ClickEmbeddings(size=2).fit(QUERIES, CSR.from_rows([[0], [0, 1], [1], [2]], 3)),
+        "bid_phrase": BidPhraseModel(n_trees=3, n_jobs=1).fit_graph(
+            QUERIES * 9,
+            CSR.from_rows([[0], [0, 1], [1], [2]] * 9, 3),
+            ["pizza", "taxi"],
+            CSR.from_rows([[0], [1], [0, 1]], 2),
+        ),
         "kex": KEX(bits=12, n_jobs=1).fit(PAGES, labels[: len(PAGES)], queries=QueryTable(Names.of(["food", "taxi"]))),
         "dataset": Dataset(CSR.from_scipy(X), CSR.from_scipy(Y), Names.numbers(N_LABELS)),
         "hierarchy": tree,
@@ -181,6 +188,10 @@ def ask(thing: Any) -> None:
     elif isinstance(thing, KSP):
         list(thing.expand_many([QUERIES[:2], ["pizza fresh", "flower"]], k=3, negatives=["taxi"], group=True))
         thing.fit_weights([QUERIES[:1]], [QUERIES[1:2]])
+    elif isinstance(thing, ClickEmbeddings):
+        thing.embed(["pizza", "fresh taxi", ""])
+    elif isinstance(thing, BidPhraseModel):
+        thing.predict(QUERIES, ["pizza", "taxi", "", "cold pizza taxi"])
     elif isinstance(thing, Auction):
         thing.run(bid=[2.0, 1.0], probability=[0.1, 0.3], uncertainty=[0.5, 0.5])
     elif isinstance(thing, Dataset):

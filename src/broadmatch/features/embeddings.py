@@ -37,7 +37,7 @@ class ClickEmbeddings(Artifact, Saved):
     >>> clicks = CSR.from_rows([[0, 1], [0, 1], [2], [2]], n_cols=3)
     >>> model = ClickEmbeddings(size=2).fit(["red shoes", "trainers", "taxi", "airport cab"], clicks)
     >>> vectors = model.embed(["shoes", "trainers", "cheap taxi", "zebra"])
-    >>> (vectors @ vectors[0]).round(2).tolist()
+    >>> abs(vectors @ vectors[0]).round(2).tolist()
     [1.0, 1.0, 0.0, 0.0]
     """
 

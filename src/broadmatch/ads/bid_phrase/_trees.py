@@ -27,11 +27,13 @@ class BoostedTrees(NamedTuple):
 
 
 @kernel
-def sum_of_leaves(trees: BoostedTrees, rows: F32, out: F64) -> None:
-    """out[i] = Σ over trees of the value of the leaf that row i reaches: left where x_f ≤ t."""
+def sum_of_leaves(trees: BoostedTrees, start: F64, rows: F32, out: F64) -> None:
+    """out[i] = start·x_i + Σ over trees of the value of the leaf that x_i, row i, reaches: left where x_f ≤ t."""
     feature, threshold, child, leaf, value = trees.feature, trees.threshold, trees.child, trees.leaf, trees.value
     for i in range(len(rows)):
         total = 0.0
+        for f in range(len(start)):
+            total += start[f] * np.float64(rows[i, f])
         for root in trees.roots:
             node = root
             while feature[node] >= 0:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 
 from broadmatch.ads.bid_phrase._trees import BoostedTrees
-from broadmatch.ads.bid_phrase.reading import ClickGraph, read_click_graph
+from broadmatch.ads.bid_phrase.reading import NO_BIDS, ClickGraph, ones, read_click_graph
 from broadmatch.ads.bid_phrase.texts import LogFacts, encode, log_facts
-from broadmatch.ads.bid_phrase.training import Bags, Learner, features_of, learn, scores_of
+from broadmatch.ads.bid_phrase.training import Bags, Learner, features_of, learn, learn_judged, scores_of
 from broadmatch.ads.index.building import Extended, select_extended
 from broadmatch.ads.inventory import Inventory
 from broadmatch.data import CSR, Names
@@ -74,7 +74,8 @@ class BidPhraseModel(Artifact, Saved):
         The log names ads by page or by name. Those `without` do not count: ads that the model will be judged by.
         """
         self.check_params()
-        return self._learn(read_click_graph(log, bids, without=without, memory_limit=memory_limit, n_jobs=self.n_jobs))
+        graph = read_click_graph(log, bids, without=without, memory_limit=memory_limit, n_jobs=self.n_jobs)
+        return self._keep(graph, *learn(graph, self._learner()))
 
     def fit_graph(
         self, queries: Iterable[str], clicks: CSR, phrases: Iterable[str], bids: CSR, *, shown: CSR | None = None
@@ -92,7 +93,26 @@ class BidPhraseModel(Artifact, Saved):
             )
         if shown is not None and shown.shape != clicks.shape:
             raise BadInput(f"Clicks are {clicks.shape}, but impressions are {shown.shape}; both are queries × ads.")
-        return self._learn(graph)
+        return self._keep(graph, *learn(graph, self._learner()))
+
+    def fit_judgements(self, queries: Iterable[str], texts: Iterable[str], grades: Any, *, least: float = 2.0) -> Self:
+        """Learn from judged pairs instead: P(grade ≥ least) of a query and an ad's title or text, or a page's title.
+
+        That is a model of the quality of ads (QOA in table 4 of the paper), where nobody knows the truth.
+        """
+        self.check_params()
+        asked, query = _numbered(map(normalise_query, queries))
+        shown, text = _numbered(texts)
+        good = np.asarray(grades, np.float64) >= least
+        if not len(query) == len(text) == len(good):
+            raise BadInput(f"There are {len(query):,} queries, {len(text):,} texts, {len(good):,} grades; give rows.")
+        if not good.any() or good.all():
+            raise BadInput(f"All or none of the grades are at least {least}; there is nothing to tell apart.")
+        graph = ClickGraph(
+            Names.of(asked), ones(query[good], text[good], (len(asked), len(shown))), None, Names.of(shown), NO_BIDS
+        )
+        made = learn_judged(graph, query.astype(np.int32), text.astype(np.int32), good, self._learner())
+        return self._keep(graph, *made)
 
     def predict(self, queries: Iterable[str], phrases: Iterable[str]) -> F64:
         """P(click | query, phrase) of the pairs of two lists of the same length."""
@@ -135,17 +155,11 @@ class BidPhraseModel(Artifact, Saved):
             found[rows], scores[rows] = order[where][best], self._probabilities(value[best])
         return found, scores
 
-    def _learn(self, graph: ClickGraph) -> Self:
-        learner = Learner(
-            self.n_trees,
-            self.n_leaves,
-            float(self.learning_rate),
-            self.size,
-            self.max_pairs,
-            self.seed,
-            self.n_jobs,
-        )
-        trees, calibration = learn(graph, learner)
+    def _learner(self) -> Learner:
+        names = ("n_trees", "n_leaves", "learning_rate", "size", "max_pairs", "seed", "n_jobs")
+        return Learner(**{name: getattr(self, name) for name in names})
+
+    def _keep(self, graph: ClickGraph, trees: BoostedTrees, calibration: Calibration) -> Self:
         some = np.flatnonzero(np.diff(graph.clicks.indptr))
         facts = log_facts(graph.queries.take(some), graph.clicks.take(some), self.size, self.seed)
         self.trees_, self.calibration_, self.facts_ = trees, calibration, facts
@@ -208,7 +222,7 @@ def _pieces(ends: I64) -> Iterable[tuple[int, int]]:
         first = last
 
 
-def _numbered(names: Names) -> tuple[list[str], I64]:
+def _numbered(names: Iterable[str]) -> tuple[list[str], I64]:
     """The distinct names, and the number of each."""
     number: dict[str, int] = {}
     rows = np.array([number.setdefault(name, len(number)) for name in names], np.int64)

@@ -33,6 +33,9 @@ class ClickGraph:
     bids: CSR
 
 
+NO_BIDS = CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
+
+
 def read_click_graph(
     log: ClickLog | Source,
     bids: Inventory | ClickLog | Source,
@@ -106,7 +109,7 @@ def _of_inventory(inventory: Inventory, ads: Names) -> CSR:
     known = np.flatnonzero(unit >= 0)
     starts, where = gathered(ptr, inventory.ad_group[known])
     row = np.repeat(unit[known], np.diff(starts))
-    return _ones(row, groups[where], (len(ads), len(inventory.phrases)))
+    return ones(row, groups[where], (len(ads), len(inventory.phrases)))
 
 
 def _of_table(table: ClickLog, ads: Names, n_jobs: int | None) -> tuple[Names, CSR]:
@@ -121,10 +124,11 @@ def _of_table(table: ClickLog, ads: Names, n_jobs: int | None) -> tuple[Names, C
     rows, columns = np.concatenate([np.empty(0, np.int64), *row]), np.array(column, np.int64)
     empty = numbers.get("", -1)
     kept = (rows >= 0) & (columns != empty)
-    return Names.of(numbers), _ones(rows[kept], columns[kept], (len(ads), len(numbers)))
+    return Names.of(numbers), ones(rows[kept], columns[kept], (len(ads), len(numbers)))
 
 
-def _ones(row: I64, column: I64, shape: tuple[int, int]) -> CSR:
+def ones(row: I64, column: I64, shape: tuple[int, int]) -> CSR:
+    """A matrix with ones in these places."""
     found = _matrix(row, column, np.ones(len(row), np.float32), shape)
     return found._replace(data=np.ones_like(found.data))
 

@@ -54,9 +54,9 @@ def _telling(clicks: CSR) -> F64:
     of_word = np.bincount(clicks.rows, c, clicks.n_rows)
     of_page = np.bincount(clicks.indices, c, clicks.n_cols) / max(1.0, c.sum())
     share = c / of_word[clicks.rows]
-    told = np.bincount(clicks.rows, share * np.log(share / of_page[clicks.indices]), clicks.n_rows)
+    amount = np.bincount(clicks.rows, share * np.log(share / of_page[clicks.indices]), clicks.n_rows)
     chance = (np.diff(clicks.indptr) - 1) / (2 * np.maximum(of_word, 1.0))
-    found: F64 = np.maximum(told - chance, 0.0)
+    found: F64 = np.maximum(amount - chance, 0.0)
     return found
 
 

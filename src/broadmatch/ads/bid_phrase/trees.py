@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from broadmatch.ads.bid_phrase._trees import BoostedTrees
 from broadmatch.errors import MissingExtra
-from broadmatch.kernels import F32
+from broadmatch.kernels import F32, F64
 from broadmatch.parallel import n_workers
 
 
@@ -17,6 +17,7 @@ def boost(
     target: NDArray[np.float64],
     weight: NDArray[np.float64] | None,
     *,
+    start: F64,
     rising: Sequence[int],
     n_trees: int,
     n_leaves: int,
@@ -24,7 +25,7 @@ def boost(
     seed: int,
     n_jobs: int | None,
 ) -> tuple[BoostedTrees, Any]:
-    """Trees whose sum is the log-odds of the target (0 to 1), and LightGBM's own model of them.
+    """Trees whose sum, added to start·x, is the log-odds of the target (0 to 1), and LightGBM's own model of them.
 
     `rising` is 1 for a feature of which more never makes the target less likely, −1 for one that never makes it
     likelier, 0 for any other.
@@ -47,7 +48,7 @@ def boost(
         "num_threads": n_workers(n_jobs),
         "verbosity": -1,
     }
-    data = lightgbm.Dataset(rows, target, weight=weight, free_raw_data=True)
+    data = lightgbm.Dataset(rows, target, weight=weight, init_score=rows @ start)
     booster = lightgbm.train(settings, data, n_trees)
     return as_arrays(booster), booster
 
