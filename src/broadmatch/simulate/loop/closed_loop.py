@@ -76,7 +76,7 @@ def simulate_loop(
         engines = place if folder is None else Path(folder)
         with _clock(seconds, "setup"):
             logs = [loop.write_history(place / "history.parquet")]
-            sources = loop.phrase_sources(logs[0], n_trees)
+            sources = loop.phrase_sources(logs[0], n_trees, n_jobs)
             loop.learn_history(logs[0])
         for day in range(days):
             with _clock(seconds, "nights"):
@@ -135,9 +135,9 @@ class _Loop:
         _write(file, table.filter(pc.invert(pc.is_in(table["page"], pa.array(later, pa.string())))))
         return file
 
-    def phrase_sources(self, history: Path, n_trees: int) -> PhraseSources:
+    def phrase_sources(self, history: Path, n_trees: int, n_jobs: int | None) -> PhraseSources:
         """What learns phrases at night, with a model that maps queries to bid phrases."""
-        model = BidPhraseModel(max_pairs=_PAIRS, size=_EMBEDDING, seed=self.seed)
+        model = BidPhraseModel(max_pairs=_PAIRS, size=_EMBEDDING, seed=self.seed, n_jobs=n_jobs)
         if any(arm.source != "own" for arm in self.arms):
             model.fit(history, self.inventory)
         return PhraseSources(
