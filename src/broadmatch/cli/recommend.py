@@ -133,8 +133,7 @@ def _for_pages(
     if isinstance(recommender, KEX):
         raise typer.BadParameter("kex looks at the page alone; leave --revealed out.")
     model = recommender.model
-    every = model.describe([]) is not None
-    revealed = read_revealed(known.path, model.label_names_, columns=known.columns, every=every)
+    revealed = read_revealed(known.path, model.label_names_, columns=known.columns, describe=model.describe)
     met = set()
     for one in recommender.recommend(pages, k, revealed=revealed):
         if one.name in revealed:

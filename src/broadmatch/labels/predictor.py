@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,18 @@ Row = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 NOTHING: Row = (np.empty(0, np.int32), np.empty(0, np.float32))
 """A row without anything: no revealed labels."""
+
+
+class NamedLabels(NamedTuple):
+    """Labels of points, points × labels, and the names of these labels: what lists of names are converted to."""
+
+    labels: CSR
+    names: Names | None
+
+    @classmethod
+    def of(cls, given: Any) -> "NamedLabels":
+        """Check and convert labels in any form; see `broadmatch.data.as_labels`."""
+        return given if isinstance(given, cls) else cls(*as_labels(given))
 
 
 class LabelPredictor(Artifact, Saved):
@@ -113,7 +125,7 @@ class LabelPredictor(Artifact, Saved):
 
     def _revealed(self, revealed: Any, n_rows: int) -> CSR:
         """The labels that points are known to have, by the model's numbers."""
-        labels, names = as_labels(revealed)
+        labels, names = NamedLabels.of(revealed)
         if labels.n_rows != n_rows:
             raise BadInput(f"X has {n_rows:,} rows and revealed has {labels.n_rows:,}; they must be the same points.")
         return self._renumbered(labels, names, "revealed")

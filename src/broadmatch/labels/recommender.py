@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from broadmatch.data import CSR, Ranking
+from broadmatch.data import CSR, Names, Ranking
 from broadmatch.errors import BadArtifact, BadInput
 from broadmatch.features import PageVectorizer
 from broadmatch.features.word_counts import columns_of, is_table, listed, texts_of
 from broadmatch.io.artifacts import Artifact
 from broadmatch.io.pages import USUAL, Page
 from broadmatch.labels.explanation import Explanation
-from broadmatch.labels.predictor import LabelPredictor
+from broadmatch.labels.predictor import LabelPredictor, NamedLabels
 from broadmatch.layout import require
 from broadmatch.state import State, pack, unpack
 
@@ -104,7 +104,7 @@ class Recommender(Artifact):
         if empty:
             log.warning("Pages without a word that the model knows: %d; their phrases are a guess.", empty)
 
-    def _known(self, pages: list[str], revealed: Any) -> tuple[CSR | list[list[str]], int]:
+    def _known(self, pages: list[str], revealed: Any) -> tuple[CSR | NamedLabels, int]:
         """The revealed phrases of pages in the model's numbers, or by name, and how many it does not know."""
         if isinstance(revealed, Mapping):
             given = [list(revealed.get(page, ())) for page in pages]
@@ -117,8 +117,10 @@ class Recommender(Artifact):
         described = self.model.describe(outside) if outside else None
         if described is not None:
             lost = {phrase for phrase, size in zip(outside, np.diff(described.indptr), strict=True) if not size}
-            kept = [[phrase for phrase in phrases if phrase not in lost] for phrases in given]
-            return kept, sum(map(len, given)) - sum(map(len, kept))
+            number: dict[str, int] = {}
+            rows = [[number.setdefault(p, len(number)) for p in phrases if p not in lost] for phrases in given]
+            shown = NamedLabels(CSR.from_rows(rows, len(number)), Names.of(number))
+            return shown, sum(map(len, given)) - sum(map(len, rows))
         rows = [[names.index(phrase) for phrase in phrases if phrase in names] for phrases in given]
         return CSR.from_rows(rows, len(names)), sum(map(len, given)) - sum(map(len, rows))
 

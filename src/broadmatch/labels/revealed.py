@@ -1,7 +1,7 @@
 """Labels that points are known to have (bids, clicks), from a table of names or from a matrix."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +16,42 @@ from broadmatch.io.matrices.npz import read_matrix
 from broadmatch.io.tables import REVEALED, is_table
 
 log = logging.getLogger("broadmatch")
+Describe = Callable[[list[str]], CSR | None]
+"""What gives phrases label features, such as the `describe` of a label model."""
 
 
 def read_revealed(
-    path: str | Path, label_names: Names, *, columns: Mapping[str, str] | None = None, every: bool = False
+    path: str | Path, label_names: Names, *, columns: Mapping[str, str] | None = None, describe: Describe | None = None
 ) -> ByPage[list[str]]:
     """The revealed phrases of pages by name, from a table of pages and phrases.
 
     Phrases are spelled as `harvest` spells them. Those that are not among `label_names` are left out, and counted,
-    unless `every` phrase is asked for; a page is there also if none of its phrases is. Addresses that differ only in
-    tracking parameters or in slashes at the end are one page.
+    unless `describe` (of a model) has features of them; a page is there also if none of its phrases is. Addresses that
+    differ only in tracking parameters or in slashes at the end are one page.
 
     >>> _ = Path("bids.csv").write_text("page,phrase\\na.html,Pizza!\\nb.html,tea\\n")
     >>> read_revealed("bids.csv", Names.of(["pizza"]))
     {'a.html': ['pizza'], 'b.html': []}
     """
     found: ByPage[list[str]] = ByPage()
-    unknown: dict[str, None] = {}
+    unknown: dict[str, str] = {}
     for page, phrase in read_pairs(path, REVEALED, columns, option="revealed_columns"):
         name = phrase if phrase in label_names else normalise_query(phrase)
-        known = found.setdefault(page, [])
-        if every or name in label_names:
-            known.append(name)
-        else:
-            unknown[phrase] = None
+        found.setdefault(page, []).append(name)
+        if name not in label_names:
+            unknown.setdefault(name, phrase)
+    features = describe(list(unknown)) if describe is not None and unknown else None
+    if features is not None:
+        rows = zip(unknown.items(), np.diff(features.indptr).tolist(), strict=True)
+        unknown = {name: phrase for (name, phrase), size in rows if not size}
+    for page, names in found.items():
+        found[page] = [name for name in names if name not in unknown]
     if unknown:
         log.warning(
             "Phrases of %s that the model does not know: %s, such as %r; they are left out.",
             path,
             f"{len(unknown):,}",
-            next(iter(unknown)),
+            next(iter(unknown.values())),
         )
     return found
 

@@ -6,9 +6,10 @@ from typing import Annotated, Any, ClassVar, Self, Unpack
 
 import numpy as np
 
-from broadmatch.data import CSR, Names, as_labels
+from broadmatch.data import CSR, Names
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.base import Best, FitOptions, Row
+from broadmatch.labels.predictor import NamedLabels
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints
 from broadmatch.labels.ranking_trees.described import PhraseDescriber
 from broadmatch.labels.ranking_trees.item_sets import ItemSets
@@ -164,12 +165,13 @@ class SwiftXML(RerankedTrees):
     def _ranking(self, X: Any, k: int, revealed: Any) -> Best:
         """Revealed names that are no labels count by their words, where labels are described by words."""
         self._check_fitted()
-        labels, names = (None, None) if revealed is None else as_labels(revealed)
-        if labels is None or names is None:
-            return super()._ranking(X, k, revealed)
-        place, describer = self.label_names_.places(names), self._describing()
-        if describer is None or not (place < 0).any():
-            return super()._ranking(X, k, revealed)
+        if revealed is None:
+            return super()._ranking(X, k, None)
+        labels, names = given = NamedLabels.of(revealed)
+        place = None if names is None else self.label_names_.places(names)
+        describer = self._describing() if place is not None and (place < 0).any() else None
+        if names is None or place is None or describer is None:
+            return super()._ranking(X, k, given)
         Whole(1).check("k", k)
         features, n_labels = self._features(X), len(self.label_names_)
         known = self._revealed(labels.renumbered(place, n_labels), features.n_rows)
