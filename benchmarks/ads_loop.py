@@ -1,6 +1,7 @@
 """The closed loop: table 4 of SwiftXML, exploration against greedy, GSP against VCG, and the rule of the ad index.
 
-    python -m benchmarks.ads_loop table4          # own phrases, PfastreXML, SwiftXML, KSP; five markets
+    python -m benchmarks.ads_loop table4          # own phrases, PfastreXML, SwiftXML; five markets
+    python -m benchmarks.ads_loop expansion       # own phrases, KSP
     python -m benchmarks.ads_loop explore         # new ads: what exploring costs and brings
     python -m benchmarks.ads_loop prices          # GSP, VCG, first price
     python -m benchmarks.ads_loop rule            # threshold and best two against threshold alone
@@ -30,12 +31,15 @@ from broadmatch.simulate.loop.phrase_sources import PhraseSources
 
 SEEDS = (101, 102, 103, 104, 105)
 ARMS = {
-    "table4": ["own", "pfastrexml", "swiftxml", "ksp"],
+    "table4": ["own", "pfastrexml", "swiftxml"],
+    "expansion": ["own", "ksp"],
     "explore": ["own", "own+ucb:0.1", "own+ucb:0.3", "own+thompson:0.3", "own+thompson:1"],
     "prices": ["own", "own+vcg", "own+first"],
 }
+_TABLE4 = ("clicks a search", "relevance", "bounce rate", "revenue a search", "coverage", "without an ad")
 FIGURES = {
-    "table4": ("clicks a search", "relevance", "bounce rate", "revenue a search", "coverage", "without an ad"),
+    "table4": _TABLE4,
+    "expansion": _TABLE4,
     "explore": ("clicks a search", "regret", "regret on new ads", "click rate of new ads", "revenue a search"),
     "prices": ("clicks a search", "revenue a search", "relevance"),
 }
