@@ -323,7 +323,7 @@ def _row_of(views: I64, key: int) -> tuple[int, int]:
 def _keep(
     at: int, m: int, views: I64, queries: int, mark: int, taken: I64, found: int, stop: int, columns: I64, kinds: Bytes
 ) -> int:  # fmt: skip
-    """Enter the ads of merged rows that are shown, have no better bid, and that no negative blocks; how many then."""
+    """Enter the ads of merged rows that are shown, have no better bid and are not blocked; how many there are then."""
     mask, merged, states, n_ads = len(taken) - 1, to_int64(at), views[0, _STATE], views[0, _STATE + 1]
     state = to_int64(states)
     for k in range(-3 * _AHEAD, m):
