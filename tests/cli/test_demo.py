@@ -58,7 +58,7 @@ def test_the_figures(figures):
     assert found["explanation"]["neighbours"]
     assert list(found["loop"]["arms"]) == ["own", "pfastrexml", "swiftxml"]
     own = found["loop"]["arms"]["own"]["figures"]
-    assert 0.1 < own["clicks a search"]["low"] and own["regret"]["value"] < 0.3
+    assert own["clicks a search"]["low"] > 0.1 and own["regret"]["value"] < 0.3
 
 
 def test_what_it_leaves_works_with_the_other_commands(figures):
