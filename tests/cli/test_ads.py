@@ -79,3 +79,9 @@ def test_problems_end_with_1(tmp_path):
     ran = broadmatch("ads", "check", tmp_path / "bad.csv", "--json")
     assert (ran.code, [one["column"] for one in json.loads(ran.out)["problems"]]) == (1, ["bid", "match"])
     assert "no ad index" in failed("ads", "match", tmp_path / "index", "taxi")
+
+
+def test_what_extends_an_index_goes_together(table, tmp_path):
+    out = ("--out", tmp_path / "index")
+    assert "--extend needs the landing pages" in refused("ads", "index", table, "--extend", tmp_path, *out)
+    assert "are for --extend" in refused("ads", "index", table, "--log", "clicks.csv", *out)

@@ -37,7 +37,7 @@ def commands():
 
 def assert_same_defaults(command, function):
     theirs = {n: p.default for n, p in inspect.signature(function).parameters.items() if p.default is not p.empty}
-    # An option that is None by default takes what the library takes: --days of `simulate`, of the log or of the arms.
+    # --days of `simulate` is of the log or of the arms, and None is what the library takes for either.
     shared = {n: value for n, value in defaults_of(command).items() if n in theirs and (n, value) != ("days", None)}
     assert shared
     assert shared == {name: theirs[name] for name in shared}
@@ -45,7 +45,7 @@ def assert_same_defaults(command, function):
 
 
 def test_the_defaults_are_the_librarys():
-    assert assert_same_defaults("simulate", simulate_marketplace) == set()
+    assert assert_same_defaults("simulate", simulate_marketplace) == {"days"}
     assert assert_same_defaults("simulate-matrix", synthetic_dataset) == set()
     of_harvest = {"memory_limit", "normalise", "split", "temp_directory", "since", "until", "queries", "positions"}
     assert assert_same_defaults("harvest", harvest) == of_harvest

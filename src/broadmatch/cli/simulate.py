@@ -43,14 +43,13 @@ def command(
       broadmatch simulate market/ --days 14 --arms own,pfastrexml,swiftxml,swiftxml+ucb:0.3
     """
     if arms is not None:
-        report = run_arms(out, arms, 7 if days is None else days, traffic, engines, seed)
+        report = run_arms(out, arms, days, traffic, engines, seed)
         output.print_json(report.to_dict()) if json else print_loop(report)
         return
     from broadmatch.simulate import simulate_marketplace
 
-    market = simulate_marketplace(
-        out, n_pages=n_pages, n_sessions=n_sessions, days=30 if days is None else days, seed=seed
-    )
+    given = {} if days is None else {"days": days}
+    market = simulate_marketplace(out, n_pages=n_pages, n_sessions=n_sessions, seed=seed, **given)
     if json:
         output.print_json(asdict(market) | {"folder": str(out)})
         return
@@ -68,12 +67,14 @@ def command(
         output.print_text(f"{what}: {place}")
 
 
-def run_arms(market: Path, arms: str, days: int, sessions: int, engines: Path | None, seed: int) -> "LoopReport":
+def run_arms(market: Path, arms: str, days: int | None, sessions: int, engines: Path | None, seed: int) -> "LoopReport":
     """Let days of traffic of a marketplace run through the arms; `engines` is where those of the last day stay."""
     from broadmatch.simulate import Marketplace, simulate_loop
 
-    names = arms.split(",")
-    return simulate_loop(Marketplace.open(market), days=days, arms=names, sessions=sessions, folder=engines, seed=seed)
+    given = {} if days is None else {"days": days}
+    return simulate_loop(
+        Marketplace.open(market), arms=arms.split(","), sessions=sessions, folder=engines, seed=seed, **given
+    )
 
 
 def print_loop(report: "LoopReport") -> None:

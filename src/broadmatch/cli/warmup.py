@@ -93,3 +93,5 @@ def _steps(folder: Path) -> Iterator[list[object]]:
         yield ["ads", "index", folder / "ads.csv", "--clicks", clicks, "--out", folder / "engine"]
         yield ["ads", "match", folder / "engine", "pizza near me", "--with", "country=AT"]
         yield ["ads", "why", folder / "engine", "pizza near me", "pizza.html"]
+        if find_spec("lightgbm") is not None:
+            yield ["simulate", market, "--arms", "own,swiftxml+ucb", "--days", 2, "--traffic", 400]
