@@ -96,12 +96,19 @@ class PhraseSources:
         return model.predict_topk(self._rows_of(pages), DEPTH, revealed=self._revealed(pages, data.labels))
 
     def by_phrases(self, log: "_Log", pages: Sequence[str]) -> Ranking:
-        """SwiftXML: queries for what is on the page and the phrases that its ad bids on."""
+        """SwiftXML: queries for what is on the page, the phrases that its ad bids on, and what led to clicks on it.
+
+        What led to clicks stays, before what is recommended (Prabhu et al., WSDM 2018, §5: given bid phrases and
+        historically known relevant queries).
+        """
         data = self._dataset(log)
         features = phrase_label_features(data.labels)
         model = SwiftXML(n_trees=self.n_trees, seed=self.seed)
         model.fit(data.X, data.Y, label_names=data.labels, label_features=features)
-        return model.predict_topk(self._rows_of(pages), DEPTH, revealed=self._revealed(pages, data.labels))
+        own, clicked = self._revealed(pages, data.labels), log.clicked(pages)
+        known = CSR.from_scipy((own.to_scipy() + clicked.to_scipy()).sign())
+        ranking = model.predict_topk(self._rows_of(pages), DEPTH, revealed=known)
+        return _before(CSR.from_scipy(clicked.to_scipy() > own.to_scipy()), ranking)
 
     def by_expansion(self, log: "_Log", pages: Sequence[str]) -> Ranking:
         """KSP: queries that are searched and clicked like the phrases that the ad bids on."""
@@ -154,6 +161,13 @@ class _Log(NamedTuple):
     def of(cls, logs: Sequence[Path], held_back: float, seed: int) -> "_Log":
         return cls(logs, harvest(ClickLog(list(logs)), test_share=held_back, seed=seed))
 
+    def clicked(self, pages: Sequence[str]) -> CSR:
+        """The queries that led to clicks on each of these pages, as far as they are learned from."""
+        place = {page: row for row, page in enumerate(self.harvest.train_pages)}
+        counts = self.harvest.train_counts
+        rows = [counts.row(place[page])[0].tolist() if page in place else [] for page in pages]
+        return CSR.from_rows(rows, counts.n_cols)
+
 
 _Learn = Callable[[PhraseSources, _Log, Sequence[str]], Ranking]
 _LEARNERS: dict[str, _Learn] = {
@@ -178,6 +192,17 @@ def best_threshold(scores: F32, right: Flags, n_true: int, others_right: int = 0
     if not len(order) or not (hits > others_right).any():
         return math.inf
     return float(scores[order][np.argmax(np.where(last, value, -1.0))])
+
+
+def _before(first: CSR, ranking: Ranking) -> Ranking:
+    """Labels that are certain, of each point, and then those of a ranking."""
+    certain = max(1.0, float(ranking.scores.max(initial=0.0)))
+    counts = np.diff(first.indptr)
+    labels, scores = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+    for i, (ranked, scored) in enumerate(ranking):
+        labels += [first.row(i)[0], ranked]
+        scores += [np.full(counts[i], certain, np.float32), scored]
+    return Ranking.of(counts + ranking.lengths, np.concatenate(labels), np.concatenate(scores), ranking.label_names)
 
 
 def _without(ranking: Ranking, lists: Sequence[Sequence[str]], k: int) -> Ranking:
