@@ -13,6 +13,7 @@ interval by Student's t. Nothing here was chosen on these seeds: settings come f
 """
 
 import argparse
+import json
 import math
 import tempfile
 import time
@@ -113,6 +114,34 @@ def mean_of(values: list[float]) -> dict[str, float]:
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
+def plot(results: Path, out: Path) -> None:
+    """Draw the means of a run, from the lines that it printed: each figure in per cent of the first arm's."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    means = [row for row in rows if "seeds" in row]
+    what, arms = means[0]["what"], [row["arm"] for row in means]
+    figure, axes = plt.subplots(1, len(FIGURES[what]), figsize=(2.4 * len(FIGURES[what]), 0.5 * len(arms) + 1.3))
+    for axis, name in zip(axes, FIGURES[what], strict=True):
+        for place, row in enumerate(means):
+            for seed in (one for one in rows if one.get("arm") == row["arm"] and "seed" in one):
+                first = next(one for one in rows if one.get("seed") == seed["seed"] and one.get("arm") == arms[0])
+                axis.plot(100 * seed[name] / first[name], place, ".", color="#b8b8b8", markersize=4)
+            mean = row[name]
+            error = [[mean["mean"] - mean["low"]], [mean["high"] - mean["mean"]]]
+            axis.errorbar(mean["mean"], place, xerr=error, fmt="o", color="#0b5394", capsize=3)
+        axis.axvline(100, color="#666666", linewidth=0.8)
+        axis.set_title(name, fontsize=9)
+        axis.set_yticks(range(len(arms)), arms if axis is axes[0] else [""] * len(arms), fontsize=9)
+        axis.set_ylim(len(arms) - 0.5, -0.5)
+        axis.tick_params(axis="x", labelsize=8)
+    figure.tight_layout()
+    figure.savefig(out, metadata={"Date": None})
+
+
 def speed(small: bool) -> None:
     """Ads shown a second of traffic, by the clock and by CPU time, on all cores."""
     sessions = 20_000 if small else 300_000
@@ -129,7 +158,13 @@ def main() -> None:
     parser.add_argument("what", choices=[*ARMS, "rule", "speed"], nargs="?", default="table4")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
+    parser.add_argument(
+        "--plot", type=Path, nargs=2, metavar=("RESULTS", "SVG"), help="draw what an earlier run printed"
+    )
     asked = parser.parse_args()
+    if asked.plot:
+        plot(*asked.plot)
+        return
     seeds = SEEDS[: 1 if asked.small else asked.seeds]
     parts: dict[str, Any] = {"rule": lambda: rule(seeds, asked.small), "speed": lambda: speed(asked.small)}
     parts.get(asked.what, lambda: compare(asked.what, seeds, asked.small))()
