@@ -58,7 +58,7 @@ class EventBatch:
     def of(cls, events: Iterable[Event]) -> "EventBatch":
         """The columns of single events, each of which is checked."""
         rows = list(events)
-        ids = [_checked_id(event) for event in rows]
+        ids = [checked_id(event) for event in rows]
         return cls(
             np.array([event.time for event in rows], np.int64),
             np.array([_CODES[event.kind] for event in rows], np.uint8),
@@ -123,7 +123,7 @@ def batch_of(events: "Event | Sequence[Event] | EventBatch") -> EventBatch:
     return batch
 
 
-def _checked_id(event: Event) -> bytes:
+def checked_id(event: Event) -> bytes:
     """The id of an event in UTF-8; whatever is wrong with the event is an error that names it."""
     name, time, kind, payload = event
     try:

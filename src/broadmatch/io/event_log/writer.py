@@ -121,7 +121,7 @@ class SegmentWriter:
             self._kept.append(Kept(first, size, path.stat().st_mtime, ids))
         self._begin(firsts[-1])
         size = os.fstat(self._file).st_size
-        self._ids, end, self._size = _scan_file(self._file, firsts[-1])
+        self._ids, end, self._size = scan_file(self._file, firsts[-1])
         self._dirty = self._size < size
         if end < self._end[0]:
             raise BadArtifact(
@@ -143,7 +143,7 @@ class SegmentWriter:
         path = segments.segment_path(self.folder, first)
         file = os.open(path, os.O_RDONLY)
         try:
-            ids, end, size = _scan_file(file, first)
+            ids, end, size = scan_file(file, first)
         finally:
             os.close(file)
         if end != stop:
@@ -236,7 +236,7 @@ def lock_folder(folder: Path) -> int:
     return file
 
 
-def _scan_file(file: int, first: int) -> tuple[IdTable, int, int]:
+def scan_file(file: int, first: int) -> tuple[IdTable, int, int]:
     """The ids of the whole frames of a file, the number after their last event, and where they end."""
     ids, number, offset, block = IdTable(), first, 0, 1 << 24
     while True:
