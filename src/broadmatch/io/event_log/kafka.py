@@ -62,7 +62,10 @@ class KafkaEventLog:
                     **given,
                 }
             )
-            self._producer.list_topics(topic, timeout=_TIMEOUT)  # brokers that make topics make it now
+            try:
+                self._producer.list_topics(topic, timeout=_TIMEOUT)  # brokers that make topics make it now
+            except self._kafka.KafkaException as error:
+                raise CannotWrite(f"The brokers of {topic} cannot be reached ({_text(error.args[0])}).") from error
         self._consumer = self._kafka.Consumer(
             {
                 "group.id": "broadmatch",  # it must have one; offsets are the reader's, nothing is committed
