@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from broadmatch.io import Event, EventBatch
 from broadmatch.io.event_log import _frames as kernels
 from broadmatch.io.event_log import segments
-from broadmatch.io.event_log.events import KINDS
 from broadmatch.io.event_log.ids import IdTable, keys_of, known_in
+from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.io.event_log.writer import frame_of
 from tests.reference import event_frames as slow
 

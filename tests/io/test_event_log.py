@@ -3,11 +3,12 @@
 import functools
 import itertools
 import threading
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, PositionLost
-from broadmatch.io import EmbeddedEventLog, Event, EventBatch, EventPosition, KafkaEventLog
+from broadmatch.io import EmbeddedEventLog, Event, EventBatch, EventPosition, KafkaEventLog, Rejects
 
 TOPICS = (f"events-{i}" for i in itertools.count())
 
@@ -219,3 +220,24 @@ def test_who_only_reads_cannot_append(log, opened):
     log.append(make(0))
     with pytest.raises(BadParameter, match="write must be True"):
         opened().append(make(1))
+
+
+def test_columns_of_events():
+    events = [
+        make(0, payload=b'{"ad":"a","price":1,"id":"theirs"}'), make(1, payload=b'{"price":2.5,"extra":[1]}'),
+        make(2, "clicks", b'{"ad":"\\ud800"}'), make(3, "clicks", b'{"ad":{}}'), make(4, payload=b"{}"),
+    ]  # fmt: skip
+    batch, rejects = EventBatch.of(events), Rejects()
+    table = batch.to_arrow(["price", "id", "ad", "time", "kind"], rejects)
+    assert table.to_pydict() == {
+        "price": [1.0, 2.5, None], "id": ["id-0", "id-1", "id-4"], "ad": ["a", None, None],
+        "time": [datetime.fromtimestamp(1_700_000_000, UTC) + timedelta(microseconds=i) for i in (0, 1, 4)],
+        "kind": ["impressions"] * 3,
+    }  # fmt: skip
+    assert rejects.reasons == {"ad is an object or a list": 1, "a text in the line is not valid Unicode": 1}
+    with pytest.raises(BadInput, match="Event 'id-2' of events: a text in the line is not valid Unicode; pass rejects"):
+        batch.to_arrow(["ad"])
+    assert batch.only("clicks").to_arrow(["id", "kind"]).to_pydict() == {"id": ["id-2", "id-3"], "kind": ["clicks"] * 2}
+    assert EventBatch.of([]).to_arrow(["id", "ad"]).num_rows == 0
+    with pytest.raises(BadInput, match="kinds are"):
+        batch.only("views")

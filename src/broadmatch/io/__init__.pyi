@@ -1,4 +1,5 @@
 from .click_log import ClickLog as ClickLog
+from .event_log.columns import export_events as export_events
 from .event_log.embedded import EmbeddedEventLog as EmbeddedEventLog
 from .event_log.events import Event as Event
 from .event_log.events import EventBatch as EventBatch

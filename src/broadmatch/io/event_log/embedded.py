@@ -13,6 +13,7 @@ import numpy as np
 
 from broadmatch.errors import BadParameter, CannotWrite
 from broadmatch.io.event_log.events import LARGEST_BATCH, Event, EventBatch, batch_of
+from broadmatch.io.event_log.kinds import Kind
 from broadmatch.io.event_log.log import Appended, EventPosition
 from broadmatch.io.event_log.segments import SegmentReader
 from broadmatch.io.event_log.writer import SegmentWriter
@@ -116,6 +117,21 @@ class EmbeddedEventLog:
                 if batch is not None:
                     return batch, self._place(number + len(batch))
                 position.check(str(self.path), self._place(self._reader.begin), end)
+
+    def tail(self, n: int, kind: Kind | None = None) -> tuple[EventBatch, EventPosition]:
+        """The last n events, of one kind if it is said, and the position after them."""
+        Whole(0).check("n", n)
+        end, (oldest,), looked = self.end, self.begin.offsets, n
+        while True:
+            position, parts = self._place(max(oldest, end.offsets[0] - looked)), list[EventBatch]()
+            whole = position.offsets == (oldest,)
+            while position < end:
+                batch, position = self.read(position, min(_MOST_TOGETHER, end.offsets[0] - position.offsets[0]))
+                parts.append(batch if kind is None else batch.only(kind))
+            found = EventBatch.concatenate(parts)
+            if whole or len(found) >= n:
+                return found.take(np.arange(max(0, len(found) - n), len(found))), end
+            looked *= 8
 
     def wait(self, position: EventPosition, timeout: float) -> bool:
         """Whether there are events after the position, waiting for them for up to `timeout` seconds."""

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data.csr import joined_ptr, offsets
 from broadmatch.errors import BadInput
+from broadmatch.io.event_log.kinds import KINDS, Kind
 
-Kind: TypeAlias = Literal["impressions", "clicks", "conversions", "bounces"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from broadmatch.io.rejects import Rejects
+
 MOST_EVENTS = 10_000
 """Events of a batch that is appended."""
 LARGEST_EVENT, LARGEST_BATCH, LONGEST_ID = 1 << 20, 1 << 26, 200
@@ -106,6 +110,22 @@ class EventBatch:
             raise BadInput(f"There are no events of kind {kind!r}; kinds are {', '.join(KINDS)}.")
         right = self.kind == _CODES[kind]
         return self if right.all() else self.take(np.flatnonzero(right))
+
+    def to_arrow(
+        self, columns: Sequence[str], rejects: "Rejects | None" = None, source: str = "events"
+    ) -> "pa.RecordBatch":
+        """Columns of the events: `id`, `time`, `kind`, and keys of the payloads, read as JSON lines are in files.
+
+        A key that is absent is null, texts come as dictionaries. A payload that is no JSON, or has an object or a list
+        where a value is wanted, goes to `rejects`; without, it is an error.
+
+        >>> one = EventBatch.of([Event("a", 0, "clicks", b'{"ad":"shoes","price":0.5}')])
+        >>> one.to_arrow(["id", "price", "place"]).to_pydict()
+        {'id': ['a'], 'price': [0.5], 'place': [None]}
+        """
+        from broadmatch.io.event_log.columns import to_arrow  # here, since Arrow takes long to import
+
+        return to_arrow(self, columns, rejects, source)
 
 
 def batch_of(events: "Event | Sequence[Event] | EventBatch") -> EventBatch:

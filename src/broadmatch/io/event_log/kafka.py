@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, MissingExtra, PositionLost
-from broadmatch.io.event_log.events import LARGEST_EVENT, Event, EventBatch, Kind, batch_of, checked_id
+from broadmatch.io.event_log.events import LARGEST_EVENT, Event, EventBatch, batch_of, checked_id
 from broadmatch.io.event_log.ids import IdTable, keys_of, known_in
+from broadmatch.io.event_log.kinds import Kind
 from broadmatch.io.event_log.log import Appended, EventPosition
 from broadmatch.params import Flag, Whole
 

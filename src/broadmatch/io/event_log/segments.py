@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from broadmatch.errors import BadArtifact, MissingFile
 from broadmatch.io.artifacts import sync_folder
 from broadmatch.io.event_log import _frames as kernels
-from broadmatch.io.event_log.events import KINDS, EventBatch
+from broadmatch.io.event_log.events import EventBatch
+from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.io.files import replacing_file
 
 FORMAT = 1
