@@ -74,11 +74,12 @@ def acknowledged(said: int) -> list[tuple[int, int]]:
         return [(int(thread), int(number)) for thread, number in (line.split() for line in lines)]
 
 
-def end_of(path: Path) -> int:
-    """Where the whole frames of a segment end."""
+def is_torn(path: Path) -> bool:
+    """Whether something other than zeros stands behind the whole frames of a segment."""
     file = os.open(path, os.O_RDONLY)
     try:
-        return writer.scan_file(file, int(path.stem))[2]
+        end = writer.scan_file(file, int(path.stem))[2]
+        return any(os.pread(file, path.stat().st_size, end))
     finally:
         os.close(file)
 
@@ -126,7 +127,7 @@ def measure(path: Path, kills: int, seed: int = 0) -> dict[str, Any]:
         lost += sum(reader.missing(run, *one) for one in done)
         batches |= {(run, *one) for one in done}
         last = max(path.glob("*.events"))
-        torn += last.stat().st_size != end_of(last)
+        torn += is_torn(last)
     EmbeddedEventLog(path, write=True).close()
     reader.go_on()
     lost += sum(reader.missing(*one) > 0 for one in batches)

@@ -27,6 +27,8 @@ SEGMENT_BYTES, SEGMENT_EVENTS = 1 << 28, 1 << 20
 """When a segment is closed; the ids of its events are looked up in one table."""
 _PARTS = 8
 """Into so many segments, at least, goes what is kept, so that what is removed at once is little of it."""
+_LEAST_ROOM, _MOST_ROOM, _PIECE = 1 << 18, 1 << 23, 1 << 20
+"""Bytes that are written ahead, as zeros: to sync what overwrites them changes neither the file's size nor its blocks."""
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -101,6 +103,9 @@ class SegmentWriter:
 
     def close(self) -> None:
         """Let go of the files and of the lock."""
+        if self._file >= 0 and not self._dirty:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._size)  # what was written ahead
         for file in (self._file, self._lock):
             if file >= 0:
                 with contextlib.suppress(OSError):
@@ -121,19 +126,18 @@ class SegmentWriter:
             self._kept.append(Kept(first, size, path.stat().st_mtime, ids))
         self._begin(firsts[-1])
         size = os.fstat(self._file).st_size
+        self._dirty = True  # until it is known where it ends, nothing is cut
         self._ids, end, self._size = scan_file(self._file, firsts[-1])
-        self._dirty = self._size < size
         if end < self._end[0]:
             raise BadArtifact(
                 f"{segments.segment_path(self.folder, firsts[-1])} is damaged at byte {self._size:,}: "
                 f"{int(self._end[0]) - end:,} events that were acknowledged cannot be read; bring the file back from a "
                 f"copy, or remove {self.folder / 'end'} to go on without them."
             )
-        if self._dirty:
+        if left := _written(self._file, self._size, size):
             log.warning("%s ended in a write that was interrupted: %s bytes that nobody was promised were cut off.",
-                        self.folder, f"{size - self._size:,}")  # fmt: skip
-            self._repair()
-        os.fsync(self._file)  # a writer that was killed may not have got so far
+                        self.folder, f"{left:,}")  # fmt: skip
+        self._repair()  # synced too, for a writer that was killed may not have got so far
         self.number = end
         self._end[0] = end
         self.retire()
@@ -157,14 +161,14 @@ class SegmentWriter:
     def _begin(self, first: int) -> None:
         """Open the last segment, which may be new."""
         path = segments.segment_path(self.folder, first)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             sync_folder(self.folder)
         except OSError:
             os.close(file)
             raise
         self._file = file
-        self.first, self._size, self._dirty, self._began = first, 0, False, time.time()
+        self.first, self._size, self._room, self._dirty, self._began = first, 0, 0, False, time.time()
 
     def _roll(self) -> None:
         """Close the last segment if it is large or old enough, and begin the next."""
@@ -175,17 +179,23 @@ class SegmentWriter:
         path = segments.segment_path(self.folder, self.first, segments.IDS)
         self._ids.write(path)
         kept = Kept(self.first, self._size + path.stat().st_size, time.time(), self._ids)
-        old = self._file
+        old, size = self._file, self._size
         self._begin(self.number)
+        with contextlib.suppress(OSError):
+            os.ftruncate(old, size)
         os.close(old)
         self._kept.append(kept._replace(ids=IdTable.open(path) or self._ids))
         self._ids = IdTable()
 
-    def _write(self, frame: bytes | bytearray) -> None:
+    def _write(self, frame: bytearray) -> None:
         self._dirty = True
-        rest = memoryview(frame)
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
+        if self._size + len(frame) > self._room:
+            room = self._size + len(frame) + min(max(_LEAST_ROOM, self._size), _MOST_ROOM)
+            for at in range(self._room, room, _PIECE):
+                _write_at(self._file, bytes(min(_PIECE, room - at)), at)
+            os.fsync(self._file)
+            self._room = room
+        _write_at(self._file, frame, self._size)
         _sync(self._file)
         self._dirty = False
 
@@ -194,7 +204,25 @@ class SegmentWriter:
         if self._dirty:
             os.ftruncate(self._file, self._size)
             os.fsync(self._file)
-            self._dirty = False
+            self._room, self._dirty = self._size, False
+
+
+def _write_at(file: int, content: bytes | bytearray, offset: int) -> None:
+    done = 0
+    while done < len(content):
+        done += os.pwrite(file, memoryview(content)[done:], offset + done)
+
+
+def _written(file: int, start: int, stop: int) -> int:
+    """How many bytes there are up to the last that is not 0."""
+    while start < stop:
+        begin = max(start, stop - _PIECE)
+        data, size = segments.read_block(file, begin, stop - begin)
+        filled = np.flatnonzero(data[:size])
+        if len(filled):
+            return begin + int(filled[-1]) + 1 - start
+        stop = begin
+    return 0
 
 
 def frame_of(batch: EventBatch, first: int) -> bytearray:
