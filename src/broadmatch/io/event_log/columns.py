@@ -159,4 +159,9 @@ def _own(batch: EventBatch, name: str) -> Any:
     if name == "kind":
         return pa.DictionaryArray.from_arrays(pa.array(batch.kind.astype(np.int32)), pa.array(KINDS))
     offsets = pa.py_buffer(batch.id_ptr.astype(np.int32).data)
-    return pa.StringArray.from_buffers(len(batch), offsets, pa.py_buffer(batch.ids.data))
+    texts = pa.StringArray.from_buffers(len(batch), offsets, pa.py_buffer(batch.ids.data))
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:  # not UTF-8, which no log of ours has
+        return pa.array([event.id for event in batch], pa.utf8())
+    return texts

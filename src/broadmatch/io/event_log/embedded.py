@@ -25,7 +25,7 @@ _POLLS = (0.001, 0.01)
 """Seconds between two looks for more events: at first, and at most."""
 
 
-class _Waiting(NamedTuple):
+class _Submitted(NamedTuple):
     batch: EventBatch
     done: "Future[Appended]"
 
@@ -63,7 +63,7 @@ class EmbeddedEventLog:
         self.repeated = 0
         self._writer = SegmentWriter(self.path, max_age, max_bytes) if write else None
         self._reader, self._reading = SegmentReader(self.path), threading.Lock()
-        self._queue: deque[_Waiting] = deque()
+        self._queue: deque[_Submitted] = deque()
         self._queued, self._more, self._closed = 0, threading.Condition(), False
         self._thread = threading.Thread(target=self._commit_all, name=f"events {path}", daemon=True)
         if write:
@@ -95,7 +95,7 @@ class EmbeddedEventLog:
                 raise CannotWrite(f"{self.path} was closed; open the log again to append to it.")
             if self._queue and self._queued + size > _MOST_QUEUED:
                 raise CannotWrite(f"{self.path} cannot be written as fast as events come; append them again later.")
-            self._queue.append(_Waiting(batch, done))
+            self._queue.append(_Submitted(batch, done))
             self._queued += size
             self._more.notify()
         return done
@@ -181,9 +181,9 @@ class EmbeddedEventLog:
             else:
                 self._writer.retire()
 
-    def _take(self) -> list[_Waiting]:
+    def _take(self) -> list[_Submitted]:
         """The batches that go into one frame: all, unless they are too many."""
-        taken: list[_Waiting] = []
+        taken: list[_Submitted] = []
         events = size = 0
         while self._queue and (not taken or (events < _MOST_TOGETHER and size < LARGEST_BATCH)):
             one = self._queue.popleft()
@@ -193,7 +193,7 @@ class EmbeddedEventLog:
         self._queued -= size
         return taken
 
-    def _commit(self, writer: SegmentWriter, waiting: list[_Waiting]) -> None:
+    def _commit(self, writer: SegmentWriter, waiting: list[_Submitted]) -> None:
         try:
             known = writer.append(EventBatch.concatenate([one.batch for one in waiting]))
         except Exception as error:  # whoever waits must hear of it, whatever it is

@@ -29,9 +29,11 @@ LONGEST = 1 << 28
 EVENTS, IDS = ".events", ".ids"
 _SEGMENT = re.compile(r"(\d{20})\.events")
 _BLOCK = 1 << 22
+_MOST = 1 << 60
+"""Events that a log can ever have."""
 
 
-class Found(NamedTuple):
+class FoundFrames(NamedTuple):
     """Frames from a place on: how they end, where, and how many events, bytes of ids and of payloads they have."""
 
     state: int
@@ -49,7 +51,7 @@ def segment_path(folder: Path, first: int, suffix: str = EVENTS) -> Path:
 def list_segments(folder: Path) -> list[int]:
     """The numbers of the first events of all segments, rising."""
     names = [_SEGMENT.fullmatch(file.name) for file in folder.iterdir()]
-    return sorted(int(name[1]) for name in names if name)
+    return sorted(int(name[1]) for name in names if name and int(name[1]) < _MOST)
 
 
 def make_log(folder: Path) -> None:
@@ -91,14 +93,14 @@ def map_end(folder: Path, *, write: bool = False) -> NDArray[np.uint64]:
         ) from error
 
 
-def scan(data: NDArray[np.uint8], size: int, first: int, limit: int) -> Found:
+def scan(data: NDArray[np.uint8], size: int, first: int, limit: int) -> FoundFrames:
     """Check the frames in some bytes, whose first event has the number `first`."""
     out = np.zeros(4, np.int64)
     state = kernels.scan(data, size, first, limit, LONGEST, out)
-    return Found(state, *out.tolist())
+    return FoundFrames(state, *out.tolist())
 
 
-def gather(data: NDArray[np.uint8], found: Found, skip: int, n: int) -> EventBatch:
+def gather(data: NDArray[np.uint8], found: FoundFrames, skip: int, n: int) -> EventBatch:
     """The columns of n events after the first `skip`, of frames that were checked."""
     batch = EventBatch(
         np.empty(n, np.int64),

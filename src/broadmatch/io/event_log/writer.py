@@ -28,7 +28,7 @@ SEGMENT_BYTES, SEGMENT_EVENTS = 1 << 28, 1 << 20
 _PARTS = 8
 """Into so many segments, at least, goes what is kept, so that what is removed at once is little of it."""
 _LEAST_ROOM, _MOST_ROOM, _PIECE = 1 << 18, 1 << 23, 1 << 20
-"""Bytes that are written ahead, as zeros: to sync what overwrites them changes neither the file's size nor its blocks."""
+"""Bytes that are written ahead, as zeros: to sync what overwrites them changes neither size nor blocks of the file."""
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
