@@ -4,10 +4,10 @@
     python -m benchmarks.event_log_kill --kills 20
 
 Three threads append batches of 1 to 40 events, some of megabytes, send one in five of them twice, and say what was
-acknowledged; segments are small, so that kills fall into the closing of one too. SIGKILL comes at random, to one in four
-from the opening of the log on, to the others after their first batch. A reader goes on from where it was, after each
-kill and while the next writer opens: every event that was acknowledged must be there once, with its payload, and of
-every batch all events or none.
+acknowledged; segments are small, so that kills fall into the closing of one too. SIGKILL comes at random, to one in
+four from the opening of the log on, to the others after their first batch. A reader goes on from where it was, after
+each kill and while the next writer opens: every event that was acknowledged must be there once, with its payload, and
+of every batch all events or none.
 """
 
 import argparse

@@ -49,7 +49,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(OPERATIONS, st.sampled_from([None, 600, 3000]), st.integers(1, 25))
 def test_a_log_is_a_list(operations, max_bytes, segment_events):
     """Appending, reading and removing against a plain list; old segments go as a whole."""
@@ -233,6 +233,18 @@ def test_there_is_one_writer_and_others_are_told_who(folder):
         with pytest.raises(CannotWrite, match="by another process"):
             EmbeddedEventLog(folder, write=True)
     EmbeddedEventLog(folder, write=True).close()
+
+
+def test_a_copy_of_the_process_neither_writes_nor_cuts(folder, monkeypatch):
+    with EmbeddedEventLog(folder, write=True) as log:
+        log.append(make(0))
+        size = last_segment(folder).stat().st_size
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: 1)
+            with pytest.raises(CannotWrite, match="opened by another process"):
+                log.append(make(1))
+            log.close()
+        assert last_segment(folder).stat().st_size == size
 
 
 def test_what_is_no_log_is_refused(tmp_path):

@@ -155,6 +155,7 @@ def test_submitted_events_are_there_when_the_log_is_closed(log, opened):
 @pytest.mark.parametrize(
     ("event", "said"),
     [
+        (tuple(make(1)), "must be an Event"),
         (make(1)._replace(id=""), "1 to 200 bytes"),
         (make(1)._replace(id="x" * 201), "has 201"),
         (make(1)._replace(id=7), "must be a text"),

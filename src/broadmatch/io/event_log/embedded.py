@@ -91,6 +91,8 @@ class EmbeddedEventLog:
         with self._more:
             if self._writer is None:
                 raise BadParameter("write must be True for a log to be appended to, but it is False.")
+            if not self._writer.is_ours:
+                raise CannotWrite(f"{self.path} was opened by another process; open it in the one that appends, only.")
             if self._closed:
                 raise CannotWrite(f"{self.path} was closed; open the log again to append to it.")
             if self._queue and self._queued + size > _MOST_QUEUED:

@@ -145,6 +145,8 @@ def batch_of(events: "Event | Sequence[Event] | EventBatch") -> EventBatch:
 
 def checked_id(event: Event) -> bytes:
     """The id of an event in UTF-8; whatever is wrong with the event is an error that names it."""
+    if not isinstance(event, Event):
+        raise BadInput(f"What is appended must be an Event, or several, but there is {str(event)[:100]!r}.")
     name, time, kind, payload = event
     try:
         text = name.encode()

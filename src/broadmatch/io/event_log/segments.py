@@ -84,7 +84,10 @@ def map_end(folder: Path, *, write: bool = False) -> NDArray[np.uint64]:
     """How many events are acknowledged, as one number that every process sees when it changes."""
     path = folder / "end"
     if write and (not path.exists() or path.stat().st_size != 8):
-        path.write_bytes(bytes(8))
+        with path.open("wb") as out:
+            out.write(bytes(8))
+            out.flush()
+            os.fsync(out.fileno())  # it has its block now: a disk that is full later cannot stop a change in the map
     try:
         return np.asarray(np.memmap(path, np.uint64, "r+" if write else "r", 0, (1,)))
     except (OSError, ValueError) as error:

@@ -54,7 +54,7 @@ class SegmentWriter:
         with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
-        self._file = -1
+        self._file, self._process = -1, os.getpid()
         try:
             with _writing(folder):
                 segments.make_log(folder)
@@ -103,7 +103,7 @@ class SegmentWriter:
 
     def close(self) -> None:
         """Let go of the files and of the lock."""
-        if self._file >= 0 and not self._dirty:
+        if self._file >= 0 and not self._dirty and self.is_ours:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size)  # what was written ahead
         for file in (self._file, self._lock):
@@ -111,6 +111,11 @@ class SegmentWriter:
                 with contextlib.suppress(OSError):
                     os.close(file)
         self._file = self._lock = -1
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that opened it, and no copy of that process, which knows an old end only."""
+        return self._process == os.getpid()
 
     def _open(self) -> None:
         """Find what is there: closed segments with their ids, and the last with perhaps a torn end, which is cut."""
