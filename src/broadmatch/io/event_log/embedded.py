@@ -19,7 +19,9 @@ from broadmatch.io.event_log.segments import SegmentReader
 from broadmatch.io.event_log.writer import SegmentWriter
 from broadmatch.params import Flag, Number, Whole
 
-_MOST_TOGETHER, _MOST_QUEUED = 1 << 16, 4 * LARGEST_BATCH
+_MOST_TOGETHER, _BYTES_TOGETHER, _MOST_QUEUED = 1 << 13, 1 << 21, 4 * LARGEST_BATCH
+"""Events and bytes after which no further batch joins a frame, and bytes that may wait for the disk."""
+_ROWS = 1 << 16
 _RETIRE_SECONDS = 60.0
 _POLLS = (0.001, 0.01)
 """Seconds between two looks for more events: at first, and at most."""
@@ -128,7 +130,7 @@ class EmbeddedEventLog:
             position, parts = self._place(max(oldest, end.offsets[0] - looked)), list[EventBatch]()
             whole = position.offsets == (oldest,)
             while position < end:
-                batch, position = self.read(position, min(_MOST_TOGETHER, end.offsets[0] - position.offsets[0]))
+                batch, position = self.read(position, min(_ROWS, end.offsets[0] - position.offsets[0]))
                 parts.append(batch if kind is None else batch.only(kind))
             found = EventBatch.concatenate(parts)
             if whole or len(found) >= n:
@@ -187,7 +189,7 @@ class EmbeddedEventLog:
         """The batches that go into one frame: all, unless they are too many."""
         taken: list[_Submitted] = []
         events = size = 0
-        while self._queue and (not taken or (events < _MOST_TOGETHER and size < LARGEST_BATCH)):
+        while self._queue and (not taken or (events < _MOST_TOGETHER and size < _BYTES_TOGETHER)):
             one = self._queue.popleft()
             events, size = events + len(one.batch), size + len(one.batch.payloads)
             if one.done.set_running_or_notify_cancel():

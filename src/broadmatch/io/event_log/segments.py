@@ -103,6 +103,13 @@ def scan(data: NDArray[np.uint8], size: int, first: int, limit: int) -> FoundFra
     return FoundFrames(state, *out.tolist())
 
 
+def bytes_to_whole(data: NDArray[np.uint8], size: int, found: FoundFrames) -> int:
+    """How many bytes there must be for the frame that was cut to be whole."""
+    if size - found.end < kernels.HEADER:
+        return found.end + kernels.HEADER + _BLOCK
+    return found.end + kernels.number_at(data, found.end + 16, 8)
+
+
 def gather(data: NDArray[np.uint8], found: FoundFrames, skip: int, n: int) -> EventBatch:
     """The columns of n events after the first `skip`, of frames that were checked."""
     batch = EventBatch(
@@ -146,11 +153,12 @@ class Segment:
         """Events from `number` on, at most `limit` and none from `stop` on; one at least."""
         block = min(max(_BLOCK >> 6, limit << 9), _BLOCK)
         offset, before = self._seek(number, block)
-        data, size = self._block(offset, block)
-        found = scan(data, size, before, number - before + limit)
-        if found.state == kernels.CUT and found.events <= number - before:  # a frame that is larger than a block
-            data, size = self._block(offset, LONGEST)
+        while True:
+            data, size = self._block(offset, block)
             found = scan(data, size, before, number - before + limit)
+            if found.state != kernels.CUT or found.events > number - before or size < block:
+                break
+            block = bytes_to_whole(data, size, found)
         n = min(found.events - (number - before), limit, stop - number)
         if n < 1:
             raise BadArtifact(

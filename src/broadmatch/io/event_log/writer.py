@@ -279,8 +279,8 @@ def scan_file(file: int, first: int) -> tuple[IdTable, int, int]:
             batch = segments.gather(data, found, 0, found.events)
             ids.add(keys_of(batch), np.zeros(len(batch), np.bool_))
             number, offset = number + found.events, offset + found.end
-        elif found.state == kernels.CUT and size == block < segments.LONGEST:
-            block = segments.LONGEST
+        elif found.state == kernels.CUT and size == block:
+            block = segments.bytes_to_whole(data, size, found)
         else:
             return ids, number, offset
 
