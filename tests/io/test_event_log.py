@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from broadmatch.errors import BadInput, BadParameter, CannotWrite, PositionLost
-from broadmatch.io import EmbeddedEventLog, Event, EventBatch, EventPosition, KafkaEventLog, Rejects
+from broadmatch.io import EmbeddedEventLog, Event, EventBatch, EventPosition, KafkaEventLog, RecordStream, Rejects
 
 TOPICS = (f"events-{i}" for i in itertools.count())
 
@@ -241,3 +241,15 @@ def test_columns_of_events():
     assert EventBatch.of([]).to_arrow(["id", "ad"]).num_rows == 0
     with pytest.raises(BadInput, match="kinds are"):
         batch.only("views")
+
+
+def test_columns_are_those_of_the_same_lines_in_a_file(tmp_path):
+    payloads = [
+        b'{"ad":"a%d","price":%s,"clicked":%s,"deep":{"x":1}}' % (i, b"null" if i % 5 == 0 else b"%d.5" % i,
+                                                                   b"true" if i % 3 else b"false") for i in range(300)
+    ]  # fmt: skip
+    file, columns = tmp_path / "log.jsonl", ["price", "ad", "clicked"]
+    file.write_bytes(b"".join(payload + b"\n" for payload in payloads))
+    (rows,) = RecordStream(file, columns=columns)
+    found = EventBatch.of([make(i, payload=payload) for i, payload in enumerate(payloads)]).to_arrow(columns)
+    assert found.equals(rows.table)
