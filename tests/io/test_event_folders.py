@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -207,6 +208,40 @@ def test_a_full_disk_loses_nothing(folder):
         assert read_all(log)[0] == wanted
         assert log.append([make(4), make(5)]) == (2, 0)
         assert read_all(log)[0] == [*wanted, make(4), make(5)]
+
+
+def test_a_sync_that_fails_acknowledges_nothing(folder, monkeypatch):
+    wanted = fill(folder, 4)
+    with EmbeddedEventLog(folder, write=True) as log:
+        with monkeypatch.context() as patched:
+            patched.setattr(writer, "_sync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+            with pytest.raises(CannotWrite, match="Input/output error"):
+                log.append(make(4))
+            assert log.end.offsets == (4,)
+        assert log.append(make(4)) == (1, 0)
+        assert read_all(log)[0] == [*wanted, make(4)]
+
+
+def test_who_comes_during_a_sync_shares_the_next(folder, monkeypatch):
+    syncs, go_on, real = [], threading.Event(), writer._sync
+
+    def slow(file):
+        syncs.append(file)
+        assert go_on.wait(60)
+        real(file)
+
+    with EmbeddedEventLog(folder, write=True) as log:
+        monkeypatch.setattr(writer, "_sync", slow)
+        first = log.submit(make(0))
+        while not syncs:
+            time.sleep(0.001)
+        others = [log.submit([make(i), make(i + 100)]) for i in range(1, 31)]
+        assert not first.done()
+        assert log.end.offsets == (0,)  # what is not on disk is not seen
+        go_on.set()
+        assert [one.result(60) for one in (first, *others)] == [(1, 0), *[(2, 0)] * 30]
+        assert len(syncs) == 2
+        assert len(read_all(log)[0]) == 61
 
 
 def test_a_disk_that_is_full_when_a_segment_is_closed(folder, monkeypatch):
