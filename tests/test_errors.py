@@ -30,6 +30,7 @@ def test_errors_pass_between_processes(error):
         (errors.BadParameter, ValueError),
         (errors.BadInput, ValueError),
         (errors.TooManyBadRows, errors.BadInput),
+        (errors.PositionLost, errors.BadInput),
         (errors.MissingFile, FileNotFoundError),
         (errors.CannotWrite, OSError),
         (errors.NotFitted, AttributeError),

@@ -19,6 +19,10 @@ class TooManyBadRows(BadInput):
     """More rows of a log were rejected than the caller allows."""
 
 
+class PositionLost(BadInput):
+    """A reader stands where the events of a log are no longer kept."""
+
+
 class MissingFile(BroadmatchError, FileNotFoundError):
     """A file or folder that was named is not there."""
 

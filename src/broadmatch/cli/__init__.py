@@ -10,6 +10,7 @@ from broadmatch.cli.clicks import app as clicks_app
 from broadmatch.cli.data import app as data_app
 from broadmatch.cli.demo import command as demo_command
 from broadmatch.cli.evaluate import command as evaluate_command
+from broadmatch.cli.events import app as events_app
 from broadmatch.cli.explain import command as explain_command
 from broadmatch.cli.group import Commands
 from broadmatch.cli.harvest import command as harvest_command
@@ -49,6 +50,7 @@ app.command("explain")(explain_command)
 app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
 app.add_typer(ads_app, name="ads")
+app.add_typer(events_app, name="events")
 app.command("warmup")(warmup_command)
 
 
@@ -71,7 +73,7 @@ def _top(
     Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
     Without any: extract. Phrases from phrases: expand.
     Click prediction: clicks train, predict, validate, calibrate, show.
-    Ads by query: ads check, index, match, why.
+    Ads by query: ads check, index, match, why. Event logs: events tail, export.
     """
 
 

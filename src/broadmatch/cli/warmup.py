@@ -86,6 +86,9 @@ def _steps(folder: Path) -> Iterator[list[object]]:
     yield ["clicks", "calibrate", clicks, seen]
     yield ["clicks", "predict", clicks, impressions, "--out", folder / "probabilities.csv"]
     yield ["clicks", "show", clicks]
+    _write_events(folder / "events")
+    yield ["events", "tail", folder / "events", "--kind", "clicks"]
+    yield ["events", "export", folder / "events", "--out", folder / "events.parquet"]
     if find_spec("lmdb") is not None:
         (folder / "ads.csv").write_text("page,phrase,match,bid\npizza.html,pizza,broad,1\n")
         yield ["ads", "index", folder / "ads.csv", "--out", folder / "index"]
@@ -95,3 +98,11 @@ def _steps(folder: Path) -> Iterator[list[object]]:
         yield ["ads", "why", folder / "engine", "pizza near me", "pizza.html"]
         if find_spec("lightgbm") is not None:
             yield ["simulate", market, "--arms", "own,swiftxml+ucb", "--days", 2, "--traffic", 400]
+
+
+def _write_events(folder: Path) -> None:
+    from broadmatch.io import EmbeddedEventLog, Event
+
+    for _ in range(2):  # the second time what is there is read, and a second segment begun
+        with EmbeddedEventLog(folder, write=True, max_bytes=1 << 20) as log:
+            log.append([Event(str(n), n, "clicks" if n % 3 else "bounces", b'{"ad":7}') for n in range(5000)])

@@ -1,4 +1,11 @@
 from .click_log import ClickLog as ClickLog
+from .event_log.columns import export_events as export_events
+from .event_log.embedded import EmbeddedEventLog as EmbeddedEventLog
+from .event_log.events import Event as Event
+from .event_log.events import EventBatch as EventBatch
+from .event_log.kafka import KafkaEventLog as KafkaEventLog
+from .event_log.log import EventLog as EventLog
+from .event_log.log import EventPosition as EventPosition
 from .hierarchies import read_hierarchy as read_hierarchy
 from .matrices.datasets import read_dataset as read_dataset
 from .matrices.datasets import read_features as read_features

@@ -1,0 +1,140 @@
+"""Frames and tables of ids: what the kernels find is what the description says, whatever the bytes are."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broadmatch.io import Event, EventBatch
+from broadmatch.io.event_log import _frames as kernels
+from broadmatch.io.event_log import segments
+from broadmatch.io.event_log.ids import IdTable, keys_of, known_in
+from broadmatch.io.event_log.kinds import KINDS
+from broadmatch.io.event_log.writer import frame_of
+from tests.reference import event_frames as slow
+
+EVENTS = st.builds(
+    Event,
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
+    st.integers(-(1 << 59), 1 << 59),
+    st.sampled_from(KINDS),
+    st.binary(max_size=40).map(lambda b: b"{" + b.replace(b"\n", b"").replace(b"\r", b"") + b"}"),
+)
+BATCHES = st.lists(st.lists(EVENTS, min_size=1, max_size=6), max_size=5)
+
+
+def bytes_of(text):
+    return np.frombuffer(bytearray(text), np.uint8)
+
+
+def frames(batches, first=0):
+    """The bytes of batches, one frame each."""
+    out = b""
+    for batch in batches:
+        out += frame_of(EventBatch.of(batch), first)
+        first += len(batch)
+    return out
+
+
+def gathered(data, first):
+    """What the kernels find in bytes: the events, and where they end."""
+    found = segments.scan(bytes_of(data), len(data), first, 1 << 62)
+    batch = segments.gather(bytes_of(data), found, 0, found.events)
+    ids = [batch.ids[a:b].tobytes() for a, b in zip(batch.id_ptr, batch.id_ptr[1:], strict=False)]
+    payloads = [batch.payloads[a:b].tobytes() for a, b in zip(batch.payload_ptr, batch.payload_ptr[1:], strict=False)]
+    return list(zip(ids, batch.time.tolist(), batch.kind.tolist(), payloads, strict=True)), found.end
+
+
+@given(st.binary(max_size=70))
+def test_checksums(data):
+    assert int(kernels.checksum(bytes_of(data), 0, len(data))) == slow.checksum(data)
+
+
+@settings(max_examples=50)
+@given(BATCHES, st.integers(0, 1 << 50))
+def test_frames_hold_what_was_put_in(batches, first):
+    data = frames(batches, first)
+    wanted = [(e.id.encode(), e.time, KINDS.index(e.kind), e.payload + b"\n") for batch in batches for e in batch]
+    assert slow.read_frames(data, first) == (wanted, len(data))
+    assert gathered(data, first) == (wanted, len(data))
+
+
+@settings(max_examples=100)
+@given(BATCHES, st.data())
+def test_damaged_frames_are_told_as_the_description_says(batches, data):
+    text = bytearray(frames(batches))
+    for _ in range(data.draw(st.integers(0, 3)) if text else 0):
+        text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))
+    text = bytes(text[: data.draw(st.integers(0, len(text)))])
+    assert gathered(text, 0) == slow.read_frames(text, 0)
+
+
+@given(BATCHES.filter(bool), st.data())
+def test_forged_frames_with_the_right_checksum_are_not_trusted(batches, data):
+    """Lengths and counts that do not fit, in a frame whose checksum is made to fit."""
+    text = bytearray(frames(batches[:1]))
+    place = data.draw(st.integers(16, len(text) - 1))
+    text[place] ^= data.draw(st.integers(1, 255))
+    text[8:16] = slow.checksum(bytes(text[16:])).to_bytes(8, "little")
+    assert gathered(bytes(text), 0) == slow.read_frames(bytes(text), 0)
+
+
+@settings(max_examples=50)
+@given(BATCHES, st.data())
+def test_some_events_of_several_frames(batches, data):
+    whole = EventBatch.of([event for batch in batches for event in batch])
+    text = bytes_of(frames(batches))
+    skip = data.draw(st.integers(0, len(whole)))
+    n = data.draw(st.integers(0, len(whole) - skip))
+    found = segments.scan(text, len(text), 0, skip + n)
+    assert list(segments.gather(text, found, skip, n)) == list(whole)[skip : skip + n]
+    rows = np.array(data.draw(st.permutations(range(len(whole)))), np.int64)[:n]
+    assert list(whole.take(rows)) == [list(whole)[i] for i in rows]
+    at = int(kernels.skip_frames(text, len(text), skip, segments.LONGEST))
+    before = sum(
+        len(batch) for batch in batches[: [len(frames(batches[:k])) for k in range(len(batches) + 1)].index(at)]
+    )
+    assert before <= skip
+    assert skip - before < max(len(batch) for batch in batches) if batches else at == 0
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.integers(0, 60), max_size=40), max_size=8))
+def test_tables_of_ids_are_sets(calls):
+    table, known_ids = IdTable(), set()
+    for ids in calls:
+        batch = EventBatch.of([Event(f"id{i}", 0, "clicks", b"{}") for i in ids])
+        keys, known = keys_of(batch), np.zeros(len(batch), np.bool_)
+        added = table.add(keys, known)
+        fresh = [i for k, i in enumerate(ids) if i not in known_ids and i not in ids[:k]]
+        assert [i for i, old in zip(ids, known.tolist(), strict=True) if not old] == fresh
+        if len(ids) % 2:  # what was not kept after all
+            table.remove_last(added)
+        else:
+            known_ids |= {*ids}
+        assert known_in([table], keys).tolist() == [i in known_ids for i in ids]
+        assert table.count == len(known_ids)
+
+
+def test_a_table_is_kept_in_a_file_or_made_again(tmp_path):
+    table, file = IdTable(), tmp_path / "1.ids"
+    batch = EventBatch.of([Event(f"id{i}", 0, "clicks", b"{}") for i in range(5000)])
+    keys = keys_of(batch)
+    table.add(keys, np.zeros(5000, np.bool_))
+    table.write(file)
+    assert known_in([IdTable.open(file)], keys).all()
+    whole = file.read_bytes()
+    full = np.ones(4, np.uint64)  # no empty place: looking something up would never end
+    check = kernels.checksum(full.view(np.uint8), 0, 32)
+    forged = np.array([0x73646956454D42, 1, 4, check], np.uint64).tobytes() + full.tobytes()
+    for content in (b"", whole[:-1], whole + b"x", b"x" + whole[1:], whole[:5000] + b"x" + whole[5001:], forged):
+        file.write_bytes(content)
+        assert IdTable.open(file) is None
+    file.unlink()
+    assert IdTable.open(file) is None
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_batches_go_together(n):
+    parts = [EventBatch.of([Event(f"{k}-{i}", i, "clicks", b"{}") for i in range(k)]) for k in range(n)]
+    assert list(EventBatch.concatenate(parts)) == [event for part in parts for event in part]

@@ -1,0 +1,49 @@
+"""Frames of events by the words of their description, a number at a time."""
+
+import struct
+
+MASK = (1 << 64) - 1
+SEED = 0x9E3779B97F4A7C15
+
+
+def mix(z):
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
+    return z ^ (z >> 31)
+
+
+def checksum(data):
+    """Eight bytes at a time, then one at a time: xor, multiply, xor with itself shifted by 29."""
+    h = mix(len(data) ^ SEED)
+    words = [data[i : i + 8] for i in range(0, len(data) // 8 * 8, 8)]
+    for piece in [*words, *(data[i : i + 1] for i in range(len(data) // 8 * 8, len(data)))]:
+        h = (h ^ int.from_bytes(piece, "little")) * SEED & MASK
+        h ^= h >> 29
+    return mix(h)
+
+
+def read_frames(data, first):
+    """(id, time, kind, payload) of the events of whole frames from the beginning on, and where they end."""
+    events, at = [], 0
+    while len(data) - at >= 48:
+        magic, n, check, length, number, _, id_bytes, payload_bytes = struct.unpack_from("<IIQQQqII", data, at)
+        if (
+            (magic, number) != (0x56454D42, first + len(events))
+            or n < 1
+            or length != 48 + 14 * n + id_bytes + payload_bytes
+        ):
+            break
+        frame = data[at : at + length]
+        if len(frame) < length or checksum(frame[16:]) != check:
+            break
+        times, sizes = struct.unpack_from(f"<{n}q", frame, 48), struct.unpack_from(f"<{n}I", frame, 48 + 8 * n)
+        id_sizes, kinds = frame[48 + 12 * n : 48 + 13 * n], frame[48 + 13 * n : 48 + 14 * n]
+        if sum(id_sizes) != id_bytes or sum(sizes) != payload_bytes or 0 in sizes:
+            break
+        id_at, payload_at = 48 + 14 * n, 48 + 14 * n + id_bytes
+        for i in range(n):
+            name, payload = frame[id_at : id_at + id_sizes[i]], frame[payload_at : payload_at + sizes[i]]
+            events.append((name, times[i], kinds[i], payload))
+            id_at, payload_at = id_at + id_sizes[i], payload_at + sizes[i]
+        at += length
+    return events, at
