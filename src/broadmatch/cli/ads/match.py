@@ -48,7 +48,11 @@ def command(
         return
     heads = [Column("ad", spare="shorten"), Column("phrase"), Column("match"), Column("bid", right=True)]
     columns = {head.head: head for head in heads}
-    columns |= {name: Column(name, right=True) for name in ("price", "probability", "uncertainty", "score", "place")}
+    spare = {"uncertainty", "score"}
+    columns |= {
+        name: Column(name, right=True, spare="drop" if name in spare else "")
+        for name in ("price", "probability", "uncertainty", "score", "place")
+    }
     shown = [name for name in columns if not rows or name in rows[0]]
     cells = [[f"{row[name]:.4g}" if isinstance(row[name], float) else str(row[name]) for name in shown] for row in rows]
     output.print_table([columns[name] for name in shown], cells)
