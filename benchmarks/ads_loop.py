@@ -139,7 +139,7 @@ def plot(results: Path, out: Path) -> None:
         axis.set_ylim(len(arms) - 0.5, -0.5)
         axis.tick_params(axis="x", labelsize=8)
     figure.tight_layout()
-    figure.savefig(out, metadata={"Date": None})
+    figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None)
 
 
 def speed(small: bool) -> None:
