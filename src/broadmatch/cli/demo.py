@@ -44,7 +44,7 @@ The same with your own data:
   broadmatch evaluate model/ data/
   broadmatch recommend model/ pages/ --out phrases.html
   broadmatch explain model/ pages/landing.html "a phrase"
-  broadmatch ads index ads.csv --extend model/ --pages pages/ --log clicks.csv --out index/
+  broadmatch ads index ads.csv --out index/
   broadmatch ads match index/ "a query"
 """
 
