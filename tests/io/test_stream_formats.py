@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -224,6 +224,7 @@ def test_random_csv_whatever_the_blocks_and_from_every_position(tmp_path_factory
 
 @settings(max_examples=60)
 @given(st.text(alphabet='a,"\n\r', max_size=60), st.integers(1, 4), st.integers(1, 30), st.integers(2, 40))
+@example(",,\r\r,", 2, 1, 5)  # an empty line that is a block of its own
 def test_any_text_gives_the_same_rows_and_rejects_whatever_the_blocks(tmp_path_factory, text, batch_rows, block, size):
     file = tmp_path_factory.mktemp("any") / "a.csv"
     file.write_bytes(text.encode())

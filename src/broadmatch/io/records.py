@@ -191,7 +191,7 @@ class _RecordReader:
         self._source, self._log, self._final, self._ended = source, log, final, False
         self._n_fields = 1 if log.format == "jsonl" else len(log.columns)
         self._rows, self._offset, self._line = mark.rows, mark.offset, mark.line
-        self._tail = self._text = b""
+        self._tail = self._text = self._passed = b""
         self._base = mark.offset
         self._starts = self._lines = np.zeros(1, np.int64)
         self._codes = np.empty(0, np.uint8)
@@ -212,6 +212,9 @@ class _RecordReader:
             if stop <= at:
                 break
             end = int(self._starts[stop])
+            if texts:
+                texts.append(self._passed)
+            self._passed = b""
             texts.append(self._text[self._offset - self._base : end - self._base])
             starts.append(self._starts[at:stop] - begin)
             lines.append(self._lines[at:stop])
@@ -257,8 +260,9 @@ class _RecordReader:
             raise _too_long(self._log.path, self._line + line + 1)
         self._starts, self._lines, self._codes = starts[: n + 1] + self._offset, lines[: n + 1] + self._line, codes[:n]
         self._at = 0
-        if n == 0:  # empty lines only
+        if n == 0:  # empty lines only; they stay in the text of a chunk that they are in the middle of
             self._offset, self._line = self._offset + stop, self._line + line
+            self._passed += text[:stop]
 
 
 @dataclass(frozen=True)
