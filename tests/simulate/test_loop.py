@@ -142,3 +142,9 @@ def test_bad_settings_are_refused(market: Marketplace) -> None:
         simulate_loop(market, days=1, burn_in=1)
     with pytest.raises(BadParameter, match="not an arm"):
         simulate_loop(market, arms=["best"])
+
+
+def test_a_day_with_next_to_nobody_goes_by(market: Marketplace) -> None:
+    report = simulate_loop(market, days=2, sessions=1, arms=["own", "own+vcg"], minutes=60, n_bootstrap=10)
+    assert sum(total["searches"] for total in report.totals.values()) >= 1
+    assert min(total["searches"] for total in report.totals.values()) >= 0

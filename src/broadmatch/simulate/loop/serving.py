@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from broadmatch.ads import AdAnswers, AdEngine, Auction, Budgets, learn_place_effects
+from broadmatch.ads._auction import NO_BUDGET
 from broadmatch.clicks import FTRL, ClickJoin, ClickModel, IsotonicCalibration
 from broadmatch.data import Batch
 from broadmatch.data.csr import gathered
@@ -37,8 +38,6 @@ FLOOR = 0.03
 """Click probability in the first place below which no ad is shown."""
 JOIN_WINDOW = 1800.0
 """Seconds in which a click counts; those that come later are lost, as in a real log."""
-_KEPT_BACK = 2
-"""What the auction says of a candidate that its budget keeps back (`OUTCOMES`)."""
 _ORACLE = 5
 """One in so many sessions is also answered by the oracle."""
 _SECOND = 1_000_000
@@ -55,6 +54,28 @@ class ShownRows(NamedTuple):
     page: I64
     price: F64
     clicked: Flags
+
+
+class LoggedRows(NamedTuple):
+    """What a day's log has of each ad shown: search, ad, place, the probability in the first place, and the click."""
+
+    search: I64
+    ad: I64
+    place: I64
+    probability: F64
+    clicked: Flags
+
+    @classmethod
+    def joined(cls, parts: "list[LoggedRows]") -> "LoggedRows":
+        """The rows of several slices, one after the other."""
+        none = np.empty(0, np.int64)
+        return cls(
+            np.concatenate([none, *(part.search for part in parts)]),
+            np.concatenate([none, *(part.ad for part in parts)]),
+            np.concatenate([none, *(part.place for part in parts)]),
+            np.concatenate([np.empty(0), *(part.probability for part in parts)]),
+            np.concatenate([np.empty(0, np.bool_), *(part.clicked for part in parts)]),
+        )
 
 
 class ArrivingClicks(NamedTuple):
@@ -99,7 +120,7 @@ class ArmServer:
         self.join, self.arriving = ClickJoin(window=JOIN_WINDOW), ArrivingClicks.none()
         self.auction: Auction = arm.auction(places=PLACES, seed=seed, floor=FLOOR)
         self.sums = ArmSums(days)
-        self._today: list[tuple[I64, Flags, F64, I64, I64]] = []
+        self._today: list[LoggedRows] = []
 
     def click_model(self) -> ClickModel:
         """What the arm has learned until now, to serve."""
@@ -112,15 +133,15 @@ class ArmServer:
 
     def close_day(self) -> None:
         """Learn what the places do to clicks, for the prices of the next days."""
-        place, clicked, probability, _, _ = (np.concatenate(column) for column in zip(*self._today, strict=True))
-        if len(np.unique(place)) == PLACES:
-            effects = learn_place_effects(place, clicked, probability, places=PLACES)
+        rows = LoggedRows.joined(self._today)
+        if len(np.unique(rows.place)) == PLACES:
+            effects = learn_place_effects(rows.place, rows.clicked, rows.probability, places=PLACES)
             self.auction = self.arm.auction(places=PLACES, seed=self.seed, floor=FLOOR, effects=tuple(effects.tolist()))
 
     def clicks_of_day(self) -> tuple[I64, I64]:
         """The searches and ads of all clicks of the day."""
-        _, clicked, _, search, ad = (np.concatenate(column) for column in zip(*self._today, strict=True))
-        return search[clicked], ad[clicked]
+        rows = LoggedRows.joined(self._today)
+        return rows.search[rows.clicked], rows.ad[rows.clicked]
 
     def serve(self, day: DayTraffic, rows: I64, group: I64) -> None:
         """Answer some searches, in order of time; users click."""
@@ -177,7 +198,7 @@ class ArmServer:
         made = ArrivingClicks(second[hit] + delay, number[hit], campaign, shown.price[hit])
         self.arriving = self.arriving.and_(made)
         ad = answers.candidates.ad[shown.row]
-        self._today.append((shown.place, shown.clicked, answers.probability[shown.row], shown.search, ad))
+        self._today.append(LoggedRows(shown.search, ad, shown.place, answers.probability[shown.row], shown.clicked))
 
     def _add_up(self, answers: AdAnswers, shown: ShownRows, day: DayTraffic, rows: I64, group: I64) -> None:
         """Add what happened to the sums of the arm."""
@@ -205,7 +226,7 @@ class ArmServer:
         ad, bid = answers.candidates.ad[at], answers.candidates.bid[at]
         search = np.repeat(rows[asked], np.diff(ptr))
         truth = self.users.chance_first(self.pages[ad], day, search)
-        admitted = answers.result.outcome[at] != _KEPT_BACK
+        admitted = answers.result.outcome[at] != NO_BUDGET
         best = Auction(places=PLACES, floor=FLOOR).run(
             bid, truth, offsets=ptr, advertiser=self.engine.ad_advertiser[ad], in_budget=admitted
         )
