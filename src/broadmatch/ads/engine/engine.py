@@ -5,6 +5,7 @@ answer is made by one set of them.
 """
 
 import contextlib
+import copy
 import os
 import threading
 import time
@@ -147,6 +148,14 @@ class AdEngine:
         parts = self._open()
         with self._exchange:
             self._parts = parts
+
+    def with_clicks(self, model: ClickModel) -> "AdEngine":
+        """An engine of the same ads, live as these are, and the same auction, with another click model."""
+        made = _Model.of(model)
+        made.prepare(self._parts.ads)
+        other = copy.copy(self)
+        other._exchange, other._parts = threading.Lock(), self._parts._replace(model=made)
+        return other
 
     @property
     def index(self) -> AdIndex:

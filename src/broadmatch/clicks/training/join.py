@@ -116,6 +116,14 @@ class ClickJoin(Online):
         self._ready()
         self._clock.seen[1] = AFTER
 
+    def pass_until(self, time: int) -> None:
+        """Say that both streams have passed a time: whatever comes from before it, in microseconds, is out of order.
+
+        For streams that come in one log, where the events of one say how far the other is.
+        """
+        self._ready()
+        self._clock.seen[:] = np.maximum(self._clock.seen, time)
+
     @property
     def passed(self) -> tuple[int, int]:
         """The largest time seen among the impressions and among the clicks, in microseconds."""

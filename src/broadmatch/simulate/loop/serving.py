@@ -166,6 +166,7 @@ class ArmServer:
         today = np.floor(now - 1e-6) // _DAY == arrived.time // _DAY
         self.budgets.charge(arrived.campaign[today], arrived.price[today])
         self.join.add_clicks(arrived.id.view(np.uint64), (arrived.time * _SECOND).astype(np.int64))
+        self.join.pass_until(round(now * _SECOND))
         closed = self.join.ready()
         if len(closed):
             predicted = self.learner.learn_many(closed.impressions, encoded=True)
