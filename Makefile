@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint fuzz bench clean
+.PHONY: install demo serve test lint fuzz bench clean
 
 install: $(STAMP)
 
@@ -21,6 +21,10 @@ $(STAMP): pyproject.toml
 
 demo: install
 	$(BIN)/broadmatch demo
+
+serve: install
+	@test -d demo/server || $(MAKE) demo
+	$(BIN)/broadmatch serve demo/server
 
 test: install lint
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

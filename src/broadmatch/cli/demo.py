@@ -5,6 +5,7 @@ import io
 import itertools
 import logging
 import shlex
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -93,11 +94,12 @@ def command(
         why = _explain(run, samples[0])
         loop = _serve_days(run, n_pages * _TRAFFIC_A_PAGE, seed)
         _take_apart(run)
+        server = _put_together(run)
         typer.echo(_OWN_DATA)
         run.seconds["in all"] = round(time.monotonic() - started, 1)
         print_text(
             f"Done in {run.seconds['in all']:.0f} s. The marketplace, the data and the model are in {out}; "
-            f"{out / 'phrases.html'} is a page to open."
+            f"{out / 'phrases.html'} is a page to open, and `broadmatch serve {server}` a server to ask."
         )
     if json:
         metrics = {name: {side: r.to_dict()["metrics"] for side, r in sides.items()} for name, sides in reports.items()}
@@ -138,6 +140,22 @@ def _take_apart(run: "_Run") -> None:
         if places:
             typer.echo()
             run.call("ads", "why", engine, query, places[0].ad, *given)
+
+
+def _put_together(run: "_Run") -> Path:
+    """The folder of a server: the last engine, with the models that recommend and expand phrases, and the pages."""
+    from broadmatch.ads import AdEngine
+    from broadmatch.io.artifacts import replacing
+
+    server, engine = run.out / "server", run.out / "engines" / str(len(_ARMS) - 1)
+    parts = {"recommender": run.out / "model", "ksp": run.out / "ksp", "pages.parquet": run.market / "pages.parquet"}
+    with run.step("Put a server together"), replacing(server, AdEngine.is_at) as folder:
+        typer.secho(f"$ cp -r {engine} {server}", dim=True)
+        shutil.copytree(engine, folder, dirs_exist_ok=True)
+        for name, part in parts.items():
+            typer.secho(f"$ cp -r {part} {server / name}", dim=True)
+            (shutil.copytree if part.is_dir() else shutil.copy)(part, folder / name)
+    return server
 
 
 def _searched_most(run: "_Run") -> str:
