@@ -84,7 +84,7 @@ def own(tmp_path):
 
 
 def check(engine, queries, context, limit=200, key=None):
-    """Arrays, single answers and the twin agree bit for bit; gives the answers."""
+    """Arrays, a few answers, single ones and the twin agree bit for bit; gives the answers."""
     found, p, u, result, rows = twin.answers(engine, queries, context, limit, key)
     many = engine.answer_many(Names.of(queries), context, limit=limit, key=key)
     for one, other in zip(many.candidates, found, strict=True):
@@ -92,8 +92,14 @@ def check(engine, queries, context, limit=200, key=None):
     assert many.probability.tolist() == p.tolist() and many.uncertainty.tolist() == u.tolist()
     for name in ("row", "price", "score", "outcome"):
         assert getattr(many.result, name).tolist() == getattr(result, name).tolist()
+    contexts = [{name: values[q] for name, values in context.items()} for q in range(len(queries))]
+    if queries:
+        few = engine.answer_few(queries, contexts, limit=limit, key=key)
+        assert few.probability.tolist() == p.tolist() and few.uncertainty.tolist() == u.tolist()
+        assert few.result.row.tolist() == result.row.tolist() and few.result.price.tolist() == result.price.tolist()
+        assert few.impressions().keys.tolist() == many.impressions().keys.tolist()
     for q, query in enumerate(queries):
-        row = {name: values[q] for name, values in context.items()}
+        row = contexts[q]
         asked = {} if key is None else {"key": int(key[q])}
         places = engine.answer(query, row, limit=limit, **asked).places
         shown = result.row[q][result.row[q] >= 0].tolist()

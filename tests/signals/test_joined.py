@@ -88,7 +88,7 @@ def test_joined_rows_are_those_of_the_log(ads, places, queries, data):
 def test_one_row_and_rows_behind_each_other(first, second):
     side = ENCODER.sides[-1]
     whole = side.table(columns([*first, *second]), len(first) + len(second))
-    both = SignalTable.concatenate(side.table(columns(first), len(first)), side.table(columns(second), len(second)))
+    both = SignalTable.concatenate([side.table(columns(first), len(first)), side.table(columns(second), len(second))])
     ads, places = ENCODER.sides[0].row({"ad": "x", "title": "red"}), ENCODER.sides[1].row({"place": 3})
     for i, row in enumerate([*first, *second]):
         given = {name: value for name, value in row.items() if value is not None}

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from broadmatch.data import Impressions
+from broadmatch.data.csr import joined_ptr
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.io.values import arrow_of, compact
 from broadmatch.signals._encoder import put_tables
@@ -39,11 +40,13 @@ class SignalTable:
         self.address = self.keys.__array_interface__["data"][0]
 
     @staticmethod
-    def concatenate(first: "SignalTable", second: "SignalTable") -> "SignalTable":
-        """The rows of both, one after the other."""
-        parts = [_behind(a, b) for a, b in zip(first.parts, second.parts, strict=True)]
-        slices = {name: pa.concat_arrays([part, second.slices[name]]) for name, part in first.slices.items()}
-        return SignalTable(np.concatenate([first.keys, second.keys]), parts, slices)
+    def concatenate(tables: "Sequence[SignalTable]") -> "SignalTable":
+        """The rows of all, one after the other."""
+        if len(tables) == 1:
+            return tables[0]
+        parts = [_joined(same) for same in zip(*(table.parts for table in tables), strict=True)]
+        slices = {name: pa.concat_arrays([table.slices[name] for table in tables]) for name in tables[0].slices}
+        return SignalTable(np.concatenate([table.keys for table in tables]), parts, slices)
 
 
 class TableSide:
@@ -169,11 +172,13 @@ def _taken(part: Part, rows: NDArray[np.int32]) -> Part:
     return part[rows]
 
 
-def _behind(first: Part, second: Part) -> Part:
-    """The rows of a part, then those of another; the words of texts do not keep their spans."""
-    if not isinstance(first, TextWords) or not isinstance(second, TextWords):
-        return np.concatenate([np.asarray(first), np.asarray(second)])
-    n, words = len(first.indptr) - 1, int(first.indptr[-1])
-    keys = np.concatenate([first.keys[:words], second.keys])
-    indptr = np.concatenate([first.indptr, second.indptr[1:] + words])
-    return TextWords(np.concatenate([first.codes, second.codes + np.int32(n)]), indptr, keys, first.text, first.spans)
+def _joined(parts: Sequence[Part]) -> Part:
+    """The rows of parts one after the other; the words of texts do not keep their spans."""
+    texts = [part for part in parts if isinstance(part, TextWords)]
+    if not texts:
+        return np.concatenate([np.asarray(part) for part in parts])
+    indptr = joined_ptr([part.indptr for part in texts])
+    keys = np.concatenate([part.keys[: part.indptr[-1]] for part in texts])
+    before = np.cumsum([0, *(len(part.indptr) - 1 for part in texts)], dtype=np.int32)
+    codes = np.concatenate([part.codes + n for part, n in zip(texts, before, strict=False)])
+    return TextWords(codes, indptr, keys, texts[0].text, texts[0].spans)

@@ -95,7 +95,7 @@ class AdTables:
                 found = self._made[signature] = side.table(*base())
             columns, n = more()
             if n:
-                found = SignalTable.concatenate(found, side.table(columns, n))
+                found = SignalTable.concatenate([found, side.table(columns, n)])
             self._whole[signature] = found
         return found
 
