@@ -1,1 +1,2 @@
 from .config import ServeConfig as ServeConfig
+from .publishing import PublishedModels as PublishedModels
