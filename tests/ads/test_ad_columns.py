@@ -28,7 +28,10 @@ def ad_records(draw, n_campaigns):
 @st.composite
 def stores(draw):
     """Ads and campaigns by number, with gaps; the phrases of an ad are numbered after those of the one before."""
-    campaigns = {i: AdRecord(draw(TEXT), advertiser=draw(st.sampled_from(["", "v", "x"]))) for i in range(2)}
+    campaigns = {
+        i: AdRecord(draw(TEXT), advertiser=draw(st.sampled_from(["", "v", "x"])), budget=draw(st.floats(0)))
+        for i in range(2)
+    }
     ads, phrase = {}, 0
     for number in sorted(draw(st.sets(st.integers(0, 6), max_size=4))):
         record = draw(ad_records(len(campaigns)))

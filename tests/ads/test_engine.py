@@ -17,7 +17,7 @@ from broadmatch.ads import AdEngine, Auction, Budgets, Extended, Inventory
 from broadmatch.ads.engine import engine as module
 from broadmatch.clicks import FTRL, ClickModel, IsotonicCalibration, SlicedCalibration
 from broadmatch.data import Impressions, Names
-from broadmatch.errors import BadArtifact, BadInput, MissingFile
+from broadmatch.errors import BadArtifact, BadInput, BadParameter, MissingFile
 from broadmatch.signals import Categorical, Cross, Description, Encoder, Numeric, Text
 from tests.reference import ads_engine as twin
 
@@ -199,6 +199,26 @@ def test_budgets(own):
         one.arrays.result.outcome.tolist()
         == many.result.outcome[many.candidates.ptr[3] : many.candidates.ptr[4]].tolist()
     )
+
+
+def test_budgets_of_campaigns_are_in_the_index(tmp_path):
+    bids = {"page": "p", "match": "broad", "bid": 1.0}
+    rows = [{**bids, "campaign": "paid", "ad": "a", "phrase": "red", "budget": 7.5},
+            {**bids, "campaign": "free", "ad": "b", "phrase": "red"}]  # fmt: skip
+    engine = AdEngine.create(tmp_path / "engine", Inventory.from_rows(rows), clicks=model())
+    assert engine.campaign_budget.tolist() == [7.5, np.inf]
+    with engine.index.change() as change:
+        change.set_budget("free", 2)
+        change.set_budget("paid", None)
+        change.set_budget("new", 0)
+    assert engine.campaign_budget.tolist() == [np.inf, 2.0, 0.0]
+    with engine.index.change() as change:
+        change.set_campaign_negatives("free", [("cheap", "broad")])  # what else changes keeps the budget
+    engine.index.compact()
+    assert AdEngine(tmp_path / "engine").campaign_budget.tolist() == [np.inf, 2.0, 0.0]
+    for amount in (-1.0, float("nan"), "7"):
+        with pytest.raises(BadParameter, match="amount must be"), engine.index.change() as change:
+            change.set_budget("paid", amount)
 
 
 def test_impressions_are_what_was_shown_in_its_place(engine):
@@ -498,7 +518,8 @@ def test_columns_that_are_forged_are_refused(own):
     assert before and len(names) > 12
     for name in names:
         array = read_array(files[name])
-        for forged in (np.full_like(array, np.iinfo(array.dtype).max), array[:-1], np.append(array, array[-1:])):
+        wrong = np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+        for forged in (np.full_like(array, wrong), array[:-1], np.append(array, array[-1:])):
             shutil.rmtree(folder)
             write(signed(files | {name: array_bytes(forged)}), folder)
             with contextlib.suppress(BadArtifact):

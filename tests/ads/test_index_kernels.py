@@ -156,7 +156,7 @@ def test_forged_postings_are_refused_or_harmless(tmp_path):
             continue
         for number in (-1, 1, 7, 1 << 20, 2**31 - 1, -(2**31), 2**62, -(2**62)):
             forged = true.copy()
-            bounds = np.iinfo(forged.dtype)
+            bounds = np.iinfo(forged.dtype if forged.dtype.kind in "iu" else np.int64)
             if forged.dtype != np.uint64 and not bounds.min <= number <= bounds.max:
                 continue
             forged.reshape(-1)[rng.integers(forged.size)] = number % 2**64 if forged.dtype == np.uint64 else number

@@ -138,3 +138,15 @@ def test_a_table_is_kept_in_a_file_or_made_again(tmp_path):
 def test_batches_go_together(n):
     parts = [EventBatch.of([Event(f"{k}-{i}", i, "clicks", b"{}") for i in range(k)]) for k in range(n)]
     assert list(EventBatch.concatenate(parts)) == [event for part in parts for event in part]
+
+
+@given(BATCHES, st.lists(st.integers(0, 1000), min_size=9, max_size=9), st.integers(0, 1000))
+def test_frames_before_a_time_are_skipped(batches, times, time):
+    text, times = bytearray(frames(batches)), sorted(times)
+    starts = [len(frames(batches[:k])) for k in range(len(batches))]
+    for start, moment in zip(starts, times, strict=False):
+        text[start + 32 : start + 40] = moment.to_bytes(8, "little")
+    out = np.zeros(2, np.int64)
+    kernels.skip_earlier(bytes_of(bytes(text)), len(text), time, segments.LONGEST, out)
+    earlier = [batch for batch, moment in zip(batches, times, strict=False) if moment < time]
+    assert out.tolist() == [len(frames(earlier)), sum(map(len, earlier))]

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -253,3 +254,17 @@ def test_columns_are_those_of_the_same_lines_in_a_file(tmp_path):
     (rows,) = RecordStream(file, columns=columns)
     found = EventBatch.of([make(i, payload=payload) for i, payload in enumerate(payloads)]).to_arrow(columns)
     assert found.equals(rows.table)
+
+
+def test_events_since_a_time(tmp_path, monkeypatch):
+    """The embedded log only: the client's own broker of Kafka does not look at times."""
+    marks = []
+    monkeypatch.setattr("broadmatch.io.event_log.writer.SEGMENT_EVENTS", 5)
+    with EmbeddedEventLog(tmp_path / "log", write=True) as log:
+        for part in range(30):
+            marks.append((time.time_ns() // 1000, log.end))
+            log.append(Event(str(part), part, "clicks", b'{"x":"' + b"x" * 1500 + b'"}'))
+        assert len(list(log.path.glob("*.events"))) > 3
+        for moment, place in marks:
+            assert log.since(moment) == place
+        assert log.since(0) == log.begin and log.since(1 << 60) == log.end

@@ -66,13 +66,9 @@ class Budgets:
         auctions that the budget is good for, and at the end of the day it falls with what is left. `pending` is what
         may still be charged for what was shown (price × probability, by campaign), where clicks come late.
         """
-        Number(0, _DAY).check("hour", hour)
-        now, later = (self._share(t) for t in (hour, min(hour + self.window, _DAY)))
-        limited = np.isfinite(self._budget)
-        budget = np.where(limited, self._budget, 1.0)
-        room, width = np.maximum(budget * later - self._used(pending), 0.0), budget * (later - now)
-        throttled = np.divide(room, width, out=np.zeros(len(room)), where=room < width)
-        return np.where((room < width) & limited, throttled, (room > 0) | ~limited)
+        found = np.empty(len(self._budget))
+        kernels.participation(self._budget, self._used(pending), *self._shares(hour), found)
+        return found
 
     def admit(
         self,
@@ -97,8 +93,9 @@ class Budgets:
             auction_keys(key, len(starts) - 1),
             rows,
             bids,
-            self._budget - self._used(pending),
-            self.participation(hour, pending),
+            self._budget,
+            self._used(pending),
+            *self._shares(hour),
             seed_of(f"budgets {self.seed}"),
             admitted,
         )
@@ -106,6 +103,11 @@ class Budgets:
 
     def _used(self, pending: ArrayLike | None) -> F64:
         return self.spent if pending is None else self.spent + numbers(pending, "pending", len(self.spent))
+
+    def _shares(self, hour: float) -> tuple[float, float]:
+        """The shares of the day's traffic until an hour, and until a window later."""
+        Number(0, _DAY).check("hour", hour)
+        return self._share(hour), self._share(min(hour + self.window, _DAY))
 
     def _share(self, hour: float) -> float:
         """The share of the day's traffic until an hour."""

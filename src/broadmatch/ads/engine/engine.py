@@ -35,7 +35,7 @@ from broadmatch.errors import BadArtifact, BadInput, BroadmatchError, MissingFil
 from broadmatch.harvest.queries import normalise_query
 from broadmatch.io.artifacts import load, replacing, save
 from broadmatch.io.values import arrow_of, texts_to_arrow
-from broadmatch.kernels import I64, U64, Flags
+from broadmatch.kernels import F64, I64, U64, Flags
 from broadmatch.signals.joined import JoinedEncoder, SignalTable
 
 INDEX, CLICKS, AUCTION = "index", "clicks", "auction"
@@ -189,6 +189,11 @@ class AdEngine:
     def ad_campaign(self) -> I64:
         """The number of the campaign of each ad; −1 for none."""
         return self._parts.ads.tables().campaign
+
+    @property
+    def campaign_budget(self) -> F64:
+        """What each campaign may spend in a day, by its number; infinite without a limit."""
+        return self._parts.ads.tables().budget
 
     @property
     def ad_advertiser(self) -> I64:

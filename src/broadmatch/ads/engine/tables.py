@@ -14,7 +14,7 @@ from broadmatch.data import Names
 from broadmatch.errors import BadArtifact
 from broadmatch.io.artifacts import opening
 from broadmatch.io.values import arrow_of, names_to_arrow, texts_to_arrow
-from broadmatch.kernels import I32, I64
+from broadmatch.kernels import F64, I32, I64
 from broadmatch.signals.joined import SignalTable, TableSide
 from broadmatch.state import unpack
 
@@ -48,6 +48,10 @@ class AdTables:
         kept_names = before._advertisers if before is not None and same else {}
         self._advertisers: dict[str, int] = kept_names or {name: i for i, name in enumerate(self._base.advertisers)}
         self._number_ads()
+        self.budget: F64 = np.full(view.n_campaigns, np.inf)
+        """What each campaign may spend in a day, by its number; infinite without a limit."""
+        self.budget[: len(self._base.budget)] = self._base.budget
+        self.budget[list(self._campaigns)] = [record.budget for record in self._campaigns.values()]
 
     def name(self, ad: int) -> str:
         """The name of an ad."""
@@ -58,6 +62,11 @@ class AdTables:
         """The text of a phrase."""
         known = self._phrases.get(number)
         return known if known is not None else self._base.phrase[number]
+
+    def campaign_name(self, number: int) -> str:
+        """The name of a campaign."""
+        known = self._campaigns.get(number)
+        return known.name if known is not None else self._base.campaigns[number]
 
     def columns(self, ad: int) -> dict[str, str]:
         """What an ad gives to a click model."""
@@ -136,10 +145,7 @@ class AdTables:
         return {"phrase": texts_to_arrow([self._phrases.get(first + i) for i in range(n)])}, n
 
     def _campaign_of(self, record: AdRecord) -> str:
-        if record.campaign < 0:
-            return ""
-        known = self._campaigns.get(record.campaign)
-        return known.name if known is not None else self._base.campaigns[record.campaign]
+        return "" if record.campaign < 0 else self.campaign_name(record.campaign)
 
     def _advertiser_of(self, record: AdRecord) -> str:
         if record.advertiser or record.campaign < 0:
@@ -209,7 +215,7 @@ def _columns(view: IndexView) -> AdColumns:
         found: AdColumns = unpack({COLUMNS: AdColumns}, view.saved)[COLUMNS]
     phrase = view.joined.base.rows[:, 1] >> 2
     fits = phrase.min(initial=0) >= 0 and phrase.max(initial=-1) < len(found.phrase)
-    if not (fits and len(found.name) <= view.n_ads):
+    if not (fits and len(found.name) <= view.n_ads and len(found.campaigns) <= view.n_campaigns):
         raise BadArtifact(f"{view.postings} is damaged: its columns are not those of its ads; build the index again.")
     return found
 

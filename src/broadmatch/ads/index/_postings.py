@@ -6,8 +6,9 @@ from broadmatch.ads.index._match import BROAD, EXACT, EXTENDED, NOTHING, PHRASE,
 from broadmatch.kernels import I32, I64, U64, Bytes, kernel
 from broadmatch.kernels.vocabulary import hash_word
 
-HEAD = 6
-"""Words of 64 bits before the phrases: campaign, phrases, negatives, extended, bytes of the name and of all."""
+HEAD = 7
+"""Words of 64 bits before the phrases: campaign, phrases, negatives, extended, bytes of the name and of
+all, and the bits of the budget."""
 _ONE = 0x3FF0000000000000  # the bits of 1.0
 
 

@@ -1,14 +1,16 @@
 """What is known of ads beside their bids, as columns by number: what click models and people ask for."""
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from broadmatch.ads.index._ad_columns import ABOUT, copy_spans, phrase_spans, text_spans
+from broadmatch.ads.index._postings import HEAD
 from broadmatch.data import Names
 from broadmatch.data.csr import offsets
-from broadmatch.kernels import I32, I64, Bytes
-from broadmatch.layout import Axes, Index
+from broadmatch.kernels import F64, I32, I64, Bytes
+from broadmatch.layout import Axes, Index, Within
 
 COLUMNS = "columns"
 """The name under which they stand among the arrays of the postings."""
@@ -18,6 +20,7 @@ class AdColumns(NamedTuple):
     """Columns by the number of the ad, of the campaign and of the phrase; texts of numbers that are free are empty.
 
     `advertiser` is a number of `advertisers`, that of the campaign where the ad has none of its own; −1 for none.
+    `budget` is that of a campaign for a day, infinite for none.
     """
 
     name: Annotated[Names, Axes("ads")]
@@ -28,6 +31,7 @@ class AdColumns(NamedTuple):
     text: Annotated[Names, Axes("ads")]
     campaigns: Annotated[Names, Axes("campaigns")]
     campaign_advertiser: Annotated[I32, Axes("campaigns"), Index("advertisers", -1)]
+    budget: Annotated[F64, Axes("campaigns"), Within(0, math.inf)]
     advertisers: Annotated[Names, Axes("advertisers")]
     phrase: Annotated[Names, Axes("phrases")]
 
@@ -52,7 +56,10 @@ class AdColumns(NamedTuple):
         advertiser = np.where(own >= 0, own, inherited)
         name, _, page, title, body = of_ad
         advertisers, phrase = Names.of(numbers), _names(text, begin, end)
-        return cls(name, campaign, advertiser, page, title, body, of_campaign[0], owner, advertisers, phrase)
+        budget = np.full(n_campaigns, np.inf)
+        budget[campaigns] = words[starts[n:] + HEAD - 1].view(np.float64)
+        about = name, campaign, advertiser, page, title, body
+        return cls(*about, of_campaign[0], owner, budget, advertisers, phrase)
 
 
 def _texts(words: I64, text: Bytes, starts: I64, numbers: I64, n: int) -> list[Names]:

@@ -73,6 +73,7 @@ class IndexView(NamedTuple):
     ads: dict[int, bytes]
     campaigns: dict[int, bytes]
     n_ads: int
+    n_campaigns: int
 
 
 class AdIndex:
@@ -277,7 +278,8 @@ class AdIndex:
             )
         changed = np.array(list(ads), np.int64), np.array(list(campaigns), np.int64)
         joined = JoinedPostings.of(whole, delta, changed, meta["ads"], meta["campaigns"])
-        return IndexView(joined, saved, meta["change"], meta["postings"], ads, campaigns, meta["ads"])
+        sizes = meta["ads"], meta["campaigns"]
+        return IndexView(joined, saved, meta["change"], meta["postings"], ads, campaigns, *sizes)
 
 
 def _delta(ads: dict[int, bytes], campaigns: dict[int, bytes]) -> Postings:

@@ -160,8 +160,9 @@ def _records(
     place[order] = np.arange(len(order)) - np.repeat(ptr[:-1], np.diff(ptr))
     queries = _extended(inventory, extended, place, len(names))
     about = _about_campaigns(inventory) if campaigns else _about_ads(inventory)
-    rows = zip(names, group.tolist(), campaign.tolist(), about, strict=True)
-    for i, (name, g, c, known) in enumerate(rows):
+    budget = np.nan_to_num(inventory.budgets, nan=np.inf) if campaigns else np.full(len(names), np.inf)
+    rows = zip(names, group.tolist(), campaign.tolist(), about, budget.tolist(), strict=True)
+    for i, (name, g, c, known, amount) in enumerate(rows):
         a, b, m, n = int(ptr[g]), int(ptr[g + 1]), int(neg_ptr[g]), int(neg_ptr[g + 1])
         x, y = int(queries.ptr[i]), int(queries.ptr[i + 1])
         parts = table[a:b].tobytes() + neg_words[m:n].tobytes() + queries.table[x:y].tobytes()
@@ -172,6 +173,7 @@ def _records(
             name.encode(),
             b"".join(texts) + queries.text[queries.at[x] : queries.at[y]],
             known,
+            amount,
         )
 
 

@@ -1,5 +1,6 @@
 """Changes to an ad index that is open: collected, then made together."""
 
+import math
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +16,7 @@ from broadmatch.harvest.queries import normalise_query
 from broadmatch.params import Number
 
 MOST_BID = 1e6
-_BID = Number(0, MOST_BID, above=True)
+_BID, _BUDGET = Number(0, MOST_BID, above=True), Number(0, none=True)
 
 
 class AdChanges:
@@ -102,6 +103,12 @@ class AdChanges:
         """Replace the negatives of a campaign, which is made if it is new."""
         self._number("campaign", campaign)
         self._record_of("campaign", campaign).negatives = _negatives(negatives)
+
+    def set_budget(self, campaign: str, amount: float | None) -> None:
+        """Set what a campaign may spend in a day, None for no limit; the campaign is made if it is new."""
+        _BUDGET.check("amount", amount)
+        self._number("campaign", campaign)
+        self._record_of("campaign", campaign).budget = math.inf if amount is None else float(amount)
 
     def set_extended(self, ad: str, matches: Iterable[tuple[str, int, float]]) -> None:
         """Replace the extended matches of an ad: query, number of the bid phrase that it goes with, score."""

@@ -1,13 +1,15 @@
 """An ad, or a campaign, as it stands in the store: 64-bit words, then the texts, filled up to 8 bytes.
 
 The words are a head (campaign, −1 without one; how many phrases, negatives and extended matches; bytes of the name and
-of all texts), then for each phrase its number, the bits of its bid and 256·bytes + match type, for each negative
-256·bytes + match type, and for each extended match the place of its phrase, the bits of its score and the bytes of its
-query. The texts are the name, then those of phrases, negatives and extended matches. All texts but the name are
-normalised. Phrases are in the order of their numbers. Behind all this, again filled up to 8 bytes, stand the bytes of
-advertiser, page, title and text, and these four texts, as they were given.
+of all texts; the bits of the budget of a day, infinite without one), then for each phrase its number, the bits of its
+bid and 256·bytes + match type, for each negative 256·bytes + match type, and for each extended match the place of its
+phrase, the bits of its score and the bytes of its query. The texts are the name, then those of phrases, negatives and
+extended matches. All texts but the name are normalised. Phrases are in the order of their numbers. Behind all this,
+again filled up to 8 bytes, stand the bytes of advertiser, page, title and text, and these four texts, as they were
+given.
 """
 
+import math
 import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -41,7 +43,7 @@ class ExtendedMatch(NamedTuple):
 
 @dataclass
 class AdRecord:
-    """What is known of an ad, or of a campaign, which has negatives and an advertiser only.
+    """What is known of an ad, or of a campaign, which has negatives, an advertiser and a budget only.
 
     The advertiser of an ad is that of its campaign where it has none of its own.
     """
@@ -55,6 +57,7 @@ class AdRecord:
     page: str = ""
     title: str = ""
     text: str = ""
+    budget: float = math.inf
 
     def to_bytes(self) -> bytes:
         """The record as it stands in the store."""
@@ -69,13 +72,14 @@ class AdRecord:
         words = np.array([word for row in (*table, packed, *queries) for word in row], np.int64)
         counts = (self.campaign, len(table), len(packed), len(queries))
         about = about_bytes(self.advertiser, self.page, self.title, self.text)
-        return encode(counts, words.tobytes(), self.name.encode(), b"".join(b"".join(part) for part in texts), about)
+        parts = words.tobytes(), self.name.encode(), b"".join(b"".join(part) for part in texts), about
+        return encode(counts, *parts, self.budget)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "AdRecord":
         """The record that `to_bytes` wrote."""
         words = np.frombuffer(data, np.int64)
-        campaign, n, m, e, size, all_texts = words[:HEAD].tolist()
+        campaign, n, m, e, size, all_texts, budget = words[:HEAD].tolist()
         table = words[HEAD : HEAD + 3 * n].reshape(n, 3)
         packed = words[HEAD + 3 * n :][:m].tolist()
         queries = words[HEAD + 3 * n + m :][: 3 * e].reshape(e, 3)
@@ -95,14 +99,18 @@ class AdRecord:
         found = zip(queries[:, 0].tolist(), scores, queries[:, 2].tolist(), strict=True)
         extended = [ExtendedMatch(text(length), phrases[i].number, score) for i, score, length in found]
         at = behind + 8 * ABOUT
-        about = [text(length) for length in words[behind // 8 :][:ABOUT].tolist()]
+        advertiser, page, title, body = (text(length) for length in words[behind // 8 :][:ABOUT].tolist())
+        about = advertiser, page, title, body, _number(budget)
         return cls(name, campaign, phrases, negatives, extended, *about)
 
 
-def encode(counts: tuple[int, int, int, int], words: bytes, name: bytes, texts: bytes, about: bytes) -> bytes:
+def encode(
+    counts: tuple[int, int, int, int], words: bytes, name: bytes, texts: bytes, about: bytes, budget: float
+) -> bytes:
     """A record of its parts: campaign, and how many phrases, negatives and extended matches its words are of."""
     size = len(name) + len(texts)
-    return b"".join((struct.pack("<6q", *counts, len(name), size), words, name, texts, bytes(-size % 8), about))
+    head = struct.pack("<6qd", *counts, len(name), size, budget)
+    return b"".join((head, words, name, texts, bytes(-size % 8), about))
 
 
 def check_about(name: str, text: str) -> None:
@@ -122,3 +130,8 @@ def about_bytes(*texts: str) -> bytes:
 def _bits(value: float) -> int:
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return bits
+
+
+def _number(bits: int) -> float:
+    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return value

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from broadmatch.errors import BadArtifact, CannotWrite, MissingExtra, MissingFile
 
-FORMAT = 3
+FORMAT = 4
 """Of the store and of the postings; an index of another format is refused."""
 FOLDER = "store"
 _FIRST_SIZE, _MOST_READERS, _TABLES = 1 << 26, 1024, ("ads", "ad_names", "campaigns", "campaign_names", "changes")

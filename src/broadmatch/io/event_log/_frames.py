@@ -125,6 +125,22 @@ def skip_frames(data: Bytes, stop: int, number: int, longest: int) -> int:
 
 
 @kernel
+def skip_earlier(data: Bytes, stop: int, time: int, longest: int, out: I64) -> None:
+    """Where the first frame begins, perhaps beyond these bytes, that was written at a time or later; unchecked.
+
+    `out` gets this, and how many events stand before it.
+    """
+    at = events = 0
+    while stop - at >= HEADER:
+        n, length = number_at(data, at + 4, 4), number_at(data, at + 16, 8)
+        ours = number_at(data, at, 4) == MAGIC and HEADER <= length <= longest
+        if not ours or number_at(data, at + 32, 8) >= time:
+            break
+        at, events = at + length, events + n
+    out[0], out[1] = at, events
+
+
+@kernel
 def gather(
     data: Bytes, skip: int, n: int, times: I64, kinds: Bytes, ids: Bytes, id_ptr: I64, payloads: Bytes, payload_ptr: I64
 ) -> None:

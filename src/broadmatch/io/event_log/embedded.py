@@ -82,6 +82,11 @@ class EmbeddedEventLog:
         """The place after the newest event that is acknowledged."""
         return self._place(self._reader.end)
 
+    def since(self, time: int) -> EventPosition:
+        """A place before all events of a time, in microseconds, or later, if none was appended before it happened."""
+        with self._reading:
+            return self._place(self._reader.since(time))
+
     def append(self, events: Event | Sequence[Event] | EventBatch) -> Appended:
         """Append events, all or none, and come back when they are on disk; `CannotWrite` if they are not."""
         return self.submit(events).result()

@@ -97,6 +97,18 @@ class KafkaEventLog:
         """The place after the newest events that are acknowledged."""
         return self._marks()[1]
 
+    def since(self, time: int) -> EventPosition:
+        """A place before all events of a time, in microseconds, or later."""
+        wanted = [self._kafka.TopicPartition(self.topic, p, max(time // 1000, 0)) for p in self._partitions]
+        try:
+            found = self._consumer.offsets_for_times(wanted, timeout=_TIMEOUT)
+        except self._kafka.KafkaException as error:
+            raise BadInput(f"The brokers of {self.topic} cannot be reached ({_text(error.args[0])}).") from error
+        at = {place.partition: place.offset for place in found}
+        ends = self._marks()[1].offsets
+        offsets = [at[p] if at[p] >= 0 else end for p, end in zip(self._partitions, ends, strict=True)]
+        return EventPosition(self.topic, tuple(offsets))
+
     def append(self, events: Event | Sequence[Event] | EventBatch) -> Appended:
         """Append events, and come back when the brokers have them; `CannotWrite` if they have not."""
         return self.submit(events).result()

@@ -81,6 +81,10 @@ class EventLog(Protocol):
         """The place after the newest event that is acknowledged."""
         ...
 
+    def since(self, time: int) -> EventPosition:
+        """A place before all events of a time, in microseconds, or later, if none was appended before it happened."""
+        ...
+
     def append(self, events: Event | Sequence[Event] | EventBatch) -> Appended:
         """Append events, and come back when they are kept; `CannotWrite` if they are not."""
         ...

@@ -172,6 +172,16 @@ class Segment:
             self._number, self._offset = number + n, offset + found.end
         return batch
 
+    def since(self, time: int) -> int:
+        """The number of the first event that was appended at a time or later, or of the one after the last."""
+        offset, number, step, block = 0, self.first, np.zeros(2, np.int64), _BLOCK >> 6
+        while True:
+            data, size = self._block(offset, block)
+            kernels.skip_earlier(data, size, time, LONGEST, step)
+            offset, number, block = offset + int(step[0]), number + int(step[1]), _BLOCK
+            if step[0] == 0:
+                return number
+
     def _seek(self, number: int, block: int) -> tuple[int, int]:
         """Where a frame begins, the one with the event or one before it, and the number of its first event."""
         if number == self._number:
@@ -214,6 +224,24 @@ class SegmentReader:
         """The number of the oldest event that is kept."""
         self._firsts = list_segments(self.folder)
         return min(self._firsts[0], self.end) if self._firsts else self.end
+
+    def since(self, time: int) -> int:
+        """The number of the first event that was appended at a time, in microseconds, or later."""
+        begin, firsts = self.begin, self._firsts
+        low, high = 0, len(firsts)  # the segment that is looked for is the last one that begins before the time
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._since_in(firsts[middle], time) > firsts[middle] else (low, middle)
+        return min(max(begin, self._since_in(firsts[low], time)), self.end) if firsts else begin
+
+    def _since_in(self, first: int, time: int) -> int:
+        """As `since`, in one segment; after it, if it was removed meanwhile."""
+        try:
+            segment = Segment(self.folder, first)
+        except FileNotFoundError:
+            return first + 1
+        with contextlib.closing(segment):
+            return segment.since(time)
 
     def read(self, number: int, limit: int) -> EventBatch | None:
         """Events from `number` on, which is before the end; None if they are gone."""
