@@ -15,6 +15,7 @@ from broadmatch.cli.explain import command as explain_command
 from broadmatch.cli.group import Commands
 from broadmatch.cli.harvest import command as harvest_command
 from broadmatch.cli.judge import app as judge_app
+from broadmatch.cli.keys import app as keys_app
 from broadmatch.cli.models import command as models_command
 from broadmatch.cli.phrases.expand import command as expand_command
 from broadmatch.cli.phrases.extract import command as extract_command
@@ -51,6 +52,7 @@ app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
+app.add_typer(keys_app, name="keys")
 app.command("warmup")(warmup_command)
 
 
@@ -73,7 +75,7 @@ def _top(
     Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
     Without any: extract. Phrases from phrases: expand.
     Click prediction: clicks train, predict, validate, calibrate, show.
-    Ads by query: ads check, index, match, why. Event logs: events tail, export.
+    Ads by query: ads check, index, match, why. Event logs: events tail, export. API keys: keys add, list, remove.
     """
 
 
