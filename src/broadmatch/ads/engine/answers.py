@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.ads.auction import AuctionResult
+from broadmatch.ads.engine.tables import AdTables
 from broadmatch.ads.index.ad_index import AdCandidates
 from broadmatch.data import Impressions
 from broadmatch.kernels import F64, I32, I64
@@ -54,6 +55,7 @@ class AdAnswers:
     """The answers to many queries: those of query q are its candidates, and row q of the result.
 
     `probability` and `uncertainty` are those of the candidates in the first place. `result.row` are rows of these.
+    `ads` knows the ads and phrases by their numbers, at the moment of the answer.
     """
 
     candidates: AdCandidates
@@ -61,6 +63,7 @@ class AdAnswers:
     uncertainty: F64
     result: AuctionResult
     rows: CandidateRows = field(repr=False)
+    ads: AdTables = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.result)

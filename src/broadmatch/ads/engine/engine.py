@@ -204,6 +204,12 @@ class AdEngine:
         """The number of the advertiser of each ad; below 0, and no other's, for an ad without one."""
         return self._parts.ads.tables().advertiser
 
+    @property
+    def context_columns(self) -> tuple[str, ...]:
+        """The columns of the context that the click model reads; all others change no answer."""
+        side = self._parts.model.encoder.sides[_QUERY]
+        return tuple(name for name in dict.fromkeys((*side.columns, *side.slices)) if name != "query")
+
     def answer(
         self,
         query: str,
@@ -224,6 +230,19 @@ class AdEngine:
         one = self._one(query, context, _Terms(_key(key), budgets, hour, pending), limit)
         why = _explained(one, None) if explain else None
         return AdAnswer(one.text, _places(one.answers, one.tables), one.answers, why)
+
+    def answer_one(
+        self,
+        query: str,
+        context: Mapping[str, Any] | None = None,
+        *,
+        key: int = 0,
+        budgets: Budgets | None = None,
+        hour: float | None = None,
+        limit: int = 200,
+    ) -> AdAnswers:
+        """As `answer`, as the arrays that `answer_many` gives: those of one query."""
+        return self._one(query, context, _Terms(_key(key), budgets, hour, None), limit).answers
 
     def explain(
         self,
@@ -366,7 +385,7 @@ def _answers(parts: _Parts, tables: AdTables, found: AdCandidates, table: Signal
         in_budget=terms.admit(tables, found),
         key=terms.key,
     )
-    return AdAnswers(found, probability, uncertainty, result, rows)
+    return AdAnswers(found, probability, uncertainty, result, rows, tables)
 
 
 def _places(arrays: AdAnswers, tables: AdTables) -> list[Place]:

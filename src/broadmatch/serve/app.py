@@ -1,0 +1,157 @@
+"""The server as an ASGI application: what it is made of, and what it does beside answering."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from broadmatch.errors import BroadmatchError
+from broadmatch.serve.clocks import RequestTimes
+from broadmatch.serve.config import ServeConfig, ServeFolder
+from broadmatch.serve.endpoints.endpoint import Endpoint
+from broadmatch.serve.endpoints.matching import Matching
+from broadmatch.serve.endpoints.posting import Posting
+from broadmatch.serve.endpoints.server_state import ServerState
+from broadmatch.serve.impression_ids import ImpressionIds
+from broadmatch.serve.messages import EventsReply, MatchReply, MatchRequest, PostedEvents
+from broadmatch.serve.metrics import Metrics
+from broadmatch.serve.problems import MEDIA_TYPE, Problem
+from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
+from broadmatch.serve.service import LiveService
+
+if TYPE_CHECKING:
+    from broadmatch.serve.sink import EventSink
+
+log = logging.getLogger("broadmatch")
+_THREADS = 2
+_LOOK_SECONDS = 1.0
+KB, MB = 1 << 10, 1 << 20
+
+
+def make_app(
+    config: ServeConfig, service: LiveService, sink: "EventSink", *, spending: Any = None, keys: Any = None
+) -> "App":
+    """The application that answers by a service and logs to a sink, with budgets and API keys if there are some."""
+    return App(config, service, sink, spending, keys)
+
+
+class App:
+    """A plain ASGI application: hot paths go straight to what answers, the rest through Starlette."""
+
+    def __init__(self, config: ServeConfig, service: LiveService, sink: "EventSink", spending: Any, keys: Any) -> None:
+        self._service, self._sink = service, sink
+        self._pool = ThreadPoolExecutor(_THREADS, "broadmatch")
+        ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
+        self._matching = Matching(service, ids, sink, times, spending, self._pool)
+        self.metrics = Metrics(self._matching.__len__)
+        self._posting = Posting(ids, sink, times, self.metrics)
+        self._state = ServerState(service, self.metrics, self._pool)
+        self.endpoints = self._table()
+        self._requests = Requests(keys, self.metrics)
+        self._hot = {one.path: one for one in self.endpoints if one.method == "POST" and "{" not in one.path}
+        self._rest = self._routes()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            endpoint = self._hot.get(scope["path"])
+            if endpoint is not None:
+                await self._requests.answer(endpoint, scope, receive, send)
+                return
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        await self._rest(scope, receive, send)
+
+    def _table(self) -> Sequence[Endpoint]:
+        """All endpoints."""
+        match, post, state = self._matching.answer, self._posting.answer, self._state
+        return (
+            Endpoint(
+                "match", "POST", "/v1/match", "serve", "The ads beside the answer to a search, priced and logged.",
+                match, MatchRequest, MatchReply, 64 * KB, problems=(503,),
+            ),
+            Endpoint(
+                "events", "POST", "/v1/events", "serve", "Log impressions, clicks, conversions and bounces.",
+                post, PostedEvents, EventsReply, 8 * MB, problems=(503,),
+            ),
+            *state.endpoints(),
+        )  # fmt: skip
+
+    def _routes(self) -> Starlette:
+        """What Starlette finds by path and method; HEAD is answered where GET is."""
+        paths: dict[str, dict[str, Endpoint]] = {}
+        for one in self.endpoints:
+            paths.setdefault(one.path, {})[one.method] = one
+        routes = [
+            Route(path, _ByMethod(self._requests, methods), methods=list(methods)) for path, methods in paths.items()
+        ]
+        handlers: dict[Any, Any] = {HTTPException: _http_problem}
+        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
+        if threading.current_thread() is threading.main_thread():
+            loop.add_signal_handler(signal.SIGHUP, hung_up.set)
+        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self._state.warm_up())]
+        try:
+            yield
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await self._sink.close()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _look_after(self, hung_up: asyncio.Event) -> None:
+        """Once a second: end late bodies, hand over counts, take up what was published."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(hung_up.wait(), _LOOK_SECONDS)
+            hung_up.clear()
+            self._requests.end_late()
+            self.metrics.take_over()
+            if self._service.changed():
+                try:
+                    await self._state.reload()
+                except BroadmatchError as error:
+                    log.error("What was published cannot be served, and what was served stays: %s", error)
+
+
+class _ByMethod:
+    """The endpoints of one path."""
+
+    def __init__(self, requests: Requests, methods: dict[str, Endpoint]) -> None:
+        self._requests, self._methods = requests, methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        await self._requests.answer(self._methods[method], scope, receive, send)
+
+
+class _ProblemAnswer:
+    """A problem as Starlette answers it."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        problem = self._problem
+        await send_answer(send, problem.status, MEDIA_TYPE, problem.body(), problem.headers)
+
+
+async def _http_problem(_: Any, error: HTTPException) -> _ProblemAnswer:
+    """What Starlette found no endpoint for."""
+    headers = [(name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()]
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "other methods")
+        return _ProblemAnswer(Problem(405, f"This path answers {allowed} alone; see /v1/openapi.json.", headers))
+    return _ProblemAnswer(Problem(404, "There is nothing at this path; see /v1/openapi.json.", headers))

@@ -1,0 +1,181 @@
+"""`match`: searches that wait in one turn of the event loop are answered together, logged together, then sent."""
+
+import asyncio
+import random
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import json
+
+from broadmatch.ads import AdAnswers
+from broadmatch.data import Names
+from broadmatch.errors import BroadmatchError
+from broadmatch.harvest import normalise_query
+from broadmatch.serve.clocks import RequestTimes
+from broadmatch.serve.endpoints.ad_texts import AdTexts
+from broadmatch.serve.endpoints.shown_events import Search, ShownEvents
+from broadmatch.serve.messages import RESERVED, MatchRequest
+from broadmatch.serve.problems import Problem
+from broadmatch.serve.service import Arm, LiveService
+
+if TYPE_CHECKING:
+    from broadmatch.serve.impression_ids import ImpressionIds
+    from broadmatch.serve.sink import EventSink
+
+_MOST_SEARCHES = 64
+"""Searches that are answered together, at most: those behind them wait for the next turn."""
+
+
+class _Waiting(NamedTuple):
+    search: Search
+    done: "asyncio.Future[bytes]"
+
+
+class Matching:
+    """Answers searches, in the event loop of a server."""
+
+    def __init__(
+        self,
+        live: LiveService,
+        ids: "ImpressionIds",
+        sink: "EventSink",
+        times: RequestTimes,
+        spending: Any,
+        pool: Executor,
+    ) -> None:
+        self._live, self._ids, self._sink, self._times = live, ids, sink, times
+        self._spending, self._pool = spending, pool
+        self._waiting: list[_Waiting] = []
+        self._texts: AdTexts | None = None
+
+    def __len__(self) -> int:
+        """How many searches wait for their turn."""
+        return len(self._waiting)
+
+    async def answer(self, request: MatchRequest) -> bytes:
+        """The answer to a search, when its impressions are on disk."""
+        if not RESERVED.isdisjoint(request.context):
+            names = ", ".join(sorted(RESERVED & request.context.keys()))
+            raise Problem(422, f"The server fills in {names} itself; call what else is known of a search otherwise.")
+        key = random.getrandbits(64) if request.key is None else int(request.key, 16)
+        search = Search(request, key, self._times.of_search(request.time), normalise_query(request.query))
+        loop = asyncio.get_running_loop()
+        if request.explain:
+            return await self._explained(loop, search)
+        done: asyncio.Future[bytes] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._flush, loop)
+        self._waiting.append(_Waiting(search, done))
+        return await done
+
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer all that wait."""
+        most = _MOST_SEARCHES
+        taken, self._waiting = self._waiting[:most], self._waiting[most:]
+        if self._waiting:
+            loop.call_soon(self._flush, loop)
+        service = self._live.current
+        groups: dict[Any, list[_Waiting]] = {}
+        for one in taken:
+            request = one.search.request
+            arm = service.arms[0]
+            if len(service.arms) > 1:
+                arm = service.arm_of(request.session or f"{one.search.key:016x}")
+            kinds = [type(request.context.get(name)) for name in arm.context_columns]
+            alone = one.search.key if self._times.given else 0
+            groups.setdefault((arm.name, request.limit, alone, *map(_KINDS.get, kinds)), []).append(one)
+        by_name = {arm.name: arm for arm in service.arms}
+        shown, ready = ShownEvents(self._ids), list[tuple[_Waiting, list[bytes]]]()
+        for (name, *_), group in groups.items():
+            ready += self._answer_group(by_name[name], group, shown)
+        self._log(shown, [(one.done, b"".join((*reply, b"]}"))) for one, reply in ready])
+
+    def _answer_group(self, arm: Arm, group: list[_Waiting], shown: ShownEvents) -> list[tuple[_Waiting, list[bytes]]]:
+        """The answers to searches of one arm; one that cannot be answered spoils no other's."""
+        searches = [one.search for one in group]
+        try:
+            answers = self._ask(arm, searches)
+        except Exception as error:
+            if len(group) > 1:
+                return [pair for one in group for pair in self._answer_group(arm, [one], shown)]
+            group[0].done.set_exception(error)
+            return []
+        replies = shown.add(searches, answers, self._texts_of(answers), arm.name, arm.version)
+        return list(zip(group, replies, strict=True))
+
+    def _ask(self, arm: Arm, searches: list[Search]) -> AdAnswers:
+        terms = self._terms(searches[0])
+        if len(searches) == 1:
+            (one,) = searches
+            return arm.engine.answer_one(one.query, _context(arm, one), key=one.key, **terms)
+        rows = [_context(arm, one) for one in searches]
+        columns = {name: [row[name] for row in rows] for name in arm.context_columns}
+        keys = [one.key for one in searches]
+        return arm.engine.answer_many(Names.of([one.query for one in searches]), columns, key=keys, **terms)
+
+    def _terms(self, search: Search) -> dict[str, Any]:
+        """On which terms the candidates of a search take part."""
+        terms: dict[str, Any] = {"limit": search.request.limit}
+        if self._spending is not None:
+            paced = self._spending.budgets(search.time / 1e6)
+            if paced is not None:
+                terms["budgets"], terms["hour"] = paced
+        return terms
+
+    def _texts_of(self, answers: AdAnswers) -> AdTexts:
+        known = self._texts
+        if known is None or known.tables is not answers.ads:
+            self._texts = known = AdTexts(answers.ads)
+        return known
+
+    async def _explained(self, loop: asyncio.AbstractEventLoop, search: Search) -> bytes:
+        """The answer to one search with every step of it, made in another thread, since it takes long."""
+        service = self._live.current
+        arm = service.arm_of(search.request.session or f"{search.key:016x}")
+        terms, context = self._terms(search), _context(arm, search)
+
+        def ask() -> Any:
+            return arm.engine.answer(search.query, context, key=search.key, explain=True, **terms)
+
+        found = await loop.run_in_executor(self._pool, ask)
+        shown = ShownEvents(self._ids)
+        (reply,) = shown.add([search], found.arrays, self._texts_of(found.arrays), arm.name, arm.version)
+        why = json.encode(found.explanation.to_dict())
+        done: asyncio.Future[bytes] = loop.create_future()
+        self._log(shown, [(done, b"".join((*reply, b'],"explanation":', why, b"}")))])
+        return await done
+
+    def _log(self, shown: ShownEvents, ready: list[tuple["asyncio.Future[bytes]", bytes]]) -> None:
+        """Send the answers when their impressions are on disk; if these cannot be written, nobody is answered."""
+        if not len(shown):
+            _settle(ready, None)
+            return
+        try:
+            written = self._sink.submit(shown.batch())
+        except BroadmatchError as error:
+            _settle(ready, error)
+            return
+        written.add_done_callback(lambda done: _settle(ready, None if done.cancelled() else done.exception()))
+
+
+_KINDS: dict[type, type] = {str: str, type(None): str, int: int, float: float, bool: bool}
+"""Kinds of values that a column may have together."""
+
+
+def _context(arm: Arm, search: Search) -> dict[str, Any]:
+    """What the arm's model reads of the context."""
+    given = search.request.context
+    found = {name: given.get(name) for name in arm.context_columns}
+    if "time" in found:
+        found["time"] = search.time
+    return found
+
+
+def _settle(ready: list[tuple["asyncio.Future[bytes]", bytes]], error: BaseException | None) -> None:
+    for done, reply in ready:
+        if done.done():
+            continue
+        if error is None:
+            done.set_result(reply)
+        else:
+            done.set_exception(error)
