@@ -185,6 +185,10 @@ class AdEngine:
         with self._exchange:
             self._parts = self._parts._replace(auction=auction)
 
+    def tables(self) -> AdTables:
+        """What is known of the ads now, by their numbers."""
+        return self._parts.ads.tables()
+
     @property
     def ad_campaign(self) -> I64:
         """The number of the campaign of each ad; −1 for none."""
