@@ -12,6 +12,8 @@ from .ogd import OGD as OGD
 from .rda import RDA as RDA
 from .serving import ServingModel as ServingModel
 from .single_value import SingleValue as SingleValue
+from .training.from_events import EventTraining as EventTraining
+from .training.guard import ModelGuard as ModelGuard
 from .training.join import ClickJoin as ClickJoin
 from .training.join import joined as joined
 from .training.predict_files import predict_files as predict_files

@@ -104,6 +104,10 @@ class PublishedModels:
         found = [Version(name, *_read_facts(self._folder(kind, name) / _FACTS)) for name in self._names(kind)]
         return sorted(found, key=lambda one: (one.published_at, one.name))
 
+    def facts(self, kind: ModelKind, version: str) -> dict[str, Any]:
+        """What the publisher of a version said of it."""
+        return _read_facts(self._folder(kind, version) / _FACTS)[1]
+
     def roll_back(self, kind: ModelKind, version: str | None = None, arm: str = MAIN) -> str:
         """Serve the version before, or a named one, and pin it: what is published from now on is not put in service.
 

@@ -37,6 +37,7 @@ from broadmatch.signals import Categorical, Description, FeatureNames
 from broadmatch.state import State, restore
 
 if TYPE_CHECKING:
+    from broadmatch.clicks.calibration.base import WholeCalibration
     from broadmatch.clicks.calibration.sliced import SlicedCalibration
     from broadmatch.clicks.many_models import ManyModels
     from broadmatch.clicks.training.join import ClickJoin
@@ -353,10 +354,10 @@ class ClickTraining:
         facts = {
             "description": described,
             "learner": type(self.learner).__name__,
-            "parameters": _parameters(self.learner),
+            "parameters": parameters_of(self.learner),
             "window": self.window,
             "subsample": self.subsample,
-            "calibration": None if self.calibration is None else _parameters(self.calibration),
+            "calibration": None if self.calibration is None else parameters_of(self.calibration),
             "refresh": self.refresh,
             "names": self.names,
             "predictions": self.predictions is not None,
@@ -379,7 +380,7 @@ class ClickTraining:
             raise BadArtifact(
                 f"{self.checkpoints} is not a folder of checkpoints of a training run: it has no 'run'; choose another."
             )
-        _compare(run, self._run_facts())
+        compare_runs(run, self._run_facts())
         with opening(self.checkpoints or ""):
             return self._restore(last)
 
@@ -429,7 +430,7 @@ class ClickTraining:
         self._written = time.monotonic()
 
 
-def _parameters(of: "ClickLearner | ManyModels | SlicedCalibration") -> dict[str, str]:
+def parameters_of(of: "ClickLearner | ManyModels | SlicedCalibration | WholeCalibration") -> dict[str, str]:
     """Every parameter by name, as text."""
     values = {name: (getattr(of, name), rule) for name, rule in of.rules.items()}
     return {
@@ -438,12 +439,12 @@ def _parameters(of: "ClickLearner | ManyModels | SlicedCalibration") -> dict[str
     }
 
 
-def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to go on with other settings than before."""
+def compare_runs(then: Mapping[str, Any], now: Mapping[str, Any], anew: str = "by overwrite=True") -> None:
+    """Refuse to go on with other settings than before; `anew` says how to start anew."""
     if changed := list(_differences(then, now)):
         raise BadInput(
             f"The checkpoint is of a run with other settings: {'; '.join(changed)}: go on with those of then, or start "
-            "anew by overwrite=True."
+            f"anew {anew}."
         )
 
 
