@@ -19,6 +19,7 @@ from broadmatch.cli.models import command as models_command
 from broadmatch.cli.phrases.expand import command as expand_command
 from broadmatch.cli.phrases.extract import command as extract_command
 from broadmatch.cli.recommend import command as recommend_command
+from broadmatch.cli.serve import command as serve_command
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
 from broadmatch.cli.train import command as train_command
@@ -51,6 +52,7 @@ app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
+app.command("serve")(serve_command)
 app.command("warmup")(warmup_command)
 
 
@@ -74,6 +76,7 @@ def _top(
     Without any: extract. Phrases from phrases: expand.
     Click prediction: clicks train, predict, validate, calibrate, show.
     Ads by query: ads check, index, match, why. Event logs: events tail, export.
+    All of it over HTTP: serve.
     """
 
 
