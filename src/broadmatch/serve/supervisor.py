@@ -212,10 +212,8 @@ def _check_folder(config: ServeConfig) -> None:
         raise BadArtifact(
             f"{config.folder} is not the folder of an ad engine; make one with broadmatch ads index --clicks."
         )
-    with contextlib.suppress(ValueError):
-        if ipaddress.ip_address(_resolve(config)[4][0]).is_loopback:
-            return
-    if not ServeFolder(config.folder).keys.exists():
+    address = _resolve(config)[4][0].partition("%")[0]
+    if not ipaddress.ip_address(address).is_loopback and not ServeFolder(config.folder).keys.exists():
         raise BadParameter(
             f"host {config.host} can be reached from elsewhere, and there are no API keys: make one with "
             f"broadmatch keys add {config.folder}, or serve on 127.0.0.1."
