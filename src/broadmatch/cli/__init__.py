@@ -20,6 +20,7 @@ from broadmatch.cli.models import command as models_command
 from broadmatch.cli.phrases.expand import command as expand_command
 from broadmatch.cli.phrases.extract import command as extract_command
 from broadmatch.cli.recommend import command as recommend_command
+from broadmatch.cli.serve import command as serve_command
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
 from broadmatch.cli.train import command as train_command
@@ -53,6 +54,7 @@ app.add_typer(clicks_app, name="clicks")
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
 app.add_typer(keys_app, name="keys")
+app.command("serve")(serve_command)
 app.command("warmup")(warmup_command)
 
 
@@ -75,7 +77,8 @@ def _top(
     Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
     Without any: extract. Phrases from phrases: expand.
     Click prediction: clicks train, predict, validate, calibrate, show.
-    Ads by query: ads check, index, match, why. Event logs: events tail, export. API keys: keys add, list, remove.
+    Ads by query: ads check, index, match, why. Event logs: events tail, export.
+    All of it over HTTP: serve, with API keys: keys add, list, remove.
     """
 
 
