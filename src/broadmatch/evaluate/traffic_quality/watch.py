@@ -81,7 +81,7 @@ class TrafficWatch(Protocol):
         """Take how many of some features the model in service does not know."""
         ...
 
-    def tick(self, time: int, counts: Mapping[str, int] | None = None) -> None:
+    def tick(self, time_us: int, counts: Mapping[str, int] | None = None) -> None:
         """Take word that the stream has passed a time; `counts` are totals of what became of events."""
         ...
 
@@ -190,7 +190,7 @@ class TrafficQuality(Online):
         self._ready()
         self.loose_[:2] += n_unknown, n_features
 
-    def tick(self, time: int, counts: Mapping[str, int] | None = None) -> None:
+    def tick(self, time_us: int, counts: Mapping[str, int] | None = None) -> None:
         """Take word that the stream has passed a time (microseconds): hours that ended `window` before are done.
 
         `counts` are totals since the beginning, by what became of events; what is new is of the next hour that ends.
@@ -200,7 +200,7 @@ class TrafficQuality(Online):
             more = max(0, int(total) - self.totals_.get(name, 0))
             self.totals_[name] = int(total)
             self.counts_[name] = self.counts_.get(name, 0) + more
-        self._finish_until((time - round(self.window * 1e6)) // HOUR)
+        self._finish_until((time_us - round(self.window * 1e6)) // HOUR)
 
     def _add(self, hour: int, batch: Batch, served: F64, learned: F64, delay: I64) -> None:
         at = self._open(hour)
