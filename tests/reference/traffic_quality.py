@@ -68,6 +68,8 @@ class SlowQuality:
         for row in self.rows.get(hour, []):
             for signal, bucket, _ in row["features"]:
                 found[signal][bucket] += 1
+            for signal in set(self.signals) - {signal for signal, _, _ in row["features"]}:
+                found[signal]["none"] += 1
         return found
 
     def figures(self, hour):
@@ -120,8 +122,15 @@ class SlowQuality:
             found["LogLoss", model, *at] = (loss / weight, n)
             if clicks:
                 found["Bias", model, *at] = (expected / clicks - 1, n)
-            if variance:
-                found["BiasScore", model, *at] = ((expected - clicks) / math.sqrt(variance), n)
+            if expected:
+                luck = 4 * math.sqrt(variance)
+                if abs(clicks - expected) <= luck:
+                    left = 0.0
+                elif clicks < expected:
+                    left = expected / (clicks + luck) - 1
+                else:
+                    left = expected / (clicks - luck) - 1
+                found["BiasBeyondChance", model, *at] = (left, n)
 
     def of_signals(self, hour, rows, found):
         here, before = self.histograms(hour), defaultdict(Counter)

@@ -16,8 +16,8 @@ LEARNED, LEARNED_LOSS, LEARNED_VARIANCE = range(3, 6)
 SERVED_WEIGHT, SERVED_CLICKS, SERVED, SERVED_LOSS, SERVED_VARIANCE = range(6, 11)
 COLUMNS = 11
 """What is summed of each cell: rows, weights, clicks; expected clicks, losses and variances, of those served too."""
-BUCKETS = 64
-"""Buckets of the features of a signal, by the highest bits of their keys, which are hashes."""
+BUCKETS = 65
+"""Buckets of the features of a signal: 64 by the highest bits of their keys, which are hashes; rows without any."""
 DELAYS = 128
 """Buckets of the seconds from impression to click, four to each doubling."""
 _EPSILON = 2.0**-24
@@ -95,7 +95,7 @@ def add_features(indptr: I64, keys: U64, values: F32, fields: I16, missing: U64,
     by its sign, exponent and two more bits.
     """
     n_signals = len(missing)
-    last = np.full(n_signals, -1, np.int64)
+    last, last_value = np.full(n_signals, -1, np.int64), np.full(n_signals, -1, np.int64)
     bits = values.view(np.uint32)
     for r in range(len(indptr) - 1):
         for j in range(indptr[r], indptr[r + 1]):
@@ -107,9 +107,13 @@ def add_features(indptr: I64, keys: U64, values: F32, fields: I16, missing: U64,
             if len(values) > 0 and values[j] != np.float32(1):
                 mixed = mix(key ^ np.uint64(bits[j] >> np.uint32(21)))
             seen[field, np.int64(mixed >> np.uint64(58))] += 1
-            if key != missing[field] and last[field] != r:
-                last[field] = r
+            if key != missing[field] and last_value[field] != r:
+                last_value[field] = r
                 present[field] += 1
+            last[field] = r
+        for field in range(n_signals):
+            if last[field] != r:
+                seen[field, BUCKETS - 1] += 1
 
 
 @kernel

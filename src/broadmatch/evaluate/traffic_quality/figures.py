@@ -23,9 +23,9 @@ METRICS = {
     "ExpectedClicks": "clicks that the model expected",
     "LogLoss": "mean of −log(probability of what happened)",
     "Bias": "expected / observed clicks − 1",
-    "BiasScore": "(expected − observed clicks) / standard deviation of the clicks, if the model is right",
+    "BiasBeyondChance": "what is left of the bias if clicks were off by up to four standard deviations of chance",
     "UnknownFeatures": "share of the features that the model in service does not know",
-    "PSI": "drift of the signal's distribution against the 24 hours before",
+    "PSI": "drift of the signal against the 24 hours before, less what chance gives",
     "Missing": "share of the impressions in which the signal has no value",
     "ClickDelayMedian": "seconds from impression to click, half of the clicks",
     "ClickDelayP90": "seconds from impression to click, 90 % of the clicks",
@@ -33,7 +33,7 @@ METRICS = {
     "Count": "events of the hour of which this became",
 }
 """What is measured."""
-_SMOOTHED = 0.5
+_SMOOTHED, _DEVIATIONS = 0.5, 4.0
 
 
 class Figure(NamedTuple):
@@ -72,8 +72,19 @@ def slice_figures(slicing: str, name: str, sums: F64) -> Iterator[Figure]:
             yield Figure("LogLoss", model, slicing, name, loss / weight, n)
             if clicks > 0:
                 yield Figure("Bias", model, slicing, name, expected / clicks - 1, n)
-            if variance > 0:
-                yield Figure("BiasScore", model, slicing, name, (expected - clicks) / math.sqrt(variance), n)
+            if expected > 0:
+                yield Figure("BiasBeyondChance", model, slicing, name, beyond_chance(expected, clicks, variance), n)
+
+
+def beyond_chance(expected: float, clicks: float, variance: float) -> float:
+    """The bias nearest to 0 with four standard deviations more or fewer clicks: what luck does not explain.
+
+    >>> [round(beyond_chance(100.0, clicks, 81.0), 2) for clicks in (0.0, 40.0, 80.0, 130.0, 200.0)]
+    [1.78, 0.32, 0.0, 0.0, -0.39]
+    """
+    luck = _DEVIATIONS * math.sqrt(variance)
+    lucky = min(max(expected, clicks - luck), clicks + luck)
+    return expected / lucky - 1 if lucky > 0 else math.inf
 
 
 def biggest(sums: F64, names: Sequence[str], most: int) -> list[tuple[str, F64]]:
