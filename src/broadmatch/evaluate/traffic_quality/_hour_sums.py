@@ -111,9 +111,9 @@ def add_features(indptr: I64, keys: U64, values: F32, fields: I16, missing: U64,
                 last_value[field] = r
                 present[field] += 1
             last[field] = r
-        for field in range(n_signals):
-            if last[field] != r:
-                seen[field, BUCKETS - 1] += 1
+        for f in range(n_signals):
+            if last[f] != r:
+                seen[f, BUCKETS - 1] += 1
 
 
 @kernel
