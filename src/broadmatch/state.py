@@ -62,6 +62,7 @@ KINDS = {
     "isotonic_calibration": "broadmatch.clicks:IsotonicCalibration",
     "sliced_calibration": "broadmatch.clicks:SlicedCalibration",
     "auction": "broadmatch.ads:Auction",
+    "traffic_quality": "broadmatch.evaluate:TrafficQuality",
 }
 """Where the class of each kind is; `restore` imports it on demand."""
 

@@ -8,11 +8,12 @@ Event = tuple[int, int]
 
 
 class Shown(NamedTuple):
-    """An impression that comes out: its place in the stream, its time, and whether it was clicked."""
+    """An impression that comes out: its place in the stream, its time, whether it was clicked, and how long after."""
 
     time: int
     arrival: int
     clicked: bool
+    delay: int
 
 
 def largest_before(events: list[Event]) -> list[float]:
@@ -42,12 +43,13 @@ def join(impressions: list[Event], clicks: list[Event], window: int) -> tuple[li
         name, t = impressions[i]
         own = [j for j in punctual if clicks[j][0] == name and t <= clicks[j][1] <= t + window]
         homeless -= set(own)
-        clicked = any(seen[j] <= t + window for j in own)
+        in_time = [clicks[j][1] - t for j in own if seen[j] <= t + window]
+        clicked = bool(in_time)
         if clicked:
             counts["joined_clicks"] += 1
             counts["duplicate_clicks"] += len(own) - 1
         else:
             counts["late_clicks"] += len(own)
-        out.append(Shown(t, i, clicked))
+        out.append(Shown(t, i, clicked, in_time[0] if in_time else -1))
     counts["orphan_clicks"] = len(homeless)
     return sorted(out), counts

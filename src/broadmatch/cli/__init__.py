@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from broadmatch.cli.ads import app as ads_app
+from broadmatch.cli.alerts import app as alerts_app
 from broadmatch.cli.clicks import app as clicks_app
 from broadmatch.cli.data import app as data_app
 from broadmatch.cli.demo import command as demo_command
@@ -54,6 +55,7 @@ app.add_typer(clicks_app, name="clicks")
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
 app.add_typer(keys_app, name="keys")
+app.add_typer(alerts_app, name="alerts")
 app.command("serve")(serve_command)
 app.command("warmup")(warmup_command)
 
@@ -78,7 +80,7 @@ def _top(
     Without any: extract. Phrases from phrases: expand.
     Click prediction: clicks train, predict, validate, calibrate, show.
     Ads by query: ads check, index, match, why. Event logs: events tail, export.
-    All of it over HTTP: serve, with API keys: keys add, list, remove.
+    All of it over HTTP: serve. API keys: keys add, list, remove. Alerts on the traffic: alerts check.
     """
 
 

@@ -48,5 +48,10 @@ from .set_metrics import set_precision as set_precision
 from .set_metrics import set_recall as set_recall
 from .set_metrics import set_report as set_report
 from .set_metrics import set_sizes as set_sizes
+from .traffic_quality import HourFigures as HourFigures
+from .traffic_quality import QualityFolder as QualityFolder
+from .traffic_quality import TrafficQuality as TrafficQuality
+from .traffic_quality import TrafficWatch as TrafficWatch
+from .traffic_quality import quality_gauges as quality_gauges
 from .warm_start import WarmStartReport as WarmStartReport
 from .warm_start import warm_start_report as warm_start_report

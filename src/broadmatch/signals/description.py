@@ -179,6 +179,15 @@ class Description:
             resolved._check_columns(columns)
         return resolved
 
+    def without_times(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names of an encoder's signals, "" for those that the clock decides: hours, weekdays and crosses of them.
+
+        What such a signal has in one hour says nothing of what it has in the next; nor does the constant, ever.
+        """
+        clocks = {signal.name for signal in self.signals if isinstance(signal, Hour | Weekday)} | {CONSTANT}
+        clocks |= {s.name for s in self.signals if isinstance(s, Cross) and clocks.intersection(s.parts)}
+        return tuple("" if name in clocks else name for name in names)
+
     def error(self, path: tuple[str, ...], what: str) -> BadInput:
         """A `BadInput` that names the file, if there is one, and the key of what is wrong."""
         return _wrong(self._file, path, what)

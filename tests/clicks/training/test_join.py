@@ -64,7 +64,7 @@ def pieces(events, sizes):
 
 def expected(impressions, clicks, window=WINDOW):
     rows, counts = click_join.join(impressions, clicks, window)
-    return [tuple(row) for row in rows], {name: counts[name] for name in COUNTS}
+    return [tuple(row)[:3] for row in rows], {name: counts[name] for name in COUNTS}
 
 
 def restarted(join, folder=None):
@@ -80,7 +80,7 @@ def test_cuts_interleaving_and_restarts_change_nothing(impressions, clicks, data
     sizes = st.lists(st.integers(0, 9), max_size=8)
     left = list(pieces(impressions, data.draw(sizes)))
     right = list(pieces(clicks, data.draw(sizes)))
-    join, out = new_join(), []
+    join, out, delays = new_join(), [], []
     while left or right:
         if not right or (left and data.draw(st.booleans())):
             start, events = left.pop(0)
@@ -93,9 +93,11 @@ def test_cuts_interleaving_and_restarts_change_nothing(impressions, clicks, data
                 join.end_clicks()
         if data.draw(st.booleans()):
             out.append(join.ready())
+            delays += join.delays.tolist()
         if data.draw(st.booleans()):
             join = restarted(join)
     out.append(join.finish())
+    assert delays + join.delays.tolist() == [row.delay for row in click_join.join(impressions, clicks, WINDOW)[0]]
     assert (rows_of(out), join.counts) == expected(impressions, clicks)
 
 

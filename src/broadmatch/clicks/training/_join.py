@@ -34,8 +34,9 @@ class Events(NamedTuple):
     """Events in the order they came, those of one id chained from a slot of an open-addressing table.
 
     `slots` (a power of two, at least half of them free) hold the number of the last event of an id plus one, or 0;
-    `earlier` the number plus one of the event of that id before. `marks` says of an impression whether it was
-    clicked, and of a click the largest time in its stream before it. `size[0]` is the number of events.
+    `earlier` the number plus one of the event of that id before. `marks` has of an impression that was clicked 1 +
+    how long after it, else 0, and of a click the largest time in its stream before it. `size[0]` is the number of
+    events.
     """
 
     slots: I64
@@ -103,7 +104,10 @@ def join_impressions(
 
 @kernel
 def clicked_already(waiting: Events, event_id: np.uint64, t: int, window: int, counts: I64) -> int:
-    """1 if a waiting click in [t, t + window] came in time, else 0; the clicks in the window wait no longer."""
+    """1 + the delay of the first waiting click in [t, t + window] that came in time, 0 if none did.
+
+    The clicks in the window wait no longer.
+    """
     if waiting.size[0] == 0:
         return 0
     found, clicked = 0, 0
@@ -112,10 +116,10 @@ def clicked_already(waiting: Events, event_id: np.uint64, t: int, window: int, c
         if t <= waiting.times[e - 1] <= t + window:
             found += 1
             if waiting.marks[e - 1] <= t + window:
-                clicked = 1
+                clicked = 1 + waiting.times[e - 1] - t  # the chain leads back: the last one found came first
             waiting.times[e - 1] = BEFORE
         e = waiting.earlier[e - 1]
-    if clicked == 1:
+    if clicked > 0:
         counts[_JOINED] += 1
         counts[_DUPLICATES] += found - 1
     else:
@@ -141,7 +145,7 @@ def join_clicks(shown: Events, waiting: Events, ids: U64, times: I64, clock: Clo
             if shown.marks[e - 1] != 0:
                 counts[_DUPLICATES] += 1
             elif before <= shown.times[e - 1] + window:
-                shown.marks[e - 1] = 1
+                shown.marks[e - 1] = 1 + c - shown.times[e - 1]
                 counts[_JOINED] += 1
             else:
                 counts[_LATE] += 1
@@ -152,13 +156,14 @@ def join_clicks(shown: Events, waiting: Events, ids: U64, times: I64, clock: Clo
 
 
 @kernel
-def labels_of(shown: Events, ids: U64, times: I64, clicked: F32) -> None:
-    """clicked[i] = 1 if the accepted impression with this id and time was clicked, else 0."""
+def labels_of(shown: Events, ids: U64, times: I64, clicked: F32, delays: I64) -> None:
+    """clicked[i] = 1 if the accepted impression with this id and time was clicked, after delays[i]; else 0 and −1."""
     for i in range(len(ids)):
         e = shown.slots[slot_of(shown.slots, shown.ids, ids[i])]
         while e != 0 and shown.times[e - 1] != times[i]:
             e = shown.earlier[e - 1]
-        clicked[i] = shown.marks[e - 1] if e != 0 else 0
+        delays[i] = shown.marks[e - 1] - 1 if e != 0 else -1
+        clicked[i] = 1 if delays[i] >= 0 else 0
 
 
 @kernel

@@ -17,7 +17,7 @@ from broadmatch.clicks.training._join import AFTER, BEFORE, COUNTS, Clock, Event
 from broadmatch.data import Batch
 from broadmatch.errors import BadInput
 from broadmatch.layout import Axes, Within, require
-from broadmatch.params import Number, learned
+from broadmatch.params import Number, derived, learned
 from broadmatch.state import Online, State, unpack
 
 log = logging.getLogger("broadmatch")
@@ -70,6 +70,8 @@ class ClickJoin(Online):
 
     window: Annotated[float, Number(0, 1e9), "seconds after an impression in which a click counts"]
 
+    delays: NDArray[np.int64] = derived()
+    """Of what `ready` gave last: microseconds from each impression to the first click that counts; −1 without one."""
     counts_: NDArray[np.int64] = learned()
 
     def _start(self) -> None:
@@ -80,6 +82,7 @@ class ClickJoin(Online):
         self._pending: dict[int, tuple[Batch, int]] = {}
         self._next: list[tuple[int, int]] = []
         self._arrivals = 0
+        self.delays = np.empty(0, np.int64)
         self.counts_ = np.zeros(len(COUNTS), np.int64)
 
     def add_impressions(self, batch: Batch) -> None:
@@ -148,10 +151,10 @@ class ClickJoin(Online):
             parts[arrival] = batch.between(first, stop)
             self._keep(batch, stop, arrival)
         closed = _by_time(Batch.concatenate([parts[arrival] for arrival in sorted(parts)]))
-        clicked = np.zeros(len(closed), np.float32)
+        clicked, self.delays = np.zeros(len(closed), np.float32), np.full(len(closed), -1)
         if len(closed):
             ids, times = np.require(closed.id, np.uint64, ["C", "W"]), np.require(closed.time, np.int64, ["C", "W"])
-            click_join.labels_of(self._shown, ids, times, clicked)
+            click_join.labels_of(self._shown, ids, times, clicked, self.delays)
         closed.impressions = closed.impressions._replace(clicked=clicked)
         return closed
 

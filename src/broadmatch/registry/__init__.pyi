@@ -1,0 +1,4 @@
+from .alerts import AlertMessage as AlertMessage
+from .alerts import Alerts as Alerts
+from .rules import AlertRule as AlertRule
+from .rules import read_rules as read_rules

@@ -1,0 +1,37 @@
+"""What becomes of an hour of traffic in the folder of a server: its figures are kept, and its alerts sent."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from broadmatch.errors import BroadmatchError
+from broadmatch.evaluate import HourFigures, QualityFolder, TrafficQuality
+from broadmatch.registry import Alerts
+from broadmatch.serve.config import ServeFolder
+from broadmatch.signals import Description
+
+log = logging.getLogger("broadmatch")
+
+
+def watch_of(description: Description, signal_names: Sequence[str], window: float) -> TrafficQuality:
+    """The watch over the traffic of a learner: `signal_names` are its encoder's, `window` that of its click join."""
+    signals = description.without_times(signal_names)
+    return TrafficQuality(window=window, slices=tuple(description.slices), signals=signals)
+
+
+def hours_kept_in(folder: Path, keep_days: int = 30) -> Callable[[HourFigures], None]:
+    """What `TrafficQuality.after_hour` is to be for a server's folder; wrong rules of alerts are an error here.
+
+    Figures that cannot be written are an error in the log and no reason to stop learning.
+    """
+    place = ServeFolder(folder)
+    hours, alerts = QualityFolder(place.quality, keep_days), Alerts(place.alerts, place.quality / "alerts.json")
+
+    def keep(hour: HourFigures) -> None:
+        for step in (hours.write, alerts.check):
+            try:
+                step(hour)
+            except BroadmatchError as error:
+                log.error("%s", error)
+
+    return keep
