@@ -16,12 +16,24 @@ from starlette.routing import Route
 from broadmatch.errors import BroadmatchError
 from broadmatch.serve.clocks import RequestTimes
 from broadmatch.serve.config import ServeConfig, ServeFolder
+from broadmatch.serve.endpoints.ads import Ads
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.matching import Matching
 from broadmatch.serve.endpoints.posting import Posting
+from broadmatch.serve.endpoints.predicting import Predicting
+from broadmatch.serve.endpoints.recommending import Recommending
 from broadmatch.serve.endpoints.server_state import ServerState
 from broadmatch.serve.impression_ids import ImpressionIds
-from broadmatch.serve.messages import EventsReply, MatchReply, MatchRequest, PostedEvents
+from broadmatch.serve.messages import (
+    EventsReply,
+    MatchReply,
+    MatchRequest,
+    PostedEvents,
+    PredictReply,
+    PredictRequest,
+    RecommendReply,
+    RecommendRequest,
+)
 from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
 from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
@@ -51,8 +63,10 @@ class App:
         self._pool = ThreadPoolExecutor(_THREADS, "broadmatch")
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
         self._matching = Matching(service, ids, sink, times, spending, self._pool)
-        self.metrics = Metrics(self._matching.__len__)
+        self.metrics = Metrics(lambda: len(self._matching) + self._recommending.waiting)
         self._posting = Posting(ids, sink, times, self.metrics)
+        self._predicting, self._ads = Predicting(service, self._pool), Ads(service, self._pool)
+        self._recommending = Recommending(service, self._pool)
         self._state = ServerState(service, self.metrics, self._pool)
         self.endpoints = self._table()
         self._requests = Requests(keys, self.metrics)
@@ -82,6 +96,15 @@ class App:
                 "events", "POST", "/v1/events", "serve", "Log impressions, clicks, conversions and bounces.",
                 post, PostedEvents, EventsReply, 8 * MB, problems=(503,),
             ),
+            Endpoint(
+                "predict", "POST", "/v1/predict", "serve", "The click probability of rows.",
+                self._predicting.answer, PredictRequest, PredictReply, 8 * MB,
+            ),
+            Endpoint(
+                "recommend", "POST", "/v1/recommend", "serve", "The bid phrases that fit a page.",
+                self._recommending.answer, RecommendRequest, RecommendReply, 4 * MB, problems=(404, 503),
+            ),
+            *self._ads.endpoints(),
             *state.endpoints(),
         )  # fmt: skip
 

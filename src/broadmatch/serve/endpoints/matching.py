@@ -1,10 +1,12 @@
 """`match`: searches that wait in one turn of the event loop are answered together, logged together, then sent."""
 
 import asyncio
+import logging
 import random
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from msgspec import json
 
 from broadmatch.ads import AdAnswers
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
     from broadmatch.serve.impression_ids import ImpressionIds
     from broadmatch.serve.sink import EventSink
 
+log = logging.getLogger("broadmatch")
 _MOST_SEARCHES = 64
 """Searches that are answered together, at most: those behind them wait for the next turn."""
+_LEAST_TOGETHER = 4
+"""With fewer, arrays take longer than one search after the other."""
 
 
 class _Waiting(NamedTuple):
@@ -85,18 +90,22 @@ class Matching:
             alone = one.search.key if self._times.given else 0
             groups.setdefault((arm.name, request.limit, alone, *map(_KINDS.get, kinds)), []).append(one)
         by_name = {arm.name: arm for arm in service.arms}
-        shown, ready = ShownEvents(self._ids), list[tuple[_Waiting, list[bytes]]]()
+        shown, ready = ShownEvents(self._ids), list[tuple[_Waiting, str]]()
         for (name, *_), group in groups.items():
             ready += self._answer_group(by_name[name], group, shown)
-        self._log(shown, [(one.done, b"".join((*reply, b"]}"))) for one, reply in ready])
+        self._log(shown, [(one.done, (reply + "}").encode()) for one, reply in ready])
 
-    def _answer_group(self, arm: Arm, group: list[_Waiting], shown: ShownEvents) -> list[tuple[_Waiting, list[bytes]]]:
+    def _answer_group(self, arm: Arm, group: list[_Waiting], shown: ShownEvents) -> list[tuple[_Waiting, str]]:
         """The answers to searches of one arm; one that cannot be answered spoils no other's."""
+        if 1 < len(group) < _LEAST_TOGETHER:
+            return [pair for one in group for pair in self._answer_group(arm, [one], shown)]
         searches = [one.search for one in group]
         try:
             answers = self._ask(arm, searches)
         except Exception as error:
             if len(group) > 1:
+                if not isinstance(error, BroadmatchError):
+                    log.error("Searches could not be answered together, and are answered one by one.", exc_info=error)
                 return [pair for one in group for pair in self._answer_group(arm, [one], shown)]
             group[0].done.set_exception(error)
             return []
@@ -110,7 +119,7 @@ class Matching:
             return arm.engine.answer_one(one.query, _context(arm, one), key=one.key, **terms)
         rows = [_context(arm, one) for one in searches]
         columns = {name: [row[name] for row in rows] for name in arm.context_columns}
-        keys = [one.key for one in searches]
+        keys = np.array([one.key for one in searches], np.uint64)
         return arm.engine.answer_many(Names.of([one.query for one in searches]), columns, key=keys, **terms)
 
     def _terms(self, search: Search) -> dict[str, Any]:
@@ -140,9 +149,9 @@ class Matching:
         found = await loop.run_in_executor(self._pool, ask)
         shown = ShownEvents(self._ids)
         (reply,) = shown.add([search], found.arrays, self._texts_of(found.arrays), arm.name, arm.version)
-        why = json.encode(found.explanation.to_dict())
+        why = json.encode(found.explanation.to_dict()).decode()
         done: asyncio.Future[bytes] = loop.create_future()
-        self._log(shown, [(done, b"".join((*reply, b'],"explanation":', why, b"}")))])
+        self._log(shown, [(done, f'{reply},"explanation":{why}}}'.encode())])
         return await done
 
     def _log(self, shown: ShownEvents, ready: list[tuple["asyncio.Future[bytes]", bytes]]) -> None:
