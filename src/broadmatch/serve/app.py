@@ -19,6 +19,7 @@ from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.ads import Ads
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.matching import Matching
+from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints
 from broadmatch.serve.endpoints.posting import Posting
 from broadmatch.serve.endpoints.predicting import Predicting
 from broadmatch.serve.endpoints.recommending import Recommending
@@ -68,7 +69,8 @@ class App:
         self._predicting, self._ads = Predicting(service, self._pool), Ads(service, self._pool)
         self._recommending = Recommending(service, self._pool)
         self._state = ServerState(service, self.metrics, self._pool)
-        self.endpoints = self._table()
+        table = self._table()
+        self.endpoints = (*table, document_endpoint(table), *page_endpoints())
         self._requests = Requests(keys, self.metrics)
         self._hot = {one.path: one for one in self.endpoints if one.method == "POST" and "{" not in one.path}
         self._rest = self._routes()

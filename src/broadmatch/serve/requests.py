@@ -39,7 +39,7 @@ class Requests:
     async def answer(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         started, status, media = perf_counter(), 200, endpoint.media
-        more: tuple[Header, ...] = ()
+        more = endpoint.headers
         try:
             if self._keys is not None and endpoint.role is not None:
                 self._keys.check(header_of(scope["headers"], b"authorization"), endpoint.role)
