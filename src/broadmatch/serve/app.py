@@ -41,7 +41,9 @@ from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answe
 from broadmatch.serve.service import LiveService
 
 if TYPE_CHECKING:
+    from broadmatch.serve.api_keys import ApiKeys
     from broadmatch.serve.sink import EventSink
+    from broadmatch.serve.spending import Spending
 
 log = logging.getLogger("broadmatch")
 _THREADS = 2
@@ -50,7 +52,12 @@ KB, MB = 1 << 10, 1 << 20
 
 
 def make_app(
-    config: ServeConfig, service: LiveService, sink: "EventSink", *, spending: Any = None, keys: Any = None
+    config: ServeConfig,
+    service: LiveService,
+    sink: "EventSink",
+    *,
+    spending: "Spending | None" = None,
+    keys: "ApiKeys | None" = None,
 ) -> "App":
     """The application that answers by a service and logs to a sink, with budgets and API keys if there are some."""
     return App(config, service, sink, spending, keys)
@@ -59,7 +66,14 @@ def make_app(
 class App:
     """A plain ASGI application: hot paths go straight to what answers, the rest through Starlette."""
 
-    def __init__(self, config: ServeConfig, service: LiveService, sink: "EventSink", spending: Any, keys: Any) -> None:
+    def __init__(
+        self,
+        config: ServeConfig,
+        service: LiveService,
+        sink: "EventSink",
+        spending: "Spending | None",
+        keys: "ApiKeys | None",
+    ) -> None:
         self._service, self._sink = service, sink
         self._pool = ThreadPoolExecutor(_THREADS, "broadmatch")
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)

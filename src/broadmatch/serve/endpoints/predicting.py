@@ -23,7 +23,8 @@ class Predicting:
 
     async def answer(self, request: PredictRequest) -> PredictReply:
         """The click probability of each row."""
-        arm = self._live.current.arm_of(request.session or "")
+        service = self._live.current
+        arm = service.arms[service.arm_of(request.session or "")]
         if len(request.rows) <= _FEW:
             return predict(arm, request.rows)
         return await asyncio.get_running_loop().run_in_executor(self._pool, predict, arm, request.rows)
