@@ -77,15 +77,15 @@ class App:
         self._service, self._sink = service, sink
         self._pool = ThreadPoolExecutor(_THREADS, "broadmatch")
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
-        self._matching = Matching(service, ids, sink, times, spending, self._pool)
         self.metrics = Metrics(lambda: len(self._matching) + self._recommending.waiting)
+        self._matching = Matching(service, ids, sink, times, spending, self.metrics, self._pool)
         self._posting = Posting(ids, sink, times, self.metrics)
         self._predicting, self._ads = Predicting(service, self._pool), Ads(service, self._pool)
         self._recommending = Recommending(service, self._pool)
         self._state = ServerState(service, self.metrics, self._pool)
         table = self._table()
         self.endpoints = (*table, document_endpoint(table), *page_endpoints())
-        self._requests = Requests(keys, self.metrics)
+        self.requests = Requests(keys, self.metrics)
         self._hot = {one.path: one for one in self.endpoints if one.method == "POST" and "{" not in one.path}
         self._rest = self._routes()
 
@@ -93,12 +93,16 @@ class App:
         if scope["type"] == "http" and scope["method"] == "POST":
             endpoint = self._hot.get(scope["path"])
             if endpoint is not None:
-                await self._requests.answer(endpoint, scope, receive, send)
+                await self.requests.answer(endpoint, scope, receive, send)
                 return
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
             return
         await self._rest(scope, receive, send)
+
+    async def warm_up(self) -> None:
+        """Answer a first query, after which the server is ready."""
+        await self._state.warm_up()
 
     def _table(self) -> Sequence[Endpoint]:
         """All endpoints."""
@@ -130,7 +134,7 @@ class App:
         for one in self.endpoints:
             paths.setdefault(one.path, {})[one.method] = one
         routes = [
-            Route(path, _ByMethod(self._requests, methods), methods=list(methods)) for path, methods in paths.items()
+            Route(path, _ByMethod(self.requests, methods), methods=list(methods)) for path, methods in paths.items()
         ]
         handlers: dict[Any, Any] = {HTTPException: _http_problem}
         return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
@@ -140,7 +144,7 @@ class App:
         loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
         if threading.current_thread() is threading.main_thread():
             loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self._state.warm_up())]
+        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self.warm_up())]
         try:
             yield
         finally:
@@ -156,7 +160,7 @@ class App:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(hung_up.wait(), _LOOK_SECONDS)
             hung_up.clear()
-            self._requests.end_late()
+            self.requests.end_late()
             self.metrics.take_over()
             if self._service.changed():
                 try:

@@ -22,6 +22,7 @@ from broadmatch.serve.service import Arm, LiveService
 
 if TYPE_CHECKING:
     from broadmatch.serve.impression_ids import ImpressionIds
+    from broadmatch.serve.metrics import Metrics
     from broadmatch.serve.sink import EventSink
     from broadmatch.serve.spending import Spending
 
@@ -47,10 +48,11 @@ class Matching:
         sink: "EventSink",
         times: RequestTimes,
         spending: "Spending | None",
+        metrics: "Metrics",
         pool: Executor,
     ) -> None:
         self._live, self._ids, self._sink, self._times = live, ids, sink, times
-        self._spending, self._pool = spending, pool
+        self._spending, self._metrics, self._pool = spending, metrics, pool
         self._waiting: list[_Waiting] = []
         self._texts: AdTexts | None = None
 
@@ -152,6 +154,7 @@ class Matching:
 
     def _log(self, shown: ShownEvents, ready: list[tuple["asyncio.Future[bytes]", bytes]]) -> None:
         """Send the answers when their impressions are on disk; if these cannot be written, nobody is answered."""
+        self._metrics.impressions += len(shown)
         if not len(shown):
             _settle(ready, None)
             return
