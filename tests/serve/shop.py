@@ -1,15 +1,19 @@
 """A small server folder for the tests: an engine of a few ads, and an application that is called without a socket."""
 
 import asyncio
+import json
 
 import httpx
+import numpy as np
+import pyarrow as pa
 
 from broadmatch.ads import AdEngine, Auction, Inventory
 from broadmatch.clicks import FTRL, ClickModel
 from broadmatch.io.event_log.events import batch_of
 from broadmatch.io.event_log.log import Appended
-from broadmatch.signals import Categorical, Cross, Description, Numeric, Text
+from broadmatch.signals import Categorical, Cross, Description, Encoder, Numeric, Text
 
+JSON = {"content-type": "application/json"}
 WORDS = ["red", "blue", "shoes", "boots", "cheap"]
 DESCRIPTION = Description(
     label="clicked",
@@ -35,8 +39,17 @@ def inventory(n=24):
     )  # fmt: skip
 
 
-def model():
-    return ClickModel(DESCRIPTION, {"model": FTRL(alpha=0.5).to_serving()})
+def model(seed=0):
+    """A model that has learned from a log that nobody clicked for a reason."""
+    rng, n = np.random.default_rng(seed), 400
+    log = {name: rng.choice(values, n).tolist() for name, values in {
+        "query": ["red shoes", "shoes", "cheap boots"], "city": ["rome", "7", ""], "hour": range(24),
+        "ad": [f"a{i}" for i in range(24)], "campaign": [f"c{i}" for i in range(24)], "title": WORDS, "phrase": WORDS,
+        "match": ["broad"], "position": range(1, 5), "clicked": [0, 0, 1],
+    }.items()}  # fmt: skip
+    learner = FTRL(alpha=0.5)
+    learner.learn_many(Encoder(DESCRIPTION).encode(pa.RecordBatch.from_pydict(log)).impressions)
+    return ClickModel(DESCRIPTION, {"model": learner.to_serving()}, training={"rows": n, "seed": seed})
 
 
 def make_folder(path):
@@ -62,9 +75,29 @@ class Sink:
         done.set_result(Appended(len(new), len(events) - len(new)))
         return done
 
+    def in_order_of(self, asked):
+        """The events in the order of searches, by their keys."""
+        place = {one["key"]: i for i, one in enumerate(asked)}
+        return sorted(self.events, key=lambda event: place[json.loads(event.payload)["search"]])
+
     async def close(self):
         pass
 
 
 def client_of(app):
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+
+
+def call(app, *requests, **how):
+    """The answers to requests that come at once: method, path, and body, as JSON or as bytes."""
+
+    async def one(client, method, path, body=None):
+        if isinstance(body, bytes):
+            return await client.request(method, path, content=body, **{"headers": JSON} | how)
+        return await client.request(method, path, json=body, **how)
+
+    async def ask():
+        async with client_of(app) as client:
+            return await asyncio.gather(*(one(client, *request) for request in requests))
+
+    return asyncio.run(ask())

@@ -16,19 +16,34 @@ from starlette.routing import Route
 from broadmatch.errors import BroadmatchError
 from broadmatch.serve.clocks import RequestTimes
 from broadmatch.serve.config import ServeConfig, ServeFolder
+from broadmatch.serve.endpoints.ads import Ads
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.matching import Matching
+from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints
 from broadmatch.serve.endpoints.posting import Posting
+from broadmatch.serve.endpoints.predicting import Predicting
+from broadmatch.serve.endpoints.recommending import Recommending
 from broadmatch.serve.endpoints.server_state import ServerState
 from broadmatch.serve.impression_ids import ImpressionIds
-from broadmatch.serve.messages import EventsReply, MatchReply, MatchRequest, PostedEvents
+from broadmatch.serve.messages import (
+    EventsReply,
+    MatchReply,
+    MatchRequest,
+    PostedEvents,
+    PredictReply,
+    PredictRequest,
+    RecommendReply,
+    RecommendRequest,
+)
 from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
 from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
 from broadmatch.serve.service import LiveService
 
 if TYPE_CHECKING:
+    from broadmatch.serve.api_keys import ApiKeys
     from broadmatch.serve.sink import EventSink
+    from broadmatch.serve.spending import Spending
 
 log = logging.getLogger("broadmatch")
 _THREADS = 2
@@ -37,7 +52,12 @@ KB, MB = 1 << 10, 1 << 20
 
 
 def make_app(
-    config: ServeConfig, service: LiveService, sink: "EventSink", *, spending: Any = None, keys: Any = None
+    config: ServeConfig,
+    service: LiveService,
+    sink: "EventSink",
+    *,
+    spending: "Spending | None" = None,
+    keys: "ApiKeys | None" = None,
 ) -> "App":
     """The application that answers by a service and logs to a sink, with budgets and API keys if there are some."""
     return App(config, service, sink, spending, keys)
@@ -46,16 +66,26 @@ def make_app(
 class App:
     """A plain ASGI application: hot paths go straight to what answers, the rest through Starlette."""
 
-    def __init__(self, config: ServeConfig, service: LiveService, sink: "EventSink", spending: Any, keys: Any) -> None:
+    def __init__(
+        self,
+        config: ServeConfig,
+        service: LiveService,
+        sink: "EventSink",
+        spending: "Spending | None",
+        keys: "ApiKeys | None",
+    ) -> None:
         self._service, self._sink = service, sink
         self._pool = ThreadPoolExecutor(_THREADS, "broadmatch")
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
-        self._matching = Matching(service, ids, sink, times, spending, self._pool)
-        self.metrics = Metrics(self._matching.__len__)
+        self.metrics = Metrics(lambda: len(self._matching) + self._recommending.waiting)
+        self._matching = Matching(service, ids, sink, times, spending, self.metrics, self._pool)
         self._posting = Posting(ids, sink, times, self.metrics)
+        self._predicting, self._ads = Predicting(service, self._pool), Ads(service, self._pool)
+        self._recommending = Recommending(service, self._pool)
         self._state = ServerState(service, self.metrics, self._pool)
-        self.endpoints = self._table()
-        self._requests = Requests(keys, self.metrics)
+        table = self._table()
+        self.endpoints = (*table, document_endpoint(table), *page_endpoints())
+        self.requests = Requests(keys, self.metrics)
         self._hot = {one.path: one for one in self.endpoints if one.method == "POST" and "{" not in one.path}
         self._rest = self._routes()
 
@@ -63,12 +93,16 @@ class App:
         if scope["type"] == "http" and scope["method"] == "POST":
             endpoint = self._hot.get(scope["path"])
             if endpoint is not None:
-                await self._requests.answer(endpoint, scope, receive, send)
+                await self.requests.answer(endpoint, scope, receive, send)
                 return
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
             return
         await self._rest(scope, receive, send)
+
+    async def warm_up(self) -> None:
+        """Answer a first query, after which the server is ready."""
+        await self._state.warm_up()
 
     def _table(self) -> Sequence[Endpoint]:
         """All endpoints."""
@@ -82,6 +116,15 @@ class App:
                 "events", "POST", "/v1/events", "serve", "Log impressions, clicks, conversions and bounces.",
                 post, PostedEvents, EventsReply, 8 * MB, problems=(503,),
             ),
+            Endpoint(
+                "predict", "POST", "/v1/predict", "serve", "The click probability of rows.",
+                self._predicting.answer, PredictRequest, PredictReply, 8 * MB,
+            ),
+            Endpoint(
+                "recommend", "POST", "/v1/recommend", "serve", "The bid phrases that fit a page.",
+                self._recommending.answer, RecommendRequest, RecommendReply, 4 * MB, problems=(404, 503),
+            ),
+            *self._ads.endpoints(),
             *state.endpoints(),
         )  # fmt: skip
 
@@ -91,7 +134,7 @@ class App:
         for one in self.endpoints:
             paths.setdefault(one.path, {})[one.method] = one
         routes = [
-            Route(path, _ByMethod(self._requests, methods), methods=list(methods)) for path, methods in paths.items()
+            Route(path, _ByMethod(self.requests, methods), methods=list(methods)) for path, methods in paths.items()
         ]
         handlers: dict[Any, Any] = {HTTPException: _http_problem}
         return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
@@ -101,7 +144,7 @@ class App:
         loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
         if threading.current_thread() is threading.main_thread():
             loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self._state.warm_up())]
+        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self.warm_up())]
         try:
             yield
         finally:
@@ -117,7 +160,7 @@ class App:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(hung_up.wait(), _LOOK_SECONDS)
             hung_up.clear()
-            self._requests.end_late()
+            self.requests.end_late()
             self.metrics.take_over()
             if self._service.changed():
                 try:

@@ -54,6 +54,14 @@ Limit = Annotated[
 ]
 
 
+PageAddress = Annotated[str, Meta(min_length=1, max_length=2_000, description="Of a page that the server knows.")]
+AdName = Annotated[str, Meta(min_length=1, max_length=500)]
+AboutAd = Annotated[str, Meta(max_length=10_000)]
+PhraseText = Annotated[str, Meta(min_length=1, max_length=1_000, examples=["red shoes"])]
+MatchName = Annotated[Literal["exact", "phrase", "broad"], Meta(description="The match type.")]
+Bid = Annotated[float, Meta(gt=0, le=1e6, description="For a click.")]
+
+
 class Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What all requests are: a field that nobody knows is refused."""
 
@@ -196,3 +204,134 @@ class ReloadReply(Reply, frozen=True):
 
     changed: bool
     models: ModelsReply
+
+
+class RecommendRequest(Request, frozen=True):
+    """A page, given by one of `html`, `text` and `address`, and how many phrases are wanted for it."""
+
+    html: Annotated[str, Meta(min_length=1, max_length=4_000_000)] | None = None
+    text: Annotated[str, Meta(min_length=1, max_length=4_000_000)] | None = None
+    address: (
+        Annotated[str, Meta(min_length=1, max_length=2_000, description="Of a page that the server knows.")] | None
+    ) = None
+    revealed: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=1_000)]],
+        Meta(max_length=1_000, description="Phrases that the page is known to have: they are not recommended again."),
+    ] = []
+    k: Annotated[int, Meta(ge=1, le=1_000, description="How many phrases.")] = 10
+    set: Annotated[bool, Meta(description="As many phrases as the model finds right, instead of k.")] = False
+    expand: Annotated[bool, Meta(description="Whether phrases that go with those found are added.")] = False
+    explain: Annotated[
+        bool | Annotated[str, Meta(min_length=1, max_length=1_000)],
+        Meta(description="Why: of the best phrases that are answered, or of this phrase."),
+    ] = False
+
+
+class ScoredPhrase(Reply, frozen=True):
+    """A phrase with its score, and where it came from, if phrases were expanded."""
+
+    phrase: str
+    score: float
+    sources: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class RecommendReply(Reply, frozen=True):
+    """The phrases of a page, best first, and why, if that was asked for."""
+
+    version: str
+    phrases: list[ScoredPhrase]
+    explanations: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class BidOn(Struct, frozen=True, forbid_unknown_fields=True):
+    """A phrase that an ad bids on."""
+
+    phrase: PhraseText
+    match: MatchName
+    bid: Bid
+
+
+class Negative(Struct, frozen=True, forbid_unknown_fields=True):
+    """A phrase that keeps an ad from being shown."""
+
+    phrase: PhraseText
+    match: MatchName
+
+
+class AdBody(Request, frozen=True):
+    """An ad; of advertiser, page, title and text, what is not given stays as it was."""
+
+    phrases: Annotated[list[BidOn], Meta(max_length=MOST_TOGETHER)]
+    negatives: Annotated[list[Negative], Meta(max_length=MOST_TOGETHER)] = []
+    campaign: AdName | None = None
+    advertiser: AboutAd | None = None
+    page: AboutAd | None = None
+    title: AboutAd | None = None
+    text: AboutAd | None = None
+
+
+class AdReply(Reply, frozen=True):
+    """An ad as the index has it; `extended` is how many recommended queries lead to it."""
+
+    ad: str
+    phrases: list[BidOn]
+    negatives: list[Negative]
+    campaign: str
+    advertiser: str
+    page: str
+    title: str
+    text: str
+    extended: int
+
+
+class PutAd(AdBody, frozen=True, kw_only=True, tag_field="change", tag="put"):
+    """Add an ad, or replace it."""
+
+    ad: AdName
+
+
+class RemoveAd(Request, frozen=True, tag_field="change", tag="remove"):
+    """Remove an ad."""
+
+    ad: AdName
+
+
+class SetBid(Request, frozen=True, tag_field="change", tag="bid"):
+    """Let an ad bid on a phrase, or bid another amount."""
+
+    ad: AdName
+    phrase: PhraseText
+    match: MatchName
+    bid: Bid
+
+
+class RemoveBid(Request, frozen=True, tag_field="change", tag="remove_bid"):
+    """Let an ad bid on a phrase no more."""
+
+    ad: AdName
+    phrase: PhraseText
+    match: MatchName
+
+
+class SetNegatives(Request, frozen=True, tag_field="change", tag="negatives"):
+    """Replace the negatives of an ad, or of a campaign."""
+
+    negatives: Annotated[list[Negative], Meta(max_length=MOST_TOGETHER)]
+    ad: AdName | None = None
+    campaign: AdName | None = None
+
+
+AdChange = PutAd | RemoveAd | SetBid | RemoveBid | SetNegatives
+
+
+class ChangesRequest(Request, frozen=True):
+    """Changes of ads, which are made together or not at all."""
+
+    changes: Annotated[list[AdChange], Meta(min_length=1, max_length=1_000)]
+
+
+class ChangedReply(Reply, frozen=True):
+    """How many changes were made, and the version of the index that has them."""
+
+    changed: int
+    index: str

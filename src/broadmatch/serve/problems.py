@@ -1,5 +1,6 @@
 """What goes wrong, as problem documents (RFC 9457): one sentence each, which says what to do."""
 
+import math
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated
@@ -7,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from broadmatch.errors import BadInput, BadParameter, BroadmatchError, CannotWrite, MissingExtra, MissingFile
+from broadmatch.serve.api_keys import Forbidden, TooManyRequests, Unauthorized
 
 Header = tuple[bytes, bytes]
 MEDIA_TYPE = b"application/problem+json"
@@ -46,6 +48,12 @@ def problem_of(error: Exception) -> Problem:
         return Problem(422, f"{_sentence(error)}; see /v1/openapi.json for what is allowed.")
     if isinstance(error, msgspec.DecodeError | UnicodeError | RecursionError):
         return Problem(400, f"The body is not JSON in UTF-8: {_sentence(error)}.")
+    if isinstance(error, Unauthorized):
+        return Problem(401, str(error), [(b"www-authenticate", b"Bearer")])
+    if isinstance(error, Forbidden):
+        return Problem(403, str(error))
+    if isinstance(error, TooManyRequests):
+        return Problem(429, str(error), [(b"retry-after", b"%d" % math.ceil(error.retry_after))])
     if isinstance(error, BadInput | BadParameter):
         return Problem(422, str(error))
     if isinstance(error, CannotWrite):

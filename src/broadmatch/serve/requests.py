@@ -12,6 +12,7 @@ from broadmatch.serve.endpoints.endpoint import JSON, Endpoint
 from broadmatch.serve.problems import MEDIA_TYPE, Header, Problem, problem_of
 
 if TYPE_CHECKING:
+    from broadmatch.serve.api_keys import ApiKeys
     from broadmatch.serve.metrics import Metrics
 
 log = logging.getLogger("broadmatch")
@@ -31,7 +32,7 @@ class ClientGone(Exception):
 class Requests:
     """Answers requests by endpoints."""
 
-    def __init__(self, keys: Any, metrics: "Metrics") -> None:
+    def __init__(self, keys: "ApiKeys | None", metrics: "Metrics") -> None:
         self._keys, self._metrics = keys, metrics
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._late: set[asyncio.Task[Any]] = set()
@@ -39,7 +40,7 @@ class Requests:
     async def answer(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         started, status, media = perf_counter(), 200, endpoint.media
-        more: tuple[Header, ...] = ()
+        more = endpoint.headers
         try:
             if self._keys is not None and endpoint.role is not None:
                 self._keys.check(header_of(scope["headers"], b"authorization"), endpoint.role)

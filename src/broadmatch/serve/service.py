@@ -3,12 +3,10 @@
 import contextlib
 import threading
 import time
-from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import broadmatch
 from broadmatch.ads import KSP, AdEngine
@@ -18,13 +16,13 @@ from broadmatch.io.pages import USUAL, Page
 from broadmatch.kernels.hashing import seed_of
 from broadmatch.labels import KEX, Recommender
 from broadmatch.serve.config import ServeFolder
+from broadmatch.serve.publishing import PublishedModels
+from broadmatch.serve.serving import INITIAL
 from broadmatch.signals import Encoder
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-INITIAL = "initial"
-"""The version of what stands in the folder itself, and was not published."""
 _HASHES = 2.0**64
 
 
@@ -64,12 +62,12 @@ class Service:
     since: float
     """When it was put in service, in seconds since 1970."""
 
-    def arm_of(self, name: str) -> Arm:
-        """The arm of a session, or of a key: a hash of it, so that it stays the same."""
+    def arm_of(self, name: str) -> int:
+        """The number of the arm of a session, or of a key: by a hash of it, so that it stays the same."""
         if len(self.arms) == 1:
-            return self.arms[0]
+            return 0
         at = int(seed_of(f"arm {name}")) / _HASHES
-        return self.arms[min(bisect_right([arm.upto for arm in self.arms], at), len(self.arms) - 1)]
+        return next((i for i, arm in enumerate(self.arms) if at < arm.upto), 0)
 
 
 class KnownPages:
@@ -102,15 +100,6 @@ class KnownPages:
         import pyarrow.parquet as pq
 
         return pq.ParquetFile(self.path)
-
-
-class _Wanted(NamedTuple):
-    """An arm as serving.json has it."""
-
-    name: str
-    share: float
-    version: str
-    path: Path
 
 
 class LiveService:
@@ -151,19 +140,19 @@ class LiveService:
             return kept[name][1]
 
         base: AdEngine = part("engine", folder.path, _engine_signs(folder.path), lambda: AdEngine(folder.path))
-        arms, upto = list[Arm](), 0.0
-        for one in served_arms(folder):
-            upto += one.share
-            engine = base
+        published = PublishedModels(folder.path)
+        serving, arms, upto = published.serving(), list[Arm](), 0.0
+        for one in serving.clicks:
+            upto, engine = upto + one.share, base
             if one.version != INITIAL:
-                clicks = part(f"clicks {one.version}", one.path, _inode(one.path), lambda p=one.path: _clicks(p))
-                at = (one.path, id(base))
-                engine = part(f"arm {one.version}", *at, lambda m=clicks: base.with_clicks(m))
+                where = published.path("clicks", one.version)
+                engine = part(f"arm {one.version}", where, id(base), lambda p=where: base.with_clicks(_clicks(p)))
             arms.append(Arm(one.name, one.share, upto, one.version, engine))
-        version, where = served_recommender(folder)
-        recommender = expansion = pages = None
-        if where is not None:
-            recommender = part("recommender", where, _inode(where), lambda: _recommender(where))
+        recommender = expansion = pages = version = None
+        where = published.path("recommender", serving.recommender)
+        if (at_model := _inode(where)) is not None:
+            version = serving.recommender
+            recommender = part("recommender", where, at_model, lambda: _recommender(where))
         if (at_ksp := _inode(folder.expansion)) is not None:
             expansion = part("ksp", folder.expansion, at_ksp, lambda: broadmatch.load(folder.expansion, KSP))
         if (at_pages := _inode(folder.pages)) is not None:
@@ -176,16 +165,6 @@ class LiveService:
         folder = self.folder
         others = (folder.serving, folder.recommender, folder.expansion, folder.pages)
         return _engine_signs(folder.path), tuple(map(_inode, others))
-
-
-def served_arms(folder: ServeFolder) -> Iterator[_Wanted]:
-    """The arms in service, with what they answer by."""
-    yield _Wanted("main", 1.0, INITIAL, folder.path / "clicks")
-
-
-def served_recommender(folder: ServeFolder) -> tuple[str | None, Path | None]:
-    """The phrase model in service, and where it is; None if there is none."""
-    return (INITIAL, folder.recommender) if folder.recommender.is_dir() else (None, None)
 
 
 def _clicks(path: Path) -> ClickModel:

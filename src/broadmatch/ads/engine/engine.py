@@ -231,19 +231,6 @@ class AdEngine:
         why = _explained(one, None) if explain else None
         return AdAnswer(one.text, _places(one.answers, one.tables), one.answers, why)
 
-    def answer_one(
-        self,
-        query: str,
-        context: Mapping[str, Any] | None = None,
-        *,
-        key: int = 0,
-        budgets: Budgets | None = None,
-        hour: float | None = None,
-        limit: int = 200,
-    ) -> AdAnswers:
-        """As `answer`, as the arrays that `answer_many` gives: those of one query."""
-        return self._one(query, context, _Terms(_key(key), budgets, hour, None), limit).answers
-
     def explain(
         self,
         query: str,

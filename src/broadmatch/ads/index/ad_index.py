@@ -191,6 +191,10 @@ class AdIndex:
         """What the store has of an ad: its name, phrases, negatives and extended matches."""
         return self._record("ads", ad)
 
+    def campaign(self, number: int) -> AdRecord:
+        """What the store has of a campaign: its name, advertiser and negatives."""
+        return self._record("campaigns", number)
+
     def refresh(self) -> None:
         """See what was changed until now."""
         with self._following:

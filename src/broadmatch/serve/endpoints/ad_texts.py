@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from msgspec import json
+import msgspec
 
 from broadmatch.ads.engine.tables import AdTables
 from broadmatch.ads.match_types import MATCH_TYPES
@@ -15,8 +15,8 @@ _ANSWERED = ("ad", "page", "title", "text")
 class AdText(NamedTuple):
     """An ad in the payload of an event, in an answer, and its campaign as ids name it."""
 
-    event: bytes
-    answer: bytes
+    event: str
+    answer: str
     campaign: int
 
 
@@ -27,7 +27,7 @@ class AdTexts:
         self.tables = tables
         self.version = f"{tables.view.postings}.{tables.view.change}"
         self.ads: dict[int, AdText] = {}
-        self.phrases: dict[tuple[int, int], bytes] = {}
+        self.phrases: dict[tuple[int, int], str] = {}
         self._size = 0
 
     def ad(self, number: int) -> AdText:
@@ -35,18 +35,18 @@ class AdTexts:
         found = self.ads.get(number)
         if found is None:
             columns = self.tables.columns(number)
-            event = json.encode({name: text for name, text in columns.items() if text})
-            answer = json.encode({name: columns[name] for name in _ANSWERED})
-            found = AdText(event[1:-1], answer[1:-1], campaign_key(columns["campaign"]))
+            event = _members({name: text for name, text in columns.items() if text})
+            answer = _members({name: columns[name] for name in _ANSWERED})
+            found = AdText(event, answer, campaign_key(columns["campaign"]))
             self._make_room(len(event) + len(answer))
             self.ads[number] = found
         return found
 
-    def phrase(self, number: int, match: int) -> bytes:
+    def phrase(self, number: int, match: int) -> str:
         """A phrase by its number, with the match type."""
         found = self.phrases.get((number, match))
         if found is None:
-            found = json.encode({"phrase": self.tables.phrase(number), "match": MATCH_TYPES[match]})[1:-1]
+            found = _members({"phrase": self.tables.phrase(number), "match": MATCH_TYPES[match]})
             self._make_room(len(found))
             self.phrases[number, match] = found
         return found
@@ -57,3 +57,8 @@ class AdTexts:
             self.ads.clear()
             self.phrases.clear()
             self._size = size
+
+
+def _members(columns: dict[str, str]) -> str:
+    """What stands between the braces of a JSON object."""
+    return msgspec.json.encode(columns)[1:-1].decode()

@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from broadmatch.serve.api_keys import Role
+from broadmatch.serve.problems import Header
+
 JSON, HTML, PLAIN = b"application/json", b"text/html; charset=utf-8", b"text/plain; charset=utf-8"
-Role = Literal["read", "serve", "admin"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Endpoint:
     largest: int = 0
     """Bytes of a body."""
     media: bytes = JSON
+    headers: tuple[Header, ...] = ()
     problems: tuple[int, ...] = ()
     """Statuses that it may answer with, beside those that all endpoints may."""
 

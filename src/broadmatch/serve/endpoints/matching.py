@@ -1,10 +1,12 @@
 """`match`: searches that wait in one turn of the event loop are answered together, logged together, then sent."""
 
 import asyncio
+import logging
 import random
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from msgspec import json
 
 from broadmatch.ads import AdAnswers
@@ -20,10 +22,15 @@ from broadmatch.serve.service import Arm, LiveService
 
 if TYPE_CHECKING:
     from broadmatch.serve.impression_ids import ImpressionIds
+    from broadmatch.serve.metrics import Metrics
     from broadmatch.serve.sink import EventSink
+    from broadmatch.serve.spending import Spending
 
+log = logging.getLogger("broadmatch")
 _MOST_SEARCHES = 64
 """Searches that are answered together, at most: those behind them wait for the next turn."""
+_MANY = 8
+"""Searches whose columns take less time than their rows."""
 
 
 class _Waiting(NamedTuple):
@@ -40,11 +47,12 @@ class Matching:
         ids: "ImpressionIds",
         sink: "EventSink",
         times: RequestTimes,
-        spending: Any,
+        spending: "Spending | None",
+        metrics: "Metrics",
         pool: Executor,
     ) -> None:
         self._live, self._ids, self._sink, self._times = live, ids, sink, times
-        self._spending, self._pool = spending, pool
+        self._spending, self._metrics, self._pool = spending, metrics, pool
         self._waiting: list[_Waiting] = []
         self._texts: AdTexts | None = None
 
@@ -77,26 +85,25 @@ class Matching:
         service = self._live.current
         groups: dict[Any, list[_Waiting]] = {}
         for one in taken:
-            request = one.search.request
-            arm = service.arms[0]
-            if len(service.arms) > 1:
-                arm = service.arm_of(request.session or f"{one.search.key:016x}")
-            kinds = [type(request.context.get(name)) for name in arm.context_columns]
-            alone = one.search.key if self._times.given else 0
-            groups.setdefault((arm.name, request.limit, alone, *map(_KINDS.get, kinds)), []).append(one)
-        by_name = {arm.name: arm for arm in service.arms}
-        shown, ready = ShownEvents(self._ids), list[tuple[_Waiting, list[bytes]]]()
-        for (name, *_), group in groups.items():
-            ready += self._answer_group(by_name[name], group, shown)
-        self._log(shown, [(one.done, b"".join((*reply, b"]}"))) for one, reply in ready])
+            search = one.search
+            number = service.arm_of(search.request.session or f"{search.key:016x}") if len(service.arms) > 1 else 0
+            # with times of their own, budgets are those of each search
+            alone = id(one) if self._times.given else None
+            groups.setdefault((number, search.request.limit, alone), []).append(one)
+        shown, ready = ShownEvents(self._ids), list[tuple[_Waiting, str]]()
+        for (number, *_), group in groups.items():
+            ready += self._answer_group(service.arms[number], group, shown)
+        self._log(shown, [(one.done, (reply + "}").encode()) for one, reply in ready])
 
-    def _answer_group(self, arm: Arm, group: list[_Waiting], shown: ShownEvents) -> list[tuple[_Waiting, list[bytes]]]:
+    def _answer_group(self, arm: Arm, group: list[_Waiting], shown: ShownEvents) -> list[tuple[_Waiting, str]]:
         """The answers to searches of one arm; one that cannot be answered spoils no other's."""
         searches = [one.search for one in group]
         try:
             answers = self._ask(arm, searches)
         except Exception as error:
             if len(group) > 1:
+                if not isinstance(error, BroadmatchError):
+                    log.error("Searches could not be answered together, and are answered one by one.", exc_info=error)
                 return [pair for one in group for pair in self._answer_group(arm, [one], shown)]
             group[0].done.set_exception(error)
             return []
@@ -104,14 +111,14 @@ class Matching:
         return list(zip(group, replies, strict=True))
 
     def _ask(self, arm: Arm, searches: list[Search]) -> AdAnswers:
+        """The arrays of the answers; whether they come from rows or from columns changes no bit."""
         terms = self._terms(searches[0])
-        if len(searches) == 1:
-            (one,) = searches
-            return arm.engine.answer_one(one.query, _context(arm, one), key=one.key, **terms)
-        rows = [_context(arm, one) for one in searches]
-        columns = {name: [row[name] for row in rows] for name in arm.context_columns}
-        keys = [one.key for one in searches]
-        return arm.engine.answer_many(Names.of([one.query for one in searches]), columns, key=keys, **terms)
+        keys = np.array([one.key for one in searches], np.uint64)
+        queries, rows = [one.query for one in searches], [_context(arm, one) for one in searches]
+        if len(searches) >= _MANY and len({tuple(map(_kind, row.values())) for row in rows}) == 1:
+            columns = {name: [row[name] for row in rows] for name in arm.context_columns}
+            return arm.engine.answer_many(Names.of(queries), columns, key=keys, **terms)
+        return arm.engine.answer_few(queries, rows, key=keys, **terms)
 
     def _terms(self, search: Search) -> dict[str, Any]:
         """On which terms the candidates of a search take part."""
@@ -131,7 +138,7 @@ class Matching:
     async def _explained(self, loop: asyncio.AbstractEventLoop, search: Search) -> bytes:
         """The answer to one search with every step of it, made in another thread, since it takes long."""
         service = self._live.current
-        arm = service.arm_of(search.request.session or f"{search.key:016x}")
+        arm = service.arms[service.arm_of(search.request.session or f"{search.key:016x}")]
         terms, context = self._terms(search), _context(arm, search)
 
         def ask() -> Any:
@@ -140,13 +147,14 @@ class Matching:
         found = await loop.run_in_executor(self._pool, ask)
         shown = ShownEvents(self._ids)
         (reply,) = shown.add([search], found.arrays, self._texts_of(found.arrays), arm.name, arm.version)
-        why = json.encode(found.explanation.to_dict())
+        why = json.encode(found.explanation.to_dict()).decode()
         done: asyncio.Future[bytes] = loop.create_future()
-        self._log(shown, [(done, b"".join((*reply, b'],"explanation":', why, b"}")))])
+        self._log(shown, [(done, f'{reply},"explanation":{why}}}'.encode())])
         return await done
 
     def _log(self, shown: ShownEvents, ready: list[tuple["asyncio.Future[bytes]", bytes]]) -> None:
         """Send the answers when their impressions are on disk; if these cannot be written, nobody is answered."""
+        self._metrics.impressions += len(shown)
         if not len(shown):
             _settle(ready, None)
             return
@@ -158,8 +166,9 @@ class Matching:
         written.add_done_callback(lambda done: _settle(ready, None if done.cancelled() else done.exception()))
 
 
-_KINDS: dict[type, type] = {str: str, type(None): str, int: int, float: float, bool: bool}
-"""Kinds of values that a column may have together."""
+def _kind(value: object) -> type:
+    """What a column is of that has the value."""
+    return str if value is None else type(value)
 
 
 def _context(arm: Arm, search: Search) -> dict[str, Any]:

@@ -104,5 +104,5 @@ def warm_arm(arm: Any) -> None:
     from broadmatch.data import Names
 
     context = dict.fromkeys(arm.context_columns)
-    arm.engine.answer_one("warm up", context)
+    arm.engine.answer_few(["warm up"], [context])
     arm.engine.answer_many(Names.of(["warm", "up"]), {name: [None, None] for name in context})

@@ -1,5 +1,6 @@
 """Impressions as they are answered and logged: bytes joined to bytes, and no object for an impression."""
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from broadmatch.ads.index._match import MOST_WORDS
 from broadmatch.io import EventBatch
 from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.serve.endpoints.ad_texts import AdTexts
-from broadmatch.serve.impression_ids import Charge, ImpressionIds
+from broadmatch.serve.impression_ids import ImpressionIds
 from broadmatch.serve.messages import MatchRequest, Scalar
 
 _IMPRESSIONS = KINDS.index("impressions")
@@ -33,68 +34,83 @@ class ShownEvents:
         self._ids = ids
         self._names: list[str] = []
         self._payloads: list[bytes] = []
-        self._lengths: list[int] = []
         self._times: list[int] = []
 
     def __len__(self) -> int:
         return len(self._names)
 
-    def add(
-        self, searches: list[Search], answers: AdAnswers, texts: AdTexts, arm: str, version: str
-    ) -> list[list[bytes]]:
+    def add(self, searches: list[Search], answers: AdAnswers, texts: AdTexts, arm: str, version: str) -> list[str]:
         """The answers to some searches, but for their end; their impressions are collected."""
-        row, found = answers.result.row, answers.candidates
-        shown = row >= 0
-        rows = row[shown]
-        columns = (found.ad, found.phrase, found.match, found.bid, answers.probability, answers.uncertainty)
-        values = zip(*(column[rows].tolist() for column in columns), answers.result.price[shown].tolist(), strict=True)
+        counts, ads, phrases, matches, judged = _shown(answers)
+        numbers = json.encode(judged)[1:-1].decode().split(",")  # all at once: the shortest text of a float takes long
+        known, wordings = texts.ads, texts.phrases
+        abouts = [known.get(ad) or texts.ad(ad) for ad in ads]
+        keyed = [(one.key, place) for one, n in zip(searches, counts, strict=True) for place in range(1, n + 1)]
+        charges = zip(keyed, abouts, judged[1::4], strict=True)
+        names = self._ids.make_many([(*key, about.campaign, price) for key, about, price in charges])
         made_by = f'"arm":"{arm}","version":"{version}"'
         versions = f'","versions":{{"arm":"{arm}","clicks":"{version}","index":"{texts.version}"}},"places":['
-        replies, make = list[list[bytes]](), self._ids.make
-        known_ads, known_phrases = texts.ads, texts.phrases
-        for (request, key, time, query), count in zip(searches, shown.sum(axis=1).tolist(), strict=True):
-            search = f"{key:016x}"
+        replies, payloads, i = list[str](), self._payloads, 0
+        for (request, key, time, query), count in zip(searches, counts, strict=True):
+            search, places = f"{key:016x}", list[str]()
             before, after = _around(request, query, search, made_by)
-            reply = [f'{{"search":"{search}{versions}'.encode()]
             for place in range(1, count + 1):
-                ad, phrase, match, bid, probability, uncertainty, price = next(values)
-                about = known_ads.get(ad) or texts.ad(ad)
-                wording = known_phrases.get((phrase, match)) or texts.phrase(phrase, match)
-                judged = f'"bid":{bid!r},"price":{price!r},"probability":{probability!r},"uncertainty":{uncertainty!r}'
-                name = make(Charge(key, place, about.campaign, price))
-                payload = b"".join(
-                    (before, about.event, b",", wording, f',"position":{place},{judged}'.encode(), after)
-                )
-                comma = "," if place > 1 else ""
-                opening = f'{comma}{{"impression":"{name}","place":{place},'.encode()
-                reply += (opening, about.answer, b",", wording, f",{judged}}}".encode())
-                self._names.append(name)
-                self._payloads.append(payload)
-                self._lengths.append(len(payload))
+                about, match = abouts[i], (phrases[i], matches[i])
+                wording = wordings.get(match) or texts.phrase(*match)
+                bid, price, probability, uncertainty = numbers[4 * i : 4 * i + 4]
+                end = f'"bid":{bid},"price":{price},"probability":{probability},"uncertainty":{uncertainty}'
+                payloads.append(f'{before}{about.event},{wording},"position":{place},{end}{after}'.encode())
+                places.append(f'{{"impression":"{names[i]}","place":{place},{about.answer},{wording},{end}}}')
+                i += 1
             self._times += [time] * count
-            replies.append(reply)
+            replies.append(f'{{"search":"{search}{versions}{",".join(places)}]')
+        self._names += names
         return replies
 
     def batch(self) -> EventBatch:
         """The impressions as the log takes them."""
-        n = len(self._names)
-        ids, payloads = "".join(self._names).encode(), b"".join(self._payloads)
-        payload_ptr = np.zeros(n + 1, np.int64)
-        np.cumsum(self._lengths, out=payload_ptr[1:])
+        n, ids = len(self._names), "".join(self._names).encode()
         return EventBatch(
             np.array(self._times, np.int64),
             np.full(n, _IMPRESSIONS, np.uint8),
             np.frombuffer(bytearray(ids), np.uint8),
-            np.arange(n + 1, dtype=np.int64) * (len(ids) // n),
-            np.frombuffer(bytearray(payloads), np.uint8),
-            payload_ptr,
+            np.arange(0, len(ids) + 1, len(ids) // n),
+            np.frombuffer(bytearray().join(self._payloads), np.uint8),
+            np.array([0, *accumulate(map(len, self._payloads))], np.int64),
         )
 
 
-def _around(request: MatchRequest, query: str, search: str, made_by: str) -> tuple[bytes, bytes]:
+class _Shown(NamedTuple):
+    """Who is shown: how many for each search, and by impression; `judged` has four numbers each."""
+
+    counts: list[int]
+    ads: list[int]
+    phrases: list[int]
+    matches: list[int]
+    judged: list[float]
+
+
+def _shown(answers: AdAnswers) -> _Shown:
+    """Who is shown, as plain lists; numbers are bid, price, probability and uncertainty."""
+    result, found = answers.result, answers.candidates
+    if len(result) == 1:  # many calls of numpy take longer than a few places
+        pairs = [pair for pair in zip(result.row[0].tolist(), result.price[0].tolist(), strict=True) if pair[0] >= 0]
+        bid, probability, uncertainty = found.bid.item, answers.probability.item, answers.uncertainty.item
+        judged = [number for i, price in pairs for number in (bid(i), price, probability(i), uncertainty(i))]
+        ad, phrase, match = ([column.item(i) for i, _ in pairs] for column in (found.ad, found.phrase, found.match))
+        return _Shown([len(pairs)], ad, phrase, match, judged)
+    there = result.row >= 0
+    rows = result.row[there]
+    numbers = np.empty((len(rows), 4))
+    numbers[:, 0], numbers[:, 1] = found.bid[rows], result.price[there]
+    numbers[:, 2], numbers[:, 3] = answers.probability[rows], answers.uncertainty[rows]
+    ad, phrase, match = (column[rows].tolist() for column in (found.ad, found.phrase, found.match))
+    return _Shown(there.sum(axis=1).tolist(), ad, phrase, match, numbers.ravel().tolist())
+
+
+def _around(request: MatchRequest, query: str, search: str, made_by: str) -> tuple[str, str]:
     """What all payloads of a search begin and end with."""
     known: dict[str, Scalar] = {"query": first_words(query, MOST_WORDS)}
     known |= {name: value for name, value in request.context.items() if value is not None}
-    session = b"" if request.session is None else b',"session":' + json.encode(request.session)
-    after = f',{made_by},"search":"{search}"'.encode() + session + b"}\n"
-    return json.encode(known)[:-1] + b",", after
+    session = "" if request.session is None else f',"session":{json.encode(request.session).decode()}'
+    return f"{json.encode(known)[:-1].decode()},", f',{made_by},"search":"{search}"{session}}}\n'
