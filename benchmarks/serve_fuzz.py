@@ -31,7 +31,7 @@ BODIES: dict[str, list[Any]] = {
     "/v1/predict": [{"rows": [{"query": "red shoes", "city": "rome", "position": 1}, {"ad": "a1", "hour": 2.5}]}],
     "/v1/events": [
         {"kind": "clicks", "impression": "i1"},
-        [{"kind": "impressions", "id": "i2", "columns": {"ad": "x", "bid": 0.5}}, {"kind": "bounces", "impression": "i2"}],
+        [{"kind": "impressions", "id": "i2", "columns": {"ad": "x"}}, {"kind": "bounces", "impression": "i2"}],
         {"kind": "conversions", "impression": "i1", "value": 3.5, "id": "o1", "time": 1e9},
     ],
     "/v1/recommend": [{"html": "<title>Red shoes</title>", "k": 5, "revealed": ["shoes"], "explain": "red shoes"}],

@@ -71,7 +71,7 @@ class RecordingServer(ArmServer):
 
 
 class Prepared(NamedTuple):
-    """A day that is about to begin: the arm of the loop, its traffic, and what the server and its learner begin with."""
+    """A day that is about to begin: the arm of the loop, its traffic, what the server and its learner begin with."""
 
     server: RecordingServer
     day: DayTraffic
@@ -216,7 +216,7 @@ def over_http(ready: Prepared) -> tuple[dict[int, Decision], list[dict[str, Any]
 
 def refreshed(training: EventTraining, calibration: IsotonicCalibration) -> ClickModel:
     """What is published: as the loop does it."""
-    if calibration.sums_.values[..., 1].sum() > 0:
+    if training.counts()["learned"] and calibration.sums_.values[..., 1].sum() > 0:
         calibration.refresh()
     return training.model()
 
@@ -263,7 +263,7 @@ def replay(market: Marketplace, place: Path, sessions: int, budget: float = 1.0)
         "with_ads": len(own),
         "events": events,
         "spent": float(ready.server.budgets.spent.sum()),
-        "campaigns_throttled": int((ready.server.budgets.participation(23.9) < 1).sum()),
+        "spent_out": int((ready.server.budgets.spent > 0.9 * np.asarray(ready.server.budgets.budget)).sum()),
         "other_decisions": sum(decisions.get(row) != own.get(row) for row in own.keys() | decisions.keys()),
         "models": len(learned),
         "other_models": sum(bool(differing(*pair)) for pair in zip(learned, expected, strict=True)),

@@ -5,10 +5,10 @@ import json
 
 import msgspec
 import pytest
-from broadmatch.serve.api_keys import ApiKeys, add_key
 
 from benchmarks.serve_fuzz import mutated_bodies
 from broadmatch.serve import requests
+from broadmatch.serve.api_keys import ApiKeys, add_key
 from broadmatch.serve.app import make_app
 from broadmatch.serve.config import ServeConfig
 from broadmatch.serve.service import LiveService

@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-from broadmatch.serve.publishing import PublishedModels
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from broadmatch.io import EventBatch
 from broadmatch.serve.app import make_app
 from broadmatch.serve.config import ServeConfig
 from broadmatch.serve.impression_ids import ImpressionIds, campaign_key
+from broadmatch.serve.publishing import PublishedModels
 from broadmatch.serve.service import LiveService
 from broadmatch.signals import Encoder
 from tests.serve.shop import DESCRIPTION, WORDS, Sink, call, client_of, make_folder, model
