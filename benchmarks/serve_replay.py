@@ -29,9 +29,11 @@ import numpy as np
 
 from benchmarks.common import tell
 from broadmatch.ads import AdAnswers, Budgets
-from broadmatch.clicks import FTRL, ClickModel, IsotonicCalibration
+from broadmatch.ads._auction import NO_BUDGET
+from broadmatch.clicks import FTRL, IsotonicCalibration
 from broadmatch.clicks.training.from_events import EventTraining
 from broadmatch.io import EmbeddedEventLog
+from broadmatch.serve.learning import PublishedClicks
 from broadmatch.serve.publishing import PublishedModels
 from broadmatch.simulate import Marketplace, simulate_marketplace
 from broadmatch.simulate.loop.arms import parse_arms
@@ -58,8 +60,11 @@ class RecordingServer(ArmServer):
     """The arm of the loop, which keeps what it decides."""
 
     decisions: dict[int, Decision]
+    kept_back = 0
+    """Candidates that were kept back by their budgets."""
 
     def _log(self, answers: AdAnswers, shown: ShownRows, day: DayTraffic) -> None:
+        self.kept_back += int((answers.result.outcome == NO_BUDGET).sum())
         names = self.engine.index.names(answers.candidates.ad[shown.row])
         found: dict[int, list[Any]] = {}
         for search, name, price, p in zip(
@@ -152,8 +157,11 @@ def _address(process: "subprocess.Popen[str]", said: Any) -> tuple[str, int]:
         found = re.search(r"http://([\d.]+):(\d+)", said.read())
         if found:
             host, port = found[1], int(found[2])
-            with contextlib.suppress(OSError):
-                if ask(http.client.HTTPConnection(host, port, timeout=5), "GET", "/v1/ready", allowed=(200, 503)):
+            with (
+                contextlib.suppress(OSError),
+                contextlib.closing(http.client.HTTPConnection(host, port, timeout=5)) as line,
+            ):
+                if ask(line, "GET", "/v1/ready", allowed=(200, 503)):
                     return host, port
         time.sleep(0.05)
     raise RuntimeError("The server did not become ready.")
@@ -183,12 +191,21 @@ def over_http(ready: Prepared) -> tuple[dict[int, Decision], list[dict[str, Any]
     pages = dict(
         zip(ready.server.engine.index.names(np.arange(len(ready.server.pages))), ready.server.pages, strict=True)
     )
-    published, calibration = PublishedModels(ready.folder), IsotonicCalibration(half_life=500_000)
+    calibration = IsotonicCalibration(half_life=500_000)
     waiting: list[tuple[float, str]] = []
-    with serving(ready.folder, "--clock", "request") as address:
-        line = http.client.HTTPConnection(*address, timeout=60)
-        log = EmbeddedEventLog(ready.folder / "events")
-        training = EventTraining(log, SIGNALS, ready.learner, window=JOIN_WINDOW, calibration=calibration)
+    with serving(ready.folder, "--clock", "request") as address, contextlib.ExitStack() as stack:
+        line = stack.enter_context(contextlib.closing(http.client.HTTPConnection(*address, timeout=60)))
+        log = stack.enter_context(EmbeddedEventLog(ready.folder / "events"))
+        training = EventTraining(
+            log,
+            SIGNALS,
+            ready.learner,
+            window=JOIN_WINDOW,
+            calibration=calibration,
+            service=PublishedClicks(PublishedModels(ready.folder)),
+            every_minutes=60,
+            guard=None,
+        )
         for a, b, stop in slices(day):
             for row in range(a, b):
                 places = ask(line, "POST", "/v1/match", search(day, row))["places"]
@@ -206,19 +223,10 @@ def over_http(ready: Prepared) -> tuple[dict[int, Decision], list[dict[str, Any]
                 pass
             training.pass_time(round(stop * 1_000_000))
             if stop % HOUR == 0:
-                published.publish("clicks", refreshed(training, calibration))
                 ask(line, "POST", "/v1/models/reload")
                 learned.append(bits(training.learner, calibration))
         n = log.end.offsets[0]
-        log.close()
     return decisions, learned, n
-
-
-def refreshed(training: EventTraining, calibration: IsotonicCalibration) -> ClickModel:
-    """What is published: as the loop does it."""
-    if training.counts()["learned"] and calibration.sums_.values[..., 1].sum() > 0:
-        calibration.refresh()
-    return training.model()
 
 
 def search(day: DayTraffic, row: int) -> dict[str, Any]:
@@ -263,7 +271,7 @@ def replay(market: Marketplace, place: Path, sessions: int, budget: float = 1.0)
         "with_ads": len(own),
         "events": events,
         "spent": float(ready.server.budgets.spent.sum()),
-        "spent_out": int((ready.server.budgets.spent > 0.9 * np.asarray(ready.server.budgets.budget)).sum()),
+        "kept_back": ready.server.kept_back,
         "other_decisions": sum(decisions.get(row) != own.get(row) for row in own.keys() | decisions.keys()),
         "models": len(learned),
         "other_models": sum(bool(differing(*pair)) for pair in zip(learned, expected, strict=True)),
