@@ -4,7 +4,7 @@
     python -m benchmarks.event_learning --small
 
 Impressions have the columns that a server writes, one in twenty is clicked a minute or so later; the signals are those
-of the closed loop. The log is of a day with 50 impressions a second, the window of the join is half an hour, a model is
+of the closed loop. The log has 200 impressions a second, the window of the join is half an hour, a model is
 published every 15 minutes of the log, and each impression is also predicted by the model in service for the guard.
 Rates are events a CPU second of the process; the shares are of that time.
 """
@@ -29,7 +29,7 @@ from broadmatch.serve.learning import PublishedClicks
 from broadmatch.simulate.loop.serving import SIGNALS
 
 SECOND, START = 1_000_000, 1_700_000_000_000_000
-PER_SECOND, CLICK_RATE, WINDOW = 50, 0.05, 1800.0
+PER_SECOND, CLICK_RATE, WINDOW = 200, 0.05, 1800.0
 KINDS, THINGS = ("red", "cheap", "new", "best", "used"), ("shoes", "boots", "hats", "bags", "coats")
 WORDS = [f"{kind} {thing}" for kind in KINDS for thing in THINGS]
 

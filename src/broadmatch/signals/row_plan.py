@@ -91,9 +91,9 @@ class RowPlan:
             numbers = coded.dictionary.to_pylist()
             texts = [signal.bucket_name(i) if isinstance(signal, Numeric) else str(i) for i in numbers]
             return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.string()))
-        if name not in reading.table.schema.names:
+        array = reading.column(name) if name in reading.table.schema.names else None
+        if array is None or pa.types.is_null(array.type):
             return pa.nulls(reading.table.num_rows, pa.dictionary(pa.int32(), pa.string()))
-        array = reading.column(name)
         coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         return pa.DictionaryArray.from_arrays(coded.indices, as_text(coded.dictionary).cast(pa.string()))
 

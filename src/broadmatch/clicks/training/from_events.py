@@ -51,7 +51,8 @@ log = logging.getLogger("broadmatch")
 _MINUTE, _DAY, _IN_A_ROW = 60_000_000, 86_400_000_000, 100
 EVENTS_AT_ONCE = 1 << 15
 """Events that are read at a time: enough that what Python does for a read does not count."""
-_WAIT_SECONDS, _CHECKPOINT_SECONDS = 0.5, 60.0
+_WAIT_SECONDS, _CHECKPOINT_SECONDS, _PUBLISHED_SECONDS = 0.5, 60.0, 5.0
+"""Seconds to wait for events, between two checkpoints, and between two of which the second is due to a publication."""
 _SAMPLED = 16
 """Of one in so many impressions the features are looked up that the model in service does not know."""
 _FARTHEST = 1 << 61
@@ -170,6 +171,7 @@ class EventTraining:
             self.position = self.log.begin
             current = None if self.service is None else self.service.current()
             self._stand_beside(None if current is None else current.version)
+            self.checkpoint()  # if it is killed before the next, it begins again beside the same model
         else:
             self._take_up(last)
 
@@ -196,8 +198,7 @@ class EventTraining:
             self._take(part.shown, part.clicks)
             before = tick
         self.position, self._n_read, self._dirty = position, self._n_read + n, True
-        if self._published:
-            self.checkpoint()
+        self._keep_up()
         return n
 
     def pass_time(self, time: int) -> None:
@@ -215,8 +216,7 @@ class EventTraining:
             self._clock[MINUTE] = minute
             self._tick(minute, before)
         self._dirty = True
-        if self._published:
-            self.checkpoint()
+        self._keep_up()
 
     def run(self, *, follow: bool = True, stop: threading.Event | None = None) -> None:
         """Learn until the end of the log, or with `follow` until `stop` is set; then all is in a checkpoint."""
@@ -224,8 +224,6 @@ class EventTraining:
             while stop is None or not stop.is_set():
                 n = self.step()
                 task.advance(n)
-                if self._dirty and time.monotonic() - self._written >= _CHECKPOINT_SECONDS:
-                    self.checkpoint()
                 if not n and not (follow and self._more(stop)):
                     break
         if self._dirty:
@@ -285,9 +283,14 @@ class EventTraining:
         while not self.log.wait(self.position, _WAIT_SECONDS):
             if stop is not None and stop.is_set():
                 return False
-            if self._dirty and time.monotonic() - self._written >= _CHECKPOINT_SECONDS:
-                self.checkpoint()
+            self._keep_up()
         return True
+
+    def _keep_up(self) -> None:
+        """Write a checkpoint if the last is old; after a publication sooner, but a learner that is behind goes on."""
+        age = time.monotonic() - self._written
+        if self._dirty and age >= (_PUBLISHED_SECONDS if self._published else _CHECKPOINT_SECONDS):
+            self.checkpoint()
 
     def _put_aside(self, events: EventBatch) -> None:
         self._n_aside += len(events)

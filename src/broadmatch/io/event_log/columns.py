@@ -11,6 +11,7 @@ from broadmatch.io.event_log.embedded import EmbeddedEventLog
 from broadmatch.io.event_log.events import EventBatch
 from broadmatch.io.event_log.kinds import KINDS, Kind
 from broadmatch.io.event_log.log import EventPosition
+from broadmatch.io.event_log.payloads import plain_columns
 from broadmatch.io.files import PathLike, json_line, replacing_file
 from broadmatch.io.rejects import Rejects
 from broadmatch.io.streams import Mark
@@ -36,7 +37,9 @@ def to_arrow(
     )
     wanted = {name: name for name in dict.fromkeys(columns) if name not in OWN}
     decode.mark_bad_text(found)
-    table = decode.json_lines(found, wanted) if wanted else None
+    table = plain_columns(batch, list(wanted)) if wanted and not found.codes.any() else None
+    if wanted and table is None:
+        table = decode.json_lines(found, wanted)
     bad = np.flatnonzero(found.codes)
     for row in bad.tolist():
         reason, (event,) = decode.reason_of(int(found.codes[row]), wanted), batch.take(np.array([row]))
