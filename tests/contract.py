@@ -90,7 +90,7 @@ EMBEDDINGS = ("ClickEmbeddings",)
 PAIR_MODELS = ("BidPhraseModel",)
 CLICK_LEARNERS = ("FOBOS", "FTRL", "ManyModels", "OGD", "RDA", "SingleValue")
 CALIBRATIONS = ("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration")
-STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler")
+STREAM_STEPS = (*CALIBRATIONS, "ClickJoin", "Subsampler", "TrafficQuality")
 """What stands before or behind a click learner in a stream, and goes on from a checkpoint as it does."""
 SETTINGS_ONLY = ("Auction",)
 """What has parameters and learns nothing."""

@@ -97,6 +97,9 @@ def passed(step, part):
         step.learn_many(probability, rows.clicked, *given)
         step.refresh()
         return step.apply(probability, *given).tobytes()
+    if hasattr(step, "tick"):
+        step.add(batch, None, probability)
+        return step.sums_.tobytes()
     if hasattr(step, "take"):
         return step.take(batch).impressions.weight.tobytes()
     step.add_impressions(batch)

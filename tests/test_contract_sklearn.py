@@ -16,7 +16,7 @@ LEFT_OUT = {
     "KEX": "takes pages and phrases, for which scikit-learn has no checks",
     "Auction": "has parameters and learns nothing",
     **dict.fromkeys(CLICK_LEARNERS, "learns from a stream by learn_many; it has no fit"),
-    **dict.fromkeys(("ClickJoin", "Subsampler"), "takes rows of a stream, not X and y"),
+    **dict.fromkeys(("ClickJoin", "Subsampler", "TrafficQuality"), "takes rows of a stream, not X and y"),
     **dict.fromkeys(("IsotonicCalibration", "PoissonCalibration", "SlicedCalibration"), "fits probabilities, not X"),
 }
 OWN_SENTENCE = "refused with a ValueError as the check wants, in a sentence of our own: "

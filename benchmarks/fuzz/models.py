@@ -44,6 +44,7 @@ from broadmatch.clicks import (
 )
 from broadmatch.data import CSR, Batch, Dataset, Hierarchy, Impressions, Names
 from broadmatch.errors import BadArtifact, BroadmatchError, MissingFile
+from broadmatch.evaluate import TrafficQuality
 from broadmatch.features import ClickEmbeddings, PageVectorizer, PivotedVectorizer, RocchioSelector
 from broadmatch.harvest import QueryTable
 from broadmatch.io import artifacts
@@ -164,9 +165,11 @@ def _of_clicks() -> dict[str, Any]:
     join.add_impressions(batch)
     join.add_clicks([3, 99], [3_000_000, 41_000_000])
     sampler.take(batch)
+    watch = TrafficQuality(window=5, slices=("slice",), signals=("ad", "other"), least=1)
+    watch.add(batch, p, p)
     whole = ClickModel(description, {"model": served}, calibration=calibrations["sliced_calibration"], names=names)
     return {**learners, **calibrations, "feature_names": names, "click_serving": served, "batch": batch,
-            "click_join": join, "subsampler": sampler, "click_model": whole}  # fmt: skip
+            "click_join": join, "subsampler": sampler, "click_model": whole, "traffic_quality": watch}  # fmt: skip
 
 
 def ask(thing: Any) -> None:
@@ -241,6 +244,10 @@ def _ask_clicks(thing: Any, batch: Batch) -> None:
     elif isinstance(thing, Subsampler):
         thing.take(batch)
         thing.finish()
+    elif isinstance(thing, TrafficQuality):
+        if tuple(thing.slices) == ("slice",):
+            thing.add(batch, p, p)
+        thing.tick(10**11, {"clicks": 7})
     elif isinstance(thing, FeatureNames):
         thing.lookup(np.arange(5, dtype=np.uint64))
     elif isinstance(thing, Batch):

@@ -278,4 +278,7 @@ def _read_state(path: Path) -> _AlertState:
 
 
 def _shown(time: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time)).strftime("%Y-%m-%dT%H:%MZ")
+    try:
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time)).strftime("%Y-%m-%dT%H:%MZ")
+    except OverflowError:
+        return f"{time} µs"

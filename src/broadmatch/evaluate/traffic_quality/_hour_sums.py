@@ -59,11 +59,11 @@ def number_slices(codes: I32, keys: U64, slots: U64, numbers: I64, count: int, m
 def add_rows(cells: I64, clicked: F32, weight: F32, learned: F64, served: F64, sums: F64) -> None:
     """Add rows to the sums of all traffic, sums[0], and to those of their slices: cells[s, r] of the slicing s.
 
-    A row that no model in service has predicted has NaN for `served`.
+    A row that no model in service has predicted has NaN for `served`; NaN for `learned` counts as 0.
     """
     row = np.zeros(COLUMNS)
     for r in range(len(clicked)):
-        y, w, p, q = clicked[r], np.float64(weight[r]), learned[r], served[r]
+        y, w, p, q = clicked[r], np.float64(weight[r]), min(max(0.0, learned[r]), 1.0), served[r]
         row[ROWS], row[WEIGHT], row[CLICKS] = 1.0, w, w * y
         row[LEARNED], row[LEARNED_LOSS], row[LEARNED_VARIANCE] = w * p, w * _loss(y, p), w * w * p * (1 - p)
         here = q == q

@@ -140,4 +140,7 @@ def quality_gauges(folder: Path) -> dict[QualityGauge, float]:
 
 
 def _moment(time: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=time)
+    try:
+        return _EPOCH + timedelta(microseconds=time)
+    except OverflowError as error:
+        raise BadInput(f"{time} is no time in microseconds since 1970; correct the times of the events.") from error

@@ -117,7 +117,7 @@ class TrafficQuality(Online):
     after_hour: Callable[[HourFigures], None] | None = dataclasses.field(init=False, repr=False, default=None)
     """Is given each hour when it is done; not kept in the state."""
     hours_: Annotated[I64, Axes("open"), Within(_NOWHERE, _FAR)] = learned()
-    sums_: Annotated[F64, Axes("open", "cells", COLUMNS)] = learned()
+    sums_: Annotated[F64, Axes("open", "cells", COLUMNS), Within(0)] = learned()
     keys_: Annotated[NDArray[np.uint64], Axes("open", "slicings", _SLICES)] = learned()
     names_: list[list[list[str]]] = learned()
     seen_: Annotated[I64, Axes("open", "signals", BUCKETS), Within(0)] = learned()
