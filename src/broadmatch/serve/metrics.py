@@ -22,6 +22,9 @@ class Metrics:
         unpriced = "Clicks on impressions that this server has not answered."
         self._unpriced = Counter("broadmatch_clicks_without_price", unpriced, registry=here)
         self._shown = Counter("broadmatch_impressions", "Impressions that were answered and logged.", registry=here)
+        self._searches = Counter("broadmatch_searches", "Searches that were answered.", registry=here)
+        turns = "Turns in which they were answered: those that wait together are answered together."
+        self._turns = Counter("broadmatch_search_turns", turns, registry=here)
         self._info = _gauge("broadmatch_version_info", "What is in service.", here, ("kind", "arm", "version"))
         self._since = _gauge("broadmatch_service_since_seconds", "When it was put in service.", here)
         self._waits = Gauge(
@@ -31,7 +34,7 @@ class Metrics:
         self._children: dict[tuple[str, int], Histogram] = {}
         self._named: set[tuple[str, str, str]] = set()
         self.clicks_without_price = 0
-        self.impressions = 0
+        self.searches = self.turns = self.impressions = 0
         self._posted = [0, 0]
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
@@ -61,7 +64,10 @@ class Metrics:
             self._events.labels(outcome).inc(n)
         self._unpriced.inc(self.clicks_without_price)
         self._shown.inc(self.impressions)
-        self._posted, self.clicks_without_price, self.impressions = [0, 0], 0, 0
+        self._searches.inc(self.searches)
+        self._turns.inc(self.turns)
+        self._posted, self.clicks_without_price = [0, 0], 0
+        self.searches = self.turns = self.impressions = 0
         self._waits.set(self._waiting())
 
     def page(self) -> bytes:

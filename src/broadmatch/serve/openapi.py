@@ -9,6 +9,7 @@ import msgspec
 
 import broadmatch
 from broadmatch.serve.endpoints.endpoint import Endpoint
+from broadmatch.serve.messages import LONGEST_AD
 from broadmatch.serve.problems import MEDIA_TYPE, ProblemDocument
 
 _OF_BODIES, _OF_KEYS = (400, 408, 413, 415, 422), (401, 403, 429)
@@ -61,6 +62,6 @@ def _operation(endpoint: Endpoint, request: Any, reply: Any) -> dict[str, Any]:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": request}}}
     names = re.findall(r"\{(\w+)", endpoint.path)
     if names:
-        text = {"type": "string", "minLength": 1, "maxLength": 500}
+        text = {"type": "string", "minLength": 1, "maxLength": LONGEST_AD}
         found["parameters"] = [{"name": name, "in": "path", "required": True, "schema": text} for name in names]
     return found

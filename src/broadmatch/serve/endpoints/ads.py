@@ -9,6 +9,7 @@ from typing import Any
 from broadmatch.ads import MATCH_TYPES, AdChanges, AdIndex
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.messages import (
+    LONGEST_AD,
     AdBody,
     AdChange,
     AdReply,
@@ -42,7 +43,7 @@ class Ads:
             Endpoint("ad", "GET", one, "read", "An ad as the index has it.", self.read, None, AdReply, problems=(404,)),
             Endpoint(
                 "ad", "PUT", one, "admin", "Add an ad, or replace it.", self.put, AdBody, ChangedReply, _LARGEST,
-                problems=(409, 503),
+                problems=(404, 409, 503),
             ),
             Endpoint(
                 "ad", "DELETE", one, "admin", "Remove an ad.", self.remove, None, ChangedReply, problems=(404, 409, 503)
@@ -57,10 +58,14 @@ class Ads:
     def _index(self) -> AdIndex:
         return self._live.current.arms[0].engine.index
 
+    def _number(self, name: str) -> int | None:
+        if len(name) > LONGEST_AD:
+            raise Problem(422, f"The name of an ad has at most {LONGEST_AD} characters; shorten it.")
+        return self._index.number(name)
+
     async def read(self, name: str) -> AdReply:
         """An ad by its name."""
-        index = self._index
-        number = index.number(name)
+        index, number = self._index, self._number(name)
         if number is None:
             raise Problem(404, f"There is no ad {name[:100]!r} in the index; put it first.")
         record = index.record(number)
@@ -79,12 +84,13 @@ class Ads:
 
     async def put(self, body: AdBody, name: str) -> ChangedReply:
         """Add or replace one ad."""
+        self._number(name)
         given = {field: getattr(body, field) for field in AdBody.__struct_fields__}
         return await self._make([PutAd(ad=name, **given)])
 
     async def remove(self, name: str) -> ChangedReply:
         """Remove one ad."""
-        if self._index.number(name) is None:
+        if self._number(name) is None:
             raise Problem(404, f"There is no ad {name[:100]!r} in the index; nothing was removed.")
         return await self._make([RemoveAd(ad=name)])
 

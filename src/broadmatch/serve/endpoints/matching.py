@@ -82,6 +82,8 @@ class Matching:
         taken, self._waiting = self._waiting[:most], self._waiting[most:]
         if self._waiting:
             loop.call_soon(self._flush, loop)
+        self._metrics.searches += len(taken)
+        self._metrics.turns += 1
         service = self._live.current
         groups: dict[Any, list[_Waiting]] = {}
         for one in taken:

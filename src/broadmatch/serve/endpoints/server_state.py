@@ -1,15 +1,18 @@
 """`health`, `ready`, `models` and `metrics`: how the server is, and what it serves."""
 
 import asyncio
+import contextlib
 import logging
 from concurrent.futures import Executor
-from typing import Any
 
+from broadmatch.data import Names
+from broadmatch.errors import BroadmatchError
 from broadmatch.serve.endpoints.endpoint import Endpoint
+from broadmatch.serve.endpoints.predicting import predict
 from broadmatch.serve.messages import HealthReply, ModelsReply, ReloadReply, ServedModel
 from broadmatch.serve.metrics import MEDIA_TYPE, Metrics
 from broadmatch.serve.problems import Problem
-from broadmatch.serve.service import LiveService, Service
+from broadmatch.serve.service import Arm, LiveService, Service
 
 log = logging.getLogger("broadmatch")
 
@@ -99,10 +102,12 @@ class ServerState:
         self._metrics.serve(names, service.since)
 
 
-def warm_arm(arm: Any) -> None:
+def warm_arm(arm: Arm) -> None:
     """Whatever an arm makes once is made: one query singly, and two together."""
-    from broadmatch.data import Names
-
     context = dict.fromkeys(arm.context_columns)
     arm.engine.answer_few(["warm up"], [context])
     arm.engine.answer_many(Names.of(["warm", "up"]), {name: [None, None] for name in context})
+    arm.engine.answer("warm up", context, explain=True)
+    for value in (None, "1", 1, 1.5):  # each kind of a column has kernels of its own
+        with contextlib.suppress(BroadmatchError):
+            predict(arm, [dict.fromkeys(arm.encoder.description.columns_needed, value)])
