@@ -168,16 +168,24 @@ def _address(process: "subprocess.Popen[str]", said: Any) -> tuple[str, int]:
 
 
 def ask(
-    connection: http.client.HTTPConnection, method: str, path: str, body: Any = None, allowed: tuple[int, ...] = (200,)
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    allowed: tuple[int, ...] = (200,),
+    text: bool = False,
 ) -> Any:
-    """One request; None if its status is another allowed one."""
+    """One request, its answer read as JSON or as text; None if its status is another one that is allowed."""
     data = None if body is None else json.dumps(body).encode()
     connection.request(method, path, data, {"content-type": "application/json"} if data else {})
     answer = connection.getresponse()
     read = answer.read()
     if answer.status not in allowed:
         raise RuntimeError(f"{method} {path}: {answer.status} {read[:500]!r}")
-    return json.loads(read) if answer.status < 400 else None
+    if answer.status >= 400:
+        return None
+    return read.decode() if text else json.loads(read)
 
 
 def moment(second: float) -> str:

@@ -1,12 +1,17 @@
 """The demo, small: a report to read, and its figures for machines."""
 
+import http.client
 import json
+import re
 import shlex
 import shutil
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 import broadmatch
+from benchmarks.serve_replay import ask, serving
 from tests.cli.conftest import worked
 
 
@@ -37,6 +42,7 @@ def test_the_report_is_readable_without_a_terminal(report):
         "6  Explain",
         "7  Serve",
         "8  Take",
+        "9  Put",
     ):
         assert step in said
     assert "almost all images" in said
@@ -96,3 +102,43 @@ def test_pages_were_held_back(figures):
     found, out = figures
     trained = set(broadmatch.load(out / "data" / "train").points)
     assert not trained & {page["page"] for page in found["pages"]}
+
+
+def requests():
+    """The README's calls of curl: method, path, body."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## Serve it")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"^```shell\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines():
+        words = iter(shlex.split(line))
+        assert next(words) == "curl" and next(words) == "-s"
+        method, path, body = "", "", None
+        for word in words:
+            if word == "-X":
+                method = next(words)
+            elif word == "--json":
+                body = next(words)
+            else:
+                path = word.removeprefix("localhost:8080")
+        yield method or ("GET" if body is None else "POST"), path, None if body is None else json.loads(body)
+
+
+def test_the_readmes_requests_are_answered(figures):
+    """What `make serve` does after `make demo`, and one request to each endpoint."""
+    _, out = figures
+    asked = list(requests())
+    found = {}
+    with serving(out / "server") as address, closing(http.client.HTTPConnection(*address, timeout=60)) as line:
+        for method, path, body in asked:
+            found[method, path] = ask(line, method, path, body, text=path == "/v1/metrics")
+        paths = ask(line, "GET", "/v1/openapi.json")["paths"]
+    assert {"/" + path.split("/")[1] + "/" + path.split("/")[2] for path in paths} == {
+        f"/v1/{path.split('/')[2]}" for _, path, _ in asked
+    } | {"/v1/openapi.json"}
+    assert len(found["POST", "/v1/match"]["places"]) > 1
+    phrases = found["POST", "/v1/recommend"]
+    assert "pizza" in phrases["phrases"][0]["phrase"] and phrases["explanations"]
+    assert 0 < found["POST", "/v1/predict"]["probability"][0] < 1
+    assert found["POST", "/v1/events"] == {"new": 2, "repeated": 0}
+    assert found["GET", "/v1/ads/my-ad"]["phrases"] == [{"phrase": "stone oven", "match": "broad", "bid": 0.5}]
+    assert "broadmatch_request_seconds" in found["GET", "/v1/metrics"]

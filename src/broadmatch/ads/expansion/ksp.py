@@ -115,14 +115,14 @@ class Expansions(Sequence[list[Expanded]]):
         found: dict[int, list[PhraseSource]] = {label: [] for label in labels.tolist()}
         for seed, row, score in zip(*(part[of_list].tolist() for part in self.seeds[1:4]), strict=True):
             if seed in found and self.weights[0] * score > 0:
-                found[seed].append(PhraseSource(self._phrase(seed), "seeds", self.weights[0] * score))
+                found[seed].append(PhraseSource(self._phrase(seed), "seeds", float(self.weights[0] * score)))
             for name, arm, weight in zip(ARMS, self.model.arms, self.weights[1:].tolist(), strict=True):
                 if row < 0 or weight * score == 0:
                     continue
                 columns, values = arm.row(row)
                 there = np.isin(columns, labels)
                 for label, value in zip(columns[there].tolist(), values[there].tolist(), strict=True):
-                    found[label].append(PhraseSource(self._phrase(seed), name, weight * score * value))
+                    found[label].append(PhraseSource(self._phrase(seed), name, float(weight * score * value)))
         for label, sources in found.items():
             total = sum(source.share for source in sources)
             shares = [source._replace(share=source.share / total) for source in sources]

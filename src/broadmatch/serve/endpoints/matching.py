@@ -17,7 +17,7 @@ from broadmatch.serve.clocks import RequestTimes
 from broadmatch.serve.endpoints.ad_texts import AdTexts
 from broadmatch.serve.endpoints.shown_events import Search, ShownEvents
 from broadmatch.serve.messages import RESERVED, MatchRequest
-from broadmatch.serve.problems import Problem
+from broadmatch.serve.problems import Problem, place_of
 from broadmatch.serve.service import Arm, LiveService
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Matching:
         except Exception as error:
             if len(group) > 1:
                 if not isinstance(error, BroadmatchError):
-                    log.error("Searches could not be answered together, and are answered one by one.", exc_info=error)
+                    log.error("Searches could not be answered together, but are one by one: %s.", place_of(error))
                 return [pair for one in group for pair in self._answer_group(arm, [one], shown)]
             group[0].done.set_exception(error)
             return []
