@@ -18,6 +18,7 @@ from broadmatch.cli.judge import app as judge_app
 from broadmatch.cli.models import command as models_command
 from broadmatch.cli.phrases.expand import command as expand_command
 from broadmatch.cli.phrases.extract import command as extract_command
+from broadmatch.cli.publish import app as publish_app
 from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
@@ -51,6 +52,7 @@ app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
+app.add_typer(publish_app, name="publish")
 app.command("warmup")(warmup_command)
 
 
@@ -72,8 +74,8 @@ def _top(
 
     Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
     Without any: extract. Phrases from phrases: expand.
-    Click prediction: clicks train, predict, validate, calibrate, show.
-    Ads by query: ads check, index, match, why. Event logs: events tail, export.
+    Click prediction: clicks train, follow, predict, validate, calibrate, show.
+    Ads by query: ads check, index, match, why. Event logs: events tail, export. Models of a server: publish.
     """
 
 
