@@ -20,6 +20,7 @@ from broadmatch.cli.keys import app as keys_app
 from broadmatch.cli.models import command as models_command
 from broadmatch.cli.phrases.expand import command as expand_command
 from broadmatch.cli.phrases.extract import command as extract_command
+from broadmatch.cli.publish import app as publish_app
 from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.serve import command as serve_command
 from broadmatch.cli.simulate import command as simulate_command
@@ -54,9 +55,10 @@ app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
+app.command("serve")(serve_command)
+app.add_typer(publish_app, name="publish")
 app.add_typer(keys_app, name="keys")
 app.add_typer(alerts_app, name="alerts")
-app.command("serve")(serve_command)
 app.command("warmup")(warmup_command)
 
 
@@ -78,9 +80,9 @@ def _top(
 
     Start with `broadmatch demo`. With your own data: harvest, data show, train, evaluate, recommend, explain.
     Without any: extract. Phrases from phrases: expand.
-    Click prediction: clicks train, predict, validate, calibrate, show.
+    Click prediction: clicks train, follow, predict, validate, calibrate, show.
     Ads by query: ads check, index, match, why. Event logs: events tail, export.
-    All of it over HTTP: serve. API keys: keys add, list, remove. Alerts on the traffic: alerts check.
+    All of it over HTTP: serve. Its models: publish; API keys: keys; alerts on the traffic: alerts.
     """
 
 

@@ -83,7 +83,7 @@ class PublishedModels:
         if name == INITIAL:
             raise BadParameter(f"version must be another name than {INITIAL!r}, which the folder's own models have.")
         with self._changing() as serving:
-            served = self._arm(serving, kind, arm)
+            served = _arm_of(serving, kind, arm)
             self._write(kind, name, model, dict(facts or {}))
             if serve and not served.pinned and not served.knows(name):
                 self._replace(serving.with_arm(kind, served.with_version(name)))
@@ -92,6 +92,10 @@ class PublishedModels:
     def serving(self) -> Serving:
         """What is in service; without a file that says so, the models that the folder itself has."""
         return Serving.read(ServeFolder(self.folder).serving)
+
+    def arm(self, kind: ModelKind, arm: str = MAIN) -> ServedArm:
+        """What an arm serves."""
+        return _arm_of(self.serving(), kind, arm)
 
     def path(self, kind: ModelKind, version: str) -> Path:
         """Where the model of a version is, to be opened with `broadmatch.load`."""
@@ -114,7 +118,7 @@ class PublishedModels:
         Gives the version that is in service now; `release` lets the arm take up new models again.
         """
         with self._changing() as serving:
-            served = self._arm(serving, kind, arm)
+            served = _arm_of(serving, kind, arm)
             wanted = self._previous(kind, served) if version is None else check_name("version", version)
             if not self.path(kind, wanted).is_dir():
                 raise MissingFile(f"There is no version {wanted!r} of {kind} in {self.folder}; `publish list` has all.")
@@ -124,7 +128,7 @@ class PublishedModels:
     def release(self, arm: str = MAIN, kind: ModelKind = "clicks") -> None:
         """Let an arm that was pinned take up the next model that is published."""
         with self._changing() as serving:
-            self._replace(serving.with_arm(kind, replace(self._arm(serving, kind, arm), pinned=False)))
+            self._replace(serving.with_arm(kind, replace(_arm_of(serving, kind, arm), pinned=False)))
 
     def set_arms(self, shares: Mapping[str, float]) -> None:
         """Split the traffic into arms by these shares; an arm that is new begins with the model of the first one."""
@@ -134,6 +138,16 @@ class PublishedModels:
             new = ServedArm(name="", share=0.0, version=serving.clicks[0].version)
             arms = [replace(known.get(name, new), name=name, share=float(share)) for name, share in shares.items()]
             self._replace(replace(serving, clicks=tuple(arms)))
+
+    def set_share(self, arm: str, share: float) -> None:
+        """Give one arm a share of the traffic, and the others the rest in the proportions they have."""
+        Number(0, 1).check("share", share)
+        others = {one.name: one.share for one in self.serving().clicks if one.name != arm}
+        total = sum(others.values())
+        if not total and share < 1:
+            raise BadParameter(f"share must be 1 where no other arm has traffic, but it is {share!r}; use set_arms.")
+        scaled = {name: old / total * (1 - share) if total else 0.0 for name, old in others.items()}
+        self.set_arms({**scaled, arm: share})
 
     def prune(self, keep: int = 10) -> list[str]:
         """Remove all but the newest versions of each kind, never one that is in service nor the one before it."""
@@ -171,13 +185,6 @@ class PublishedModels:
             if self.path(kind, name).is_dir():
                 return name
         raise BadInput(f"There is no version before {served.version!r} of {kind} to roll back to; name one.")
-
-    def _arm(self, serving: Serving, kind: ModelKind, arm: str) -> ServedArm:
-        found = next((one for one in serving.of(_kind(kind)) if one.name == arm), None)
-        if found is None:
-            there = ", ".join(one.name for one in serving.of(kind))
-            raise BadParameter(f"arm must be one of {there}, but it is {arm!r}; `publish arms` makes others.")
-        return found
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[Serving]:
@@ -238,6 +245,14 @@ def _kind(kind: ModelKind) -> ModelKind:
     if kind not in MODEL_KINDS:
         raise BadParameter(f"kind must be one of {', '.join(MODEL_KINDS)}, but it is {kind!r}.")
     return kind
+
+
+def _arm_of(serving: Serving, kind: ModelKind, arm: str) -> ServedArm:
+    found = next((one for one in serving.of(_kind(kind)) if one.name == arm), None)
+    if found is None:
+        there = ", ".join(one.name for one in serving.of(kind))
+        raise BadParameter(f"arm must be one of {there}, but it is {arm!r}; `publish arms` makes others.")
+    return found
 
 
 def _check_kind(kind: ModelKind, model: object) -> None:

@@ -144,7 +144,7 @@ class Watch:
     def unknown(self, n_unknown, n_features):
         self.seen = [self.seen[0] + n_unknown, self.seen[1] + n_features]
 
-    def tick(self, time_us):
+    def tick(self, time_us, counts):
         self.ticks.append(time_us)
 
 

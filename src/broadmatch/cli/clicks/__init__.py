@@ -3,6 +3,7 @@
 import typer
 
 from broadmatch.cli.clicks.calibrate import command as calibrate_command
+from broadmatch.cli.clicks.follow import command as follow_command
 from broadmatch.cli.clicks.predict import command as predict_command
 from broadmatch.cli.clicks.show import command as show_command
 from broadmatch.cli.clicks.train import command as train_command
@@ -11,6 +12,7 @@ from broadmatch.cli.group import Subcommands
 
 app = typer.Typer(cls=Subcommands, rich_markup_mode=None, no_args_is_help=True)
 app.command("train")(train_command)
+app.command("follow")(follow_command)
 app.command("validate")(validate_command)
 app.command("calibrate")(calibrate_command)
 app.command("predict")(predict_command)

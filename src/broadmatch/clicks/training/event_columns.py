@@ -29,14 +29,15 @@ class EventColumns:
     """Makes impressions and clicks of events; payloads that cannot be read go to `rejects`.
 
     Impressions have the columns that the description of the signals names, and the id and the time of the event.
-    Clicks have a column `impression`, the id of what was clicked.
+    Clicks have a column `impression`, the id of what was clicked. With `fields`, impressions say which signals their
+    features come from.
     """
 
-    def __init__(self, description: Description, rejects: Rejects, source: str = "events") -> None:
-        self._rejects, self._source = rejects, source
+    def __init__(self, description: Description, rejects: Rejects, *, fields: bool = False) -> None:
+        self._rejects, self._source = rejects, "events"
         clicked = Description(signals=[Categorical(_CLICKED)], id=_CLICKED, time=_TIME)
         described: dict[Kind, Description] = {"impressions": _of_events(description), "clicks": clicked}
-        self._encoders = {kind: Encoder(one, joins=True, fields=False) for kind, one in described.items()}
+        self._encoders = {kind: Encoder(one, joins=True, fields=fields) for kind, one in described.items()}
 
     def parts(self, events: EventBatch, cuts: Sequence[int]) -> list[EventPart]:
         """The events before the first of the `cuts`, between any two, and behind the last."""

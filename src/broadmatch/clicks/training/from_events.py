@@ -108,8 +108,8 @@ class LearningWatch(Protocol):
         """Take how many of some features the model in service does not know."""
         ...
 
-    def tick(self, time_us: int) -> None:
-        """The log has come to a whole minute."""
+    def tick(self, time_us: int, counts: Mapping[str, int] | None = None) -> None:
+        """The log has come to a whole minute; `counts` are totals of what became of its events."""
         ...
 
     def to_state(self) -> State:
@@ -159,7 +159,7 @@ class EventTraining:
         self._check()
         self._rejects = Rejects() if self.rejects is None else self.rejects
         self._kept = None if self.checkpoints is None else Checkpoints(self.checkpoints)
-        self._columns = EventColumns(self.description, self._rejects)
+        self._columns = EventColumns(self.description, self._rejects, fields=self.watch is not None)
         self.join, self._clock = ClickJoin(window=self.window), np.array([BEFORE, 0, 0], np.int64)
         self.join.check_params()
         self._n_read = self._n_aside = 0
@@ -231,10 +231,13 @@ class EventTraining:
 
     def model(self) -> ClickModel:
         """The model as it stands now, ready to serve."""
-        made = {"learner": type(self.learner).__name__, "parameters": parameters_of(self.learner)}
-        training = {"impressions": self.learner.n_learned, **made, "window": self.window}
         served = {MODEL: self.learner.to_serving()}
-        return ClickModel(self.description, served, calibration=self.calibration, training=training)
+        return ClickModel(self.description, served, calibration=self.calibration, training=self.made_by())
+
+    def made_by(self) -> dict[str, Any]:
+        """How the model is made, to be kept beside it."""
+        made = {"learner": type(self.learner).__name__, "parameters": parameters_of(self.learner)}
+        return {"impressions": self.learner.n_learned, **made, "window": self.window}
 
     def counts(self) -> dict[str, int]:
         """What happened to the events: read, learned, rejected, too far ahead; and what the join says."""
@@ -321,7 +324,7 @@ class EventTraining:
         if len(closed):
             self._learn(closed)
         if self.watch is not None:
-            self.watch.tick(until)
+            self.watch.tick(until, self.join.counts)
 
     def _learn(self, closed: Batch) -> None:
         impressions, served = closed.impressions, self._served
@@ -437,6 +440,8 @@ class EventTraining:
                     part = restore(last.parts[name])
                     if type(part) is not type(fresh):
                         raise KeyError(name)
+                    if name == "watch":
+                        part.after_hour = getattr(fresh, "after_hour", None)  # what it calls is not kept
                     setattr(self, name, part)
             self._rejects.resume(known["rejects"])
             self.position = EventPosition.from_json(known["position"])
