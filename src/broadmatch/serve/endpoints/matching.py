@@ -11,16 +11,18 @@ from msgspec import json
 
 from broadmatch.ads import AdAnswers
 from broadmatch.data import Names
-from broadmatch.errors import BroadmatchError
+from broadmatch.errors import BroadmatchError, CannotWrite
 from broadmatch.harvest import normalise_query
+from broadmatch.io.event_log.events import MOST_EVENTS
 from broadmatch.serve.clocks import RequestTimes
 from broadmatch.serve.endpoints.ad_texts import AdTexts
 from broadmatch.serve.endpoints.shown_events import Search, ShownEvents
 from broadmatch.serve.messages import RESERVED, MatchRequest
 from broadmatch.serve.problems import Problem, place_of
-from broadmatch.serve.service import Arm, LiveService
+from broadmatch.serve.service import Arm, LiveService, Service
 
 if TYPE_CHECKING:
+    from broadmatch.io.event_log.log import Appended
     from broadmatch.serve.impression_ids import ImpressionIds
     from broadmatch.serve.metrics import Metrics
     from broadmatch.serve.sink import EventSink
@@ -78,24 +80,41 @@ class Matching:
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Answer all that wait."""
-        most = _MOST_SEARCHES
+        service = self._live.current
+        most = max(1, min(_MOST_SEARCHES, MOST_EVENTS // service.arms[0].engine.auction.places))
         taken, self._waiting = self._waiting[:most], self._waiting[most:]
         if self._waiting:
             loop.call_soon(self._flush, loop)
         self._metrics.searches += len(taken)
         self._metrics.turns += 1
-        service = self._live.current
-        groups: dict[Any, list[_Waiting]] = {}
+        try:
+            self._answer_taken(service, taken)
+        except Exception as error:  # nobody may wait for ever
+            _settle([(one.done, b"") for one in taken], error)
+
+    def _answer_taken(self, service: Service, taken: list[_Waiting]) -> None:
+        """Answer searches by a service, those of one arm together; all impressions are logged at once."""
+        shown = ShownEvents(self._ids)
+        ready: list[tuple[asyncio.Future[bytes], bytes]] = []
+        for arm, group in self._groups(service, taken):
+            for one, reply in self._answer_group(arm, group, shown):
+                ready.append((one.done, f"{reply}}}".encode()))
+        self._log(shown, ready)
+
+    def _groups(self, service: Service, taken: list[_Waiting]) -> list[tuple[Arm, list[_Waiting]]]:
+        """Searches that can be asked together; those with times of their own have budgets of their own."""
+        if self._times.given:
+            return [(self._arm(service, one.search), [one]) for one in taken]
+        groups: dict[tuple[int, int], tuple[Arm, list[_Waiting]]] = {}
         for one in taken:
-            search = one.search
-            number = service.arm_of(search.request.session or f"{search.key:016x}") if len(service.arms) > 1 else 0
-            # with times of their own, budgets are those of each search
-            alone = id(one) if self._times.given else None
-            groups.setdefault((number, search.request.limit, alone), []).append(one)
-        shown, ready = ShownEvents(self._ids), list[tuple[_Waiting, str]]()
-        for (number, *_), group in groups.items():
-            ready += self._answer_group(service.arms[number], group, shown)
-        self._log(shown, [(one.done, (reply + "}").encode()) for one, reply in ready])
+            arm = self._arm(service, one.search)
+            groups.setdefault((id(arm), one.search.request.limit), (arm, []))[1].append(one)
+        return list(groups.values())
+
+    def _arm(self, service: Service, search: Search) -> Arm:
+        if len(service.arms) == 1:
+            return service.arms[0]
+        return service.arms[service.arm_of(search.request.session or f"{search.key:016x}")]
 
     def _answer_group(self, arm: Arm, group: list[_Waiting], shown: ShownEvents) -> list[tuple[_Waiting, str]]:
         """The answers to searches of one arm; one that cannot be answered spoils no other's."""
@@ -140,7 +159,7 @@ class Matching:
     async def _explained(self, loop: asyncio.AbstractEventLoop, search: Search) -> bytes:
         """The answer to one search with every step of it, made in another thread, since it takes long."""
         service = self._live.current
-        arm = service.arms[service.arm_of(search.request.session or f"{search.key:016x}")]
+        arm = self._arm(service, search)
         terms, context = self._terms(search), _context(arm, search)
 
         def ask() -> Any:
@@ -165,7 +184,17 @@ class Matching:
         except BroadmatchError as error:
             _settle(ready, error)
             return
-        written.add_done_callback(lambda done: _settle(ready, None if done.cancelled() else done.exception()))
+        if written.done():
+            _settle(ready, _error_of(written))
+        else:
+            written.add_done_callback(lambda done: _settle(ready, _error_of(done)))
+
+
+def _error_of(written: "asyncio.Future[Appended]") -> BaseException | None:
+    """What kept events from being written; None if they are."""
+    if written.cancelled():
+        return CannotWrite("The server is ending, and has not logged the answer; ask again.")
+    return written.exception()
 
 
 def _kind(value: object) -> type:

@@ -1,6 +1,6 @@
 """Impressions as they are answered and logged: bytes joined to bytes, and no object for an impression."""
 
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
@@ -50,9 +50,11 @@ class ShownEvents:
         names = self._ids.make_many([(*key, about.campaign, price) for key, about, price in charges])
         made_by = f'"arm":"{arm}","version":"{version}"'
         versions = f'","versions":{{"arm":"{arm}","clicks":"{version}","index":"{texts.version}"}},"places":['
-        replies, payloads, i = list[str](), self._payloads, 0
+        replies: list[str] = []
+        payloads, i = self._payloads, 0
         for (request, key, time, query), count in zip(searches, counts, strict=True):
-            search, places = f"{key:016x}", list[str]()
+            search = f"{key:016x}"
+            places: list[str] = []
             before, after = _around(request, query, search, made_by)
             for place in range(1, count + 1):
                 about, match = abouts[i], (phrases[i], matches[i])
@@ -93,12 +95,14 @@ class _Shown(NamedTuple):
 def _shown(answers: AdAnswers) -> _Shown:
     """Who is shown, as plain lists; numbers are bid, price, probability and uncertainty."""
     result, found = answers.result, answers.candidates
-    if len(result) == 1:  # many calls of numpy take longer than a few places
-        pairs = [pair for pair in zip(result.row[0].tolist(), result.price[0].tolist(), strict=True) if pair[0] >= 0]
-        bid, probability, uncertainty = found.bid.item, answers.probability.item, answers.uncertainty.item
-        judged = [number for i, price in pairs for number in (bid(i), price, probability(i), uncertainty(i))]
-        ad, phrase, match = ([column.item(i) for i, _ in pairs] for column in (found.ad, found.phrase, found.match))
-        return _Shown([len(pairs)], ad, phrase, match, judged)
+    if len(result) == 1:
+        (row,) = result.row.tolist()
+        count = row.index(-1) if row[-1] < 0 else len(row)
+        rows = result.row[0, :count]
+        ad, phrase, match = found.ad[rows].tolist(), found.phrase[rows].tolist(), found.match[rows].tolist()
+        bid, price = found.bid[rows].tolist(), result.price[0, :count].tolist()
+        judged = zip(bid, price, answers.probability[rows].tolist(), answers.uncertainty[rows].tolist(), strict=True)
+        return _Shown([count], ad, phrase, match, list(chain.from_iterable(judged)))
     there = result.row >= 0
     rows = result.row[there]
     numbers = np.empty((len(rows), 4))
