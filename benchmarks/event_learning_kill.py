@@ -37,6 +37,8 @@ WINDOW, EVERY, STEP = 120.0, 5, 300
 DESCRIBED = Description(
     label="clicked", slices=["city"], signals=[*map(Categorical, ("ad", "city", "query")), Cross("ad", "city")]
 )
+_AIMED = 0.2
+"""So many of the kills wait until a model is being written."""
 fork = multiprocessing.get_context("fork")
 
 
@@ -114,15 +116,26 @@ def result(folder: Path) -> dict[str, Any]:
     return found
 
 
-def moment(folder: Path) -> str:
+def moment(folder: Path, before: set[str]) -> str:
     """Where a kill fell, by what it left on disk."""
-    for name, place in {
-        "a checkpoint": folder / "learning/main/checkpoints",
-        "a model": folder / "published/clicks",
-    }.items():
-        if place.is_dir() and any(entry.name.endswith(".tmp") for entry in place.iterdir()):
-            return f"while {name} was written"
-    return "elsewhere"
+    if model_parts(folder) - before:
+        return "while a model was written"
+    kept = folder / "learning" / "main" / "checkpoints"
+    half = kept.is_dir() and any(entry.name.endswith(".tmp") for entry in kept.iterdir())
+    return "while a checkpoint was written" if half else "elsewhere"
+
+
+def wait_for_model(folder: Path, learner: Any) -> None:
+    """Wait until a model is being written, for so long as a model takes to come."""
+    known, until = model_parts(folder), time.monotonic() + 1.0
+    while learner.is_alive() and time.monotonic() < until and model_parts(folder) <= known:
+        time.sleep(0.0005)
+
+
+def model_parts(folder: Path) -> set[str]:
+    """Models that are not whole."""
+    place = folder / "published" / "clicks"
+    return {entry.name for entry in place.iterdir() if entry.name.endswith(".tmp")} if place.is_dir() else set()
 
 
 def measure(place: Path, *, kills: int, events: int, seed: int = 0) -> dict[str, Any]:
@@ -141,17 +154,21 @@ def measure(place: Path, *, kills: int, events: int, seed: int = 0) -> dict[str,
     try:
         while not (killed / "learned").exists():
             (killed / "reading").unlink(missing_ok=True)
+            before = model_parts(killed)
             learner = fork.Process(target=learn, args=(killed, killed / "events"), kwargs={"step": STEP, "often": True})
             learner.start()
             runs += 1
             while not (killed / "reading").exists() and learner.is_alive():
                 time.sleep(0.001)
             if where.total() < kills:
-                learner.join(draw.expovariate(1 / 0.1))
+                if draw.random() < _AIMED:
+                    wait_for_model(killed, learner)
+                else:
+                    learner.join(draw.expovariate(1 / 0.1))
                 if learner.is_alive():
                     learner.kill()
                     learner.join()
-                    where[moment(killed)] += 1
+                    where[moment(killed, before)] += 1
             else:
                 learner.join()
             models = PublishedModels(killed)

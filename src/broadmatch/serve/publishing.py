@@ -49,6 +49,7 @@ class PublishedModels:
     >>> from broadmatch.clicks import FTRL, ClickModel
     >>> from broadmatch.signals import Categorical, Description
     >>> learned = ClickModel(Description(signals=[Categorical("ad")]), {"ftrl": FTRL().to_serving()})
+    >>> learned.save("server/clicks")
     >>> models = PublishedModels(Path("server"))
     >>> models.serving().clicks[0].version
     'initial'

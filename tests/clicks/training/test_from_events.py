@@ -10,10 +10,19 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from broadmatch.clicks import FTRL, ClickModel, EventTraining, IsotonicCalibration, ModelGuard, SlicedCalibration
+from broadmatch.clicks import (
+    FTRL,
+    ClickJoin,
+    ClickModel,
+    EventTraining,
+    IsotonicCalibration,
+    ModelGuard,
+    SlicedCalibration,
+)
 from broadmatch.clicks.training._from_events import follow_clock
+from broadmatch.clicks.training.event_columns import EventColumns
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, PositionLost
-from broadmatch.io import Event, Rejects
+from broadmatch.io import Event, EventBatch, Rejects
 from broadmatch.signals import Categorical, Description, Encoder, Hour
 from tests.clicks.logs import same_state
 from tests.clicks.training.event_streams import (
@@ -84,7 +93,7 @@ def assert_same(one, other, services):
     assert all(same_state(ours.states[name], theirs.states[name]) for name in theirs.states)
 
 
-@settings(max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(events=logs())
 def test_it_learns_what_a_slow_reader_learns(events):
     training = make(events, service=(service := MemoryService()), guard=None)
@@ -100,7 +109,7 @@ def test_it_learns_what_a_slow_reader_learns(events):
     assert counts["rejected"] - counts["too_far_ahead"] == found.counts["rejected"]
 
 
-@settings(max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(events=logs(), data=st.data())
 def test_no_cut_and_no_kill_changes_a_bit(events, data, tmp_path_factory):
     straight = finish(make(events, service=(one := MemoryService())))
@@ -129,6 +138,38 @@ def test_larger_traffic_is_the_same_by_any_cut(tmp_path):
     assert_same(straight, finish(training), (one, other))
     assert len(one.served) > 3
     assert straight.learner.n_learned == 3000
+
+
+def test_it_learns_what_the_closed_loop_learns():
+    """As `simulate.loop.serving.ArmServer` does: a minute of impressions, the clicks that have arrived, then learn."""
+    events, hour, maps = traffic(3000, per_second=0.5), 60 * MINUTE, []
+    training = make(events, service=(service := MemoryService()), guard=None, every_minutes=60)
+    training.run(follow=False)
+    end = events[-1].time // hour * hour + hour
+    training.pass_time(end)
+    learner, calibration, join = FTRL(alpha=0.5, l1=0.01), IsotonicCalibration(min_clicks=0.5), ClickJoin(window=WINDOW)
+    columns, done = EventColumns(DESCRIPTION, Rejects()), 0
+    times = np.array([event.time for event in events])
+    for now in range(START + MINUTE, end + 1, MINUTE):
+        stop = int(np.searchsorted(times, now, side="right"))
+        (part,) = columns.parts(EventBatch.of(events[done:stop]), [])
+        done = stop
+        join.add_impressions(part.shown)
+        join.add_clicks(part.clicks.id, part.clicks.time)
+        join.pass_until(now)
+        closed = join.ready()
+        if len(closed):
+            calibration.learn_many(learner.learn_many(closed.impressions, encoded=True), closed.impressions.clicked)
+        if now % hour == 0 and learner.n_learned:
+            calibration.refresh()
+            maps.append((now, learner.to_serving().to_state(), calibration.knots_y_.tobytes()))
+    same_state(training.learner.to_state(), learner.to_state())
+    same_state(training.calibration.to_state(), calibration.to_state())
+    published = [(service.times[name], service.open(name)) for name in service.served if service.facts[name]["learned"]]
+    assert len(published) == len(maps) > 1
+    for (at, model), (now, state, knots) in zip(published, maps, strict=True):
+        assert (at, model.calibration.knots_y_.tobytes()) == (now, knots)
+        same_state(model.variant().to_state(), state)
 
 
 class Watch:

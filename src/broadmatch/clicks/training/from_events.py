@@ -51,7 +51,7 @@ log = logging.getLogger("broadmatch")
 _MINUTE, _DAY, _IN_A_ROW = 60_000_000, 86_400_000_000, 100
 EVENTS_AT_ONCE = 1 << 15
 """Events that are read at a time: enough that what Python does for a read does not count."""
-_WAIT_SECONDS, _CHECKPOINT_SECONDS, _PUBLISHED_SECONDS = 0.5, 60.0, 5.0
+_WAIT_SECONDS, _CHECKPOINT_SECONDS, _PUBLISHED_SECONDS = 0.5, 60.0, 15.0
 """Seconds to wait for events, between two checkpoints, and between two of which the second is due to a publication."""
 _SAMPLED = 16
 """Of one in so many impressions the features are looked up that the model in service does not know."""

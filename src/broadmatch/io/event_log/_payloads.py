@@ -69,8 +69,11 @@ def scan_payload(
         if at >= stop or data[at] != _QUOTE:
             return False
         key = end = at + 1
-        while end < stop and data[end] != _QUOTE:
-            if data[end] == _ESCAPE or data[end] < _BLANK:
+        while end < stop:
+            c = data[end]
+            if c == _QUOTE:
+                break
+            if c == _ESCAPE or c < _BLANK:
                 return False
             end += 1
         if end + 2 >= stop or data[end + 1] != _COLON:
@@ -93,8 +96,11 @@ def scan_payload(
         first, what, c = at, ABSENT, data[at]
         if c == _QUOTE:
             first = end = at + 1
-            while end < stop and data[end] != _QUOTE:
-                if data[end] == _ESCAPE or data[end] < _BLANK:
+            while end < stop:
+                c = data[end]
+                if c == _QUOTE:
+                    break
+                if c == _ESCAPE or c < _BLANK:
                     return False
                 end += 1
             what, at = TEXT, end + 1
