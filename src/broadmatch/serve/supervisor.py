@@ -19,11 +19,15 @@ from pathlib import Path
 
 from broadmatch.ads import AdEngine
 from broadmatch.errors import BadArtifact, BadParameter, CannotWrite, MissingFile
+from broadmatch.io import EmbeddedEventLog, Event
+from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.io.event_log.log import EventLog
 from broadmatch.params import Whole
 from broadmatch.serve import worker
 from broadmatch.serve.config import ServeConfig, ServeFolder
+from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import WorkerLink
+from broadmatch.serve.service import LiveService
 from broadmatch.serve.spending_sums import SharedSums, SpendingFollower
 
 log = logging.getLogger("broadmatch.serve")
@@ -52,6 +56,7 @@ def run(config: ServeConfig, started: Callable[[str], None] = lambda _: None) ->
             stack.callback(log_written.close)
         reader = stack.enter_context(worker.open_log(config, write=False))
         today = None if config.clock == "request" else _today
+        _warm_log()
         follower = SpendingFollower(reader, SharedSums(), today)
         follower.catch_up()
         if alone and log_written is not None:
@@ -262,6 +267,22 @@ def _socket(family: int, *, shared: bool) -> socket.socket:
     if shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return made
+
+
+def warm_up(folder: Path) -> None:
+    """Compile what a server of an engine uses."""
+    _warm_log()
+    for arm in LiveService(folder).current.arms:
+        warm_arm(arm)
+
+
+def _warm_log() -> None:
+    """Load the kernels of the log, with a small one, so that no client waits for them."""
+    events = [Event(f"{kind}", 0, kind, b"{}") for kind in KINDS]
+    with tempfile.TemporaryDirectory() as folder, EmbeddedEventLog(folder, write=True) as small:
+        for batch in (events[:2], [*events, events[0]]):
+            small.append(batch)
+        SpendingFollower(small, SharedSums()).catch_up()
 
 
 def _address(config: ServeConfig, listener: socket.socket) -> str:
