@@ -63,7 +63,8 @@ def run(config: ServeConfig, started: Callable[[str], None] = lambda _: None) ->
             return _run_alone(config, listeners[0], log_written, follower, address, started)
         follower.start()
         stack.callback(follower.stop)
-        return _Supervisor(config, listeners, log_written, follower.sums, address, started).run()
+        written = log_written if isinstance(log_written, EmbeddedEventLog) else None
+        return _Supervisor(config, listeners, written, follower.sums, address, started).run()
 
 
 def _run_alone(
@@ -109,7 +110,7 @@ class _Supervisor:
         self,
         config: ServeConfig,
         listeners: list[socket.socket],
-        written: EventLog | None,
+        written: EmbeddedEventLog | None,
         sums: SharedSums,
         address: str,
         started: Callable[[str], None],
