@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from broadmatch.ads import AdEngine
-from broadmatch.errors import BadArtifact, BadParameter, CannotWrite, MissingFile
+from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite, MissingFile
 from broadmatch.io import EmbeddedEventLog, Event
 from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.io.event_log.log import EventLog
@@ -54,7 +54,7 @@ def run(config: ServeConfig, started: Callable[[str], None] = lambda _: None) ->
         if alone or not kafka:
             log_written = worker.open_log(config, write=True)
             stack.callback(log_written.close)
-        reader = stack.enter_context(worker.open_log(config, write=False))
+        reader = stack.enter_context(_open_reader(config))
         today = None if config.clock == "request" else _today
         _warm_log()
         follower = SpendingFollower(reader, SharedSums(), today)
@@ -268,6 +268,15 @@ def _socket(family: int, *, shared: bool) -> socket.socket:
     if shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return made
+
+
+def _open_reader(config: ServeConfig) -> EventLog:
+    """The event log to read, which is made if it is a topic that is not there yet."""
+    try:
+        return worker.open_log(config, write=False)
+    except BadInput:
+        with worker.open_log(config, write=True):
+            return worker.open_log(config, write=False)
 
 
 def warm_up(folder: Path) -> None:
