@@ -5,7 +5,9 @@ FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
-RUN python -m venv /opt/broadmatch && /opt/broadmatch/bin/pip install --no-cache-dir .
+# What else is installed, such as [serve,kafka] for a server (deploy/compose.yaml).
+ARG EXTRAS=""
+RUN python -m venv /opt/broadmatch && /opt/broadmatch/bin/pip install --no-cache-dir ".$EXTRAS"
 # Machine code is for one kind of processor, and an image runs on many: generic runs on all of its architecture.
 ARG NUMBA_CPU_NAME=generic
 ARG NUMBA_CPU_FEATURES=""

@@ -29,11 +29,11 @@ class SlowLog:
     def __init__(self):
         self.waiting, self.came = [], threading.Condition()
 
-    def submit(self, events):
+    def submit_parts(self, events, sizes):
         with self.came:
-            self.waiting.append((events, Future()))
+            self.waiting.append((events, sizes, Future()))
             self.came.notify_all()
-            return self.waiting[-1][1]
+            return self.waiting[-1][2]
 
     def wait(self, n):
         with self.came:
@@ -95,26 +95,31 @@ def test_what_is_refused_and_what_fails(tmp_path):
     with_sinks(log, work)
 
 
-def test_what_waits_is_bound_and_sent_as_acknowledgements_come(monkeypatch):
+def test_what_waits_is_bound_and_goes_together_when_an_acknowledgement_comes(monkeypatch):
     monkeypatch.setattr(event_writer, "_MOST_WAITING", 3000)
-    log = SlowLog()
+    monkeypatch.setattr(event_writer, "_MOST_TOGETHER", 200)
+    log, sizes = SlowLog(), []
 
     async def work(sink):
-        found = []
+        loop = asyncio.get_running_loop()
+        found = [sink.submit(batch(0))]
+        await loop.run_in_executor(None, log.wait, 1)
         with pytest.raises(CannotWrite, match="as fast as events come"):
             while len(found) < 10_000:
                 found.append(sink.submit(batch(len(found))))
-        await asyncio.get_running_loop().run_in_executor(None, log.wait, 128)
-        assert 200 < len(found) < 400
+        await asyncio.sleep(0)
+        assert 250 < len(found) < 400 and len(log.waiting) == 1
         done = 0
-        while done < len(found):
-            await asyncio.get_running_loop().run_in_executor(None, log.wait, done + 1)
-            for events, future in log.waiting[done:]:
-                assert len(log.waiting) - done <= 128
-                future.set_result(Appended(len(events), 0))
-                done += 1
-        assert set(await asyncio.gather(*found)) == {(1, 0)}
-        assert [event.id for events, _ in log.waiting for event in events] == [make(i).id for i in range(len(found))]
+        while done < 3:
+            await loop.run_in_executor(None, log.wait, done + 1)
+            events, parts, future = log.waiting[done]
+            assert not any(one.done() for one in found[sum(sizes) :])
+            sizes.append(len(events))
+            future.set_result([Appended(1 - i % 2, i % 2) for i in range(len(parts))])
+            done += 1
+        assert [one.repeated for one in await asyncio.gather(*found)] == [i % 2 for n in sizes for i in range(n)]
+        assert sizes == [1, 200, len(found) - 201]
+        assert [event.id for events, *_ in log.waiting for event in events] == [make(i).id for i in range(len(found))]
 
     with_sinks(log, work)
 
@@ -153,12 +158,22 @@ def test_closing_waits_for_what_was_submitted(tmp_path):
         with_sinks(log, work)
 
 
-@pytest.mark.parametrize("frame", [(1, -1, 5, 5), (1, 20_000, 5, 5), (1, 1, 5, 1 << 40), (1, 1, 300, 5), (7, 0, 0, 0)])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        (1, 1, -1, 5, 5),
+        (1, 1, 20_000, 5, 5),
+        (1, 1, 1, 5, 1 << 40),
+        (1, 1, 1, 300, 5),
+        (7, 0, 0, 0, 0),
+        (1, 2, 1, 5, 5),
+    ],
+)
 def test_what_is_no_frame_ends_the_link(frame):
     ours, theirs = socket.socketpair()
     link = WorkerLink(ours, SlowLog(), lambda: None)
     with theirs:
         theirs.settimeout(10)
-        theirs.sendall(struct.pack("<4q", *frame))
+        theirs.sendall(struct.pack("<5q", *frame))
         assert theirs.recv(1) == b""
     link.join()

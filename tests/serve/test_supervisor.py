@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.serve_kill import make_folder
 from broadmatch.errors import BadArtifact, BadParameter, CannotWrite, MissingFile
-from broadmatch.io import EmbeddedEventLog
+from broadmatch.io import EmbeddedEventLog, KafkaEventLog
 from broadmatch.serve import supervisor
 from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.worker import open_log
@@ -77,6 +77,26 @@ def test_one_process_answers_charges_and_stops(folder):
     lines = [json.loads(line) for line in error.splitlines() if line.startswith("{")]
     assert [line["event"] for line in lines] == ["started", "stopped"]
     assert {f"c{shown[0]}", *shown} <= {event.id for event in events_of(folder)}
+
+
+def test_workers_write_to_kafka_themselves(folder):
+    kafka = pytest.importorskip("confluent_kafka")
+    broker = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "log_level": 2})
+    servers = ",".join(f"{one.host}:{one.port}" for one in broker.list_topics(timeout=10).brokers.values())
+    process, host = serve(folder, "--events", f"kafka://{servers}/served", "--workers", "2")
+    status, found = post(host, "/v1/match", {"query": "red shoes"})
+    shown = [place["impression"] for place in found["places"]]
+    assert status == 200 and post(host, "/v1/events", {"kind": "clicks", "impression": shown[0]})[1]["new"] == 1
+    process.terminate()
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 0, error
+    with KafkaEventLog("served", servers) as log:
+        position, there = log.begin, set()
+        while position != log.end:
+            batch, position = log.read(position)
+            there |= {event.id for event in batch}
+    assert there == {f"c{shown[0]}", *shown}
+    broker.flush(1)
 
 
 def test_a_second_signal_ends_at_once(folder):

@@ -47,7 +47,8 @@ class Budgets:
         refuse(~((steps >= 0) & (steps < np.inf)), steps, "traffic", "a finite number of at least 0")
         if not steps.sum() > 0:
             raise BadInput("The expected traffic of the day is 0; give counts of past searches by step of the day.")
-        self._until = np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
+        self._until: list[float] = [0.0, *(np.cumsum(steps) / steps.sum()).tolist()]
+        self._stream = seed_of(f"budgets {self.seed}")
         self.spent = np.zeros(len(self._budget))
 
     def charge(self, campaign: ArrayLike, amount: ArrayLike) -> Self:
@@ -96,7 +97,7 @@ class Budgets:
             self._budget,
             self._used(pending),
             *self._shares(hour),
-            seed_of(f"budgets {self.seed}"),
+            self._stream,
             admitted,
         )
         return admitted
@@ -106,13 +107,15 @@ class Budgets:
 
     def _shares(self, hour: float) -> tuple[float, float]:
         """The shares of the day's traffic until an hour, and until a window later."""
-        Number(0, _DAY).check("hour", hour)
+        if not (type(hour) is float and 0 <= hour <= _DAY):
+            Number(0, _DAY).check("hour", hour)
         return self._share(hour), self._share(min(hour + self.window, _DAY))
 
     def _share(self, hour: float) -> float:
         """The share of the day's traffic until an hour."""
-        steps = len(self._until) - 1
-        return float(np.interp(hour / _DAY * steps, np.arange(steps + 1), self._until))
+        at = hour / _DAY * (len(self._until) - 1)
+        step = min(int(at), len(self._until) - 2)
+        return (self._until[step + 1] - self._until[step]) * (at - step) + self._until[step]
 
     def _campaigns(self, campaign: ArrayLike) -> I64:
         rows = whole_numbers(campaign, "campaign")

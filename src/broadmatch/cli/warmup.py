@@ -47,6 +47,7 @@ def command(json: options.Json = False) -> None:
                 with contextlib.redirect_stdout(io.StringIO()), output.at_least(logging.ERROR):
                     run_command(*step)
                 compiling.advance()
+        _warm_serving(Path(folder) / "engine")
     seconds, kept = time.monotonic() - started, cache.places(Path(cache.__file__).parent).write
     if json:
         facts = {"seconds": round(seconds, 1), "compiling": round(cache.waiting.seconds, 1)}
@@ -98,6 +99,13 @@ def _steps(folder: Path) -> Iterator[list[object]]:
         yield ["ads", "why", folder / "engine", "pizza near me", "pizza.html"]
         if find_spec("lightgbm") is not None:
             yield ["simulate", market, "--arms", "own,swiftxml+ucb", "--days", 2, "--traffic", 400]
+
+
+def _warm_serving(engine: Path) -> None:
+    if engine.is_dir() and all(find_spec(name) is not None for name in ("uvicorn", "msgspec", "prometheus_client")):
+        from broadmatch.serve.supervisor import warm_up
+
+        warm_up(engine)
 
 
 def _write_events(folder: Path) -> None:

@@ -134,8 +134,10 @@ class SpendingFollower:
 
     def catch_up(self) -> None:
         """Take in all events that are in the log now."""
-        while True:
-            batch, self._position = self._log.read(self._position, _READ)
+        end = self._log.end
+        while self._position != end:
+            more = sum(end.offsets) - sum(self._position.offsets)  # no more is read than there is
+            batch, self._position = self._log.read(self._position, min(max(more, 1), _READ))
             if not len(batch):
                 return
             self._add(batch)

@@ -18,12 +18,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from broadmatch.ads import AdEngine
-from broadmatch.errors import BadArtifact, BadParameter, CannotWrite, MissingFile
+from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite, MissingFile
+from broadmatch.io import EmbeddedEventLog, Event
+from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.io.event_log.log import EventLog
 from broadmatch.params import Whole
 from broadmatch.serve import worker
 from broadmatch.serve.config import ServeConfig, ServeFolder
+from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import WorkerLink
+from broadmatch.serve.service import LiveService
 from broadmatch.serve.spending_sums import SharedSums, SpendingFollower
 
 log = logging.getLogger("broadmatch.serve")
@@ -50,15 +54,17 @@ def run(config: ServeConfig, started: Callable[[str], None] = lambda _: None) ->
         if alone or not kafka:
             log_written = worker.open_log(config, write=True)
             stack.callback(log_written.close)
-        reader = stack.enter_context(worker.open_log(config, write=False))
+        reader = stack.enter_context(_open_reader(config))
         today = None if config.clock == "request" else _today
+        _warm_log()
         follower = SpendingFollower(reader, SharedSums(), today)
         follower.catch_up()
         if alone and log_written is not None:
             return _run_alone(config, listeners[0], log_written, follower, address, started)
         follower.start()
         stack.callback(follower.stop)
-        return _Supervisor(config, listeners, log_written, follower.sums, address, started).run()
+        written = log_written if isinstance(log_written, EmbeddedEventLog) else None
+        return _Supervisor(config, listeners, written, follower.sums, address, started).run()
 
 
 def _run_alone(
@@ -104,7 +110,7 @@ class _Supervisor:
         self,
         config: ServeConfig,
         listeners: list[socket.socket],
-        written: EventLog | None,
+        written: EmbeddedEventLog | None,
         sums: SharedSums,
         address: str,
         started: Callable[[str], None],
@@ -262,6 +268,31 @@ def _socket(family: int, *, shared: bool) -> socket.socket:
     if shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return made
+
+
+def _open_reader(config: ServeConfig) -> EventLog:
+    """The event log to read, which is made if it is a topic that is not there yet."""
+    try:
+        return worker.open_log(config, write=False)
+    except BadInput:
+        with worker.open_log(config, write=True):
+            return worker.open_log(config, write=False)
+
+
+def warm_up(folder: Path) -> None:
+    """Compile what a server of an engine uses."""
+    _warm_log()
+    for arm in LiveService(folder).current.arms:
+        warm_arm(arm)
+
+
+def _warm_log() -> None:
+    """Load the kernels of the log, with a small one, so that no client waits for them."""
+    events = [Event(f"{kind}", 0, kind, b"{}") for kind in KINDS]
+    with tempfile.TemporaryDirectory() as folder, EmbeddedEventLog(folder, write=True) as small:
+        for batch in (events[:2], [*events, events[0]]):
+            small.append(batch)
+        SpendingFollower(small, SharedSums()).catch_up()
 
 
 def _address(config: ServeConfig, listener: socket.socket) -> str:

@@ -94,6 +94,7 @@ class Worker:
             log_level=logging.WARNING,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             backlog=4096,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_FINISH_SECONDS,
@@ -132,10 +133,10 @@ def open_log(config: ServeConfig, *, write: bool) -> EventLog:
 def local_sink(log: EventLog) -> OpenSink:
     """Events go to a log that this process writes."""
 
-    async def opened(_: Callable[[], None]) -> EventSink:
+    async def open_sink(_: Callable[[], None]) -> EventSink:
         return LocalSink(log)
 
-    return opened
+    return open_sink
 
 
 def arguments(config: ServeConfig, listener: int, link: int, sums: int) -> str:
@@ -154,14 +155,14 @@ def main(text: str) -> int:
     config = ServeConfig(**{**given["config"], "folder": Path(given["config"]["folder"])})
     listener, link = socket.socket(fileno=given["listener"]), socket.socket(fileno=given["link"])
 
-    async def opened(lost: Callable[[], None]) -> EventSink:
+    async def open_sink(lost: Callable[[], None]) -> EventSink:
         control = await SocketSink.connect(link, lost)
         links.append(control)
         return LocalSink(open_log(config, write=True)) if is_kafka(config) else control
 
     links: list[SocketSink] = []
     try:
-        Worker(config, listener, opened, SharedSums(given["sums"]), started=lambda _: links[0].say_ready()).run()
+        Worker(config, listener, open_sink, SharedSums(given["sums"]), started=lambda _: links[0].say_ready()).run()
     except BroadmatchError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2

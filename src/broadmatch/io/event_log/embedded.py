@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from broadmatch.errors import BadParameter, CannotWrite
+from broadmatch.errors import BadInput, BadParameter, CannotWrite
 from broadmatch.io.event_log.events import LARGEST_BATCH, Event, EventBatch, batch_of
 from broadmatch.io.event_log.kinds import Kind
 from broadmatch.io.event_log.log import Appended, EventPosition
@@ -29,7 +29,9 @@ _POLLS = (0.001, 0.01)
 
 class _Submitted(NamedTuple):
     batch: EventBatch
-    done: "Future[Appended]"
+    sizes: Sequence[int] | None
+    """Of its parts, each of which has a result of its own."""
+    done: "Future[Any]"
 
 
 class EmbeddedEventLog:
@@ -93,20 +95,16 @@ class EmbeddedEventLog:
 
     def submit(self, events: Event | Sequence[Event] | EventBatch) -> "Future[Appended]":
         """Append events without waiting: the result comes when they are on disk."""
-        batch, done = batch_of(events), Future[Appended]()
-        size = len(batch.payloads)
-        with self._more:
-            if self._writer is None:
-                raise BadParameter("write must be True for a log to be appended to, but it is False.")
-            if not self._writer.is_ours:
-                raise CannotWrite(f"{self.path} was opened by another process; open it in the one that appends, only.")
-            if self._closed:
-                raise CannotWrite(f"{self.path} was closed; open the log again to append to it.")
-            if self._queue and self._queued + size > _MOST_QUEUED:
-                raise CannotWrite(f"{self.path} cannot be written as fast as events come; append them again later.")
-            self._queue.append(_Submitted(batch, done))
-            self._queued += size
-            self._more.notify()
+        done = Future[Appended]()
+        self._enqueue(_Submitted(batch_of(events), None, done))
+        return done
+
+    def submit_parts(self, events: EventBatch, sizes: Sequence[int]) -> "Future[list[Appended]]":
+        """As `submit`, of events that belong to several: the first sizes[0] of them, and so on; a result for each."""
+        if min(sizes, default=0) < 0 or sum(sizes) != len(events):
+            raise BadInput(f"The parts of {len(events):,} events have {sum(sizes):,} in all; give the size of each.")
+        done = Future[list[Appended]]()
+        self._enqueue(_Submitted(batch_of(events), sizes, done))
         return done
 
     def read(self, position: EventPosition, limit: int = 10_000) -> tuple[EventBatch, EventPosition]:
@@ -175,6 +173,21 @@ class EmbeddedEventLog:
     def _place(self, number: int) -> EventPosition:
         return EventPosition(self._reader.name, (number,))
 
+    def _enqueue(self, one: _Submitted) -> None:
+        size = len(one.batch.payloads)
+        with self._more:
+            if self._writer is None:
+                raise BadParameter("write must be True for a log to be appended to, but it is False.")
+            if not self._writer.is_ours:
+                raise CannotWrite(f"{self.path} was opened by another process; open it in the one that appends, only.")
+            if self._closed:
+                raise CannotWrite(f"{self.path} was closed; open the log again to append to it.")
+            if self._queue and self._queued + size > _MOST_QUEUED:
+                raise CannotWrite(f"{self.path} cannot be written as fast as events come; append them again later.")
+            self._queue.append(one)
+            self._queued += size
+            self._more.notify()
+
     def _commit_all(self) -> None:
         """What the thread of the writer does: all that came while the last events were synced goes together."""
         assert self._writer is not None  # noqa: S101
@@ -212,6 +225,9 @@ class EmbeddedEventLog:
         self.repeated += int(np.count_nonzero(known))
         at = 0
         for one in waiting:
-            there = int(np.count_nonzero(known[at : at + len(one.batch)]))
-            at += len(one.batch)
-            one.done.set_result(Appended(len(one.batch) - there, there))
+            found = []
+            for size in (len(one.batch),) if one.sizes is None else one.sizes:
+                there = int(np.count_nonzero(known[at : at + size]))
+                at += size
+                found.append(Appended(size - there, there))
+            one.done.set_result(found[0] if one.sizes is None else found)
