@@ -19,13 +19,14 @@ def watch_of(description: Description, signal_names: Sequence[str], window: floa
     return TrafficQuality(window=window, slices=tuple(description.slices), signals=signals)
 
 
-def hours_kept_in(folder: Path, keep_days: int = 30) -> Callable[[HourFigures], None]:
+def hours_kept_in(folder: Path, arm: str = "main", keep_days: int = 30) -> Callable[[HourFigures], None]:
     """What `TrafficQuality.after_hour` is to be for a server's folder; wrong rules of alerts are an error here.
 
+    The hours of the learner of another arm than main are in a folder of its name below the others.
     Figures that cannot be written are an error in the log and no reason to stop learning.
     """
-    place = ServeFolder(folder)
-    hours, alerts = QualityFolder(place.quality, keep_days), Alerts(place.alerts, place.quality / "alerts.json")
+    own = ServeFolder(folder).quality if arm == "main" else ServeFolder(folder).quality / arm
+    hours, alerts = QualityFolder(own, keep_days), Alerts(ServeFolder(folder).alerts, own / "alerts.json")
 
     def keep(hour: HourFigures) -> None:
         for step in (hours.write, alerts.check):
