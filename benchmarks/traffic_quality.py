@@ -142,6 +142,7 @@ def measure(table: pa.Table, first: int, planted: str) -> dict[str, Any]:
     begun = [(m, int(np.datetime64(m.hour[:-1]).astype("datetime64[us]").astype(np.int64))) for m in messages]
     begun = [(m, (at - first) // HOUR) for m, at in begun if m.state == "begin"]
     quiet = [m for m, at in begun if at < BROKEN]
+    hours = sorted({int(at) for _, at in begun if at < BROKEN})
     after = [(m, at) for m, at in begun if at >= BROKEN]
     right = [(m, at) for m, at in after if (m.alert, m.slice) == EXPECTED.get(planted)]
     found = {
@@ -150,6 +151,7 @@ def measure(table: pa.Table, first: int, planted: str) -> dict[str, Any]:
         "rows_an_hour": round(replay.n_rows / (DAYS * DAY)),
         "rows_a_cpu_second": round(replay.n_rows / replay.seconds),
         "false_alarms_in_72_quiet_hours": len(quiet),
+        "in_hours": hours,
         "which": sorted({f"{m.alert}: {m.slice}" for m in quiet}),
         "alerts_of_the_last_day": sorted({f"{m.alert}: {m.slice}, hour +{at - BROKEN}" for m, at in after}),
     }
