@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broadmatch.errors import BroadmatchError
-from broadmatch.evaluate import HourFigures, QualityFolder, TrafficQuality
+from broadmatch.evaluate import HourFigures, QualityFolder, TrafficQuality, quality_gauges
 from broadmatch.registry import Alerts
 from broadmatch.serve.config import ServeFolder
 from broadmatch.signals import Description
@@ -36,3 +36,18 @@ def hours_kept_in(folder: Path, arm: str = "main", keep_days: int = 30) -> Calla
                 log.error("%s", error)
 
     return keep
+
+
+def quality_page(folder: Path) -> bytes:
+    """The figures of the last hour of a server's folder as Prometheus reads them; nothing if there is none yet."""
+    found = quality_gauges(ServeFolder(folder).quality)
+    if not found:
+        return b""
+    lines = ["# HELP broadmatch_quality Figures of the last full hour of traffic.", "# TYPE broadmatch_quality gauge"]
+    for gauge, value in found.items():
+        labels = ",".join(f'{name}="{text.translate(_ESCAPED)}"' for name, text in gauge._asdict().items())
+        lines.append(f"broadmatch_quality{{{labels}}} {value!r}")
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
