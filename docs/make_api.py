@@ -9,7 +9,7 @@ from typing import Any
 
 from broadmatch.params import Estimator
 
-PACKAGES = ("data", "io", "harvest", "features", "labels", "sets", "ads", "signals", "clicks", "evaluate", "simulate")
+PACKAGES = ("data", "io", "harvest", "features", "labels", "sets", "ads", "signals", "clicks", "evaluate", "registry", "simulate")
 PAGE = Path(__file__).with_name("api.md")
 HEAD = """# API reference
 

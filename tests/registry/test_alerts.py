@@ -15,7 +15,7 @@ from broadmatch.evaluate.traffic_quality import METRICS, Figure
 from broadmatch.registry import AlertRule, Alerts, alerts, read_rules
 from broadmatch.registry.alerts import replayed
 from broadmatch.registry.rules import STANDARD
-from broadmatch.serve.quality_hours import hours_kept_in, watch_of
+from broadmatch.serve.quality_hours import hours_kept_in, quality_page, watch_of
 from broadmatch.signals import Categorical, Cross, Description, Hour, Weekday
 from tests.cli.conftest import failed, worked
 
@@ -301,3 +301,16 @@ def test_what_is_watched_of_a_log():
     watch = watch_of(description, names, 600.0)
     assert watch.signals == ("ad", "", "", "", "city", "")
     assert (watch.slices, watch.window) == (("city",), 600.0)
+
+
+def test_the_last_hour_as_prometheus_reads_it(tmp_path):
+    from prometheus_client.parser import text_string_to_metric_families
+
+    assert quality_page(tmp_path) == b""
+    odd = 'a "b" \\ \n c'
+    hours_kept_in(tmp_path)(hour_of(3, 7.5, Figure("Bias", "served", "query", odd, -0.25, 9)))
+    (family,) = text_string_to_metric_families(quality_page(tmp_path).decode())
+    assert family.type == "gauge"
+    found = {tuple(sample.labels.values()): sample.value for sample in family.samples}
+    hour, clicks = ("Hour", "", "all", "all"), ("Clicks", "", "all", "all")
+    assert found == {hour: 3 * 3600.0, clicks: 7.5, ("Bias", "served", "query", odd): -0.25}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broadmatch.errors import BroadmatchError
-from broadmatch.evaluate import HourFigures, QualityFolder, TrafficQuality
+from broadmatch.evaluate import HourFigures, QualityFolder, TrafficQuality, quality_gauges
 from broadmatch.registry import Alerts
 from broadmatch.serve.config import ServeFolder
 from broadmatch.signals import Description
@@ -19,13 +19,14 @@ def watch_of(description: Description, signal_names: Sequence[str], window: floa
     return TrafficQuality(window=window, slices=tuple(description.slices), signals=signals)
 
 
-def hours_kept_in(folder: Path, keep_days: int = 30) -> Callable[[HourFigures], None]:
+def hours_kept_in(folder: Path, arm: str = "main", keep_days: int = 30) -> Callable[[HourFigures], None]:
     """What `TrafficQuality.after_hour` is to be for a server's folder; wrong rules of alerts are an error here.
 
+    The hours of the learner of another arm than main are in a folder of its name below the others.
     Figures that cannot be written are an error in the log and no reason to stop learning.
     """
-    place = ServeFolder(folder)
-    hours, alerts = QualityFolder(place.quality, keep_days), Alerts(place.alerts, place.quality / "alerts.json")
+    own = ServeFolder(folder).quality if arm == "main" else ServeFolder(folder).quality / arm
+    hours, alerts = QualityFolder(own, keep_days), Alerts(ServeFolder(folder).alerts, own / "alerts.json")
 
     def keep(hour: HourFigures) -> None:
         for step in (hours.write, alerts.check):
@@ -35,3 +36,18 @@ def hours_kept_in(folder: Path, keep_days: int = 30) -> Callable[[HourFigures], 
                 log.error("%s", error)
 
     return keep
+
+
+def quality_page(folder: Path) -> bytes:
+    """The figures of the last hour of a server's folder as Prometheus reads them; nothing if there is none yet."""
+    found = quality_gauges(ServeFolder(folder).quality)
+    if not found:
+        return b""
+    lines = ["# HELP broadmatch_quality Figures of the last full hour of traffic.", "# TYPE broadmatch_quality gauge"]
+    for gauge, value in found.items():
+        labels = ",".join(f'{name}="{text.translate(_ESCAPED)}"' for name, text in gauge._asdict().items())
+        lines.append(f"broadmatch_quality{{{labels}}} {value!r}")
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -24,7 +24,7 @@ from broadmatch.evaluate.traffic_quality.figures import (
     signal_figures,
     slice_figures,
 )
-from broadmatch.io.values import cast_to, compact, texts_of, with_gaps
+from broadmatch.io.values import cast_to, compact, is_text, texts_of, with_gaps
 from broadmatch.kernels.hash_table import number_keys
 from broadmatch.kernels.hashing import MISSING as MISSING_BITS
 from broadmatch.kernels.hashing import feature_key, seed_of
@@ -112,7 +112,7 @@ class TrafficQuality(Online):
     slices: Annotated[Sequence[str], Texts(), "the columns by which figures are broken down"] = ()
     signals: Annotated[Sequence[str], Texts(), "names of the signals by field; one that is empty is not watched"] = ()
     most_slices: Annotated[int, Whole(1, _SLICES), "slices of a slicing that are reported"] = 20
-    least: Annotated[int, Whole(1), "features of a signal that an hour needs for its drift"] = 500
+    least: Annotated[int, Whole(1), "features of a signal that an hour needs for its drift"] = 2000
 
     after_hour: Callable[[HourFigures], None] | None = dataclasses.field(init=False, repr=False, default=None)
     """Is given each hour when it is done; not kept in the state."""
@@ -166,16 +166,20 @@ class TrafficQuality(Online):
         shown = np.full(n, np.nan) if served is None else _plain(served, np.float64)
         delays = np.full(n, -1) if delay is None else _plain(delay, np.int64)
         columns = shown, _plain(learned, np.float64), delays
-        newest = np.maximum.accumulate(np.maximum(batch.time // HOUR, self.newest_))
-        cuts = [0, *(np.flatnonzero(np.diff(newest)) + 1).tolist(), n]
+        hours = batch.time // HOUR
+        newest = np.maximum.accumulate(np.maximum(hours, self.newest_))
+        cuts = [0, *(np.flatnonzero(newest[1:] != newest[:-1]) + 1).tolist(), n]
         for start, stop in itertools.pairwise(cuts):
             self.newest_ = int(newest[start])
             self._finish_until(self.newest_ - _OPEN)
-            self._add_some(batch.between(start, stop), *(column[start:stop] for column in columns))
+            part = batch if stop - start == n else batch.between(start, stop)
+            self._add_some(hours[start:stop], part, *(column[start:stop] for column in columns))
 
-    def _add_some(self, batch: Batch, served: F64, learned: F64, delay: I64) -> None:
+    def _add_some(self, hours: I64, batch: Batch, served: F64, learned: F64, delay: I64) -> None:
         """Take impressions of which none is of a newer hour than the newest."""
-        hours = batch.time // HOUR
+        if self.next_ <= hours.min() == hours.max() == self.newest_:  # as mostly
+            self._add(self.newest_, batch, served, learned, delay)
+            return
         late = hours < max(self.newest_ - _OPEN, self.next_)
         self.loose_[2] += int(late.sum())
         for hour in np.unique(hours[~late]).tolist():
@@ -224,7 +228,7 @@ class TrafficQuality(Online):
         column = compact(column)
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        texts = column.dictionary.cast(pa.large_string())
+        texts = column.dictionary if is_text(column.dictionary.type) else column.dictionary.cast(pa.large_string())
         keys = np.empty(len(texts) + 1, np.uint64)
         if len(texts):
             kernels.text_keys(*texts_of(texts), keys)
