@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import threading
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("broadmatch")
 _THREADS = 2
 _LOOK_SECONDS = 1.0
+_GARBAGE = 20_000
+"""New objects after which the collector looks at them: some turns of a busy server."""
 KB, MB = 1 << 10, 1 << 20
 
 
@@ -100,6 +103,13 @@ class App:
             return
         await self._rest(scope, receive, send)
 
+    async def _start(self) -> None:
+        """Become ready; what is there by then stays, and need not be looked through for garbage again and again."""
+        await self.warm_up()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
+
     async def warm_up(self) -> None:
         """Answer a first query, after which the server is ready."""
         await self._state.warm_up()
@@ -144,7 +154,7 @@ class App:
         loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
         if threading.current_thread() is threading.main_thread():
             loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self.warm_up())]
+        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self._start())]
         try:
             yield
         finally:

@@ -19,12 +19,13 @@ from broadmatch.serve.endpoints.ad_texts import AdTexts
 from broadmatch.serve.endpoints.shown_events import Search, ShownEvents
 from broadmatch.serve.messages import RESERVED, MatchRequest
 from broadmatch.serve.problems import Problem
-from broadmatch.serve.service import Arm, LiveService, Service
+from broadmatch.serve.service import Arm, LiveService
 
 if TYPE_CHECKING:
     from broadmatch.io.event_log.log import Appended
     from broadmatch.serve.impression_ids import ImpressionIds
     from broadmatch.serve.metrics import Metrics
+    from broadmatch.serve.service import Service
     from broadmatch.serve.sink import EventSink
     from broadmatch.serve.spending import Spending
 
@@ -57,6 +58,8 @@ class Matching:
         self._spending, self._metrics, self._pool = spending, metrics, pool
         self._waiting: list[_Waiting] = []
         self._texts: AdTexts | None = None
+        self._crowded = False
+        """Whether the last ones were several."""
 
     def __len__(self) -> int:
         """How many searches wait for their turn."""
@@ -74,9 +77,13 @@ class Matching:
             return await self._explained(loop, search)
         done: asyncio.Future[bytes] = loop.create_future()
         if not self._waiting:
-            loop.call_soon(self._flush, loop)
+            loop.call_soon(self._gather if self._crowded else self._flush, loop)
         self._waiting.append(_Waiting(search, done))
         return await done
+
+    def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let those that were read from their sockets meanwhile join: it takes a turn, and saves whole answers."""
+        loop.call_soon(self._flush, loop)
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Answer all that wait."""
@@ -85,6 +92,7 @@ class Matching:
         taken, self._waiting = self._waiting[:most], self._waiting[most:]
         if self._waiting:
             loop.call_soon(self._flush, loop)
+        self._crowded = len(taken) > 1
         self._metrics.searches += len(taken)
         self._metrics.turns += 1
         try:
@@ -92,7 +100,7 @@ class Matching:
         except Exception as error:  # nobody may wait for ever
             _settle([(one.done, b"") for one in taken], error)
 
-    def _answer_taken(self, service: Service, taken: list[_Waiting]) -> None:
+    def _answer_taken(self, service: "Service", taken: list[_Waiting]) -> None:
         """Answer searches by a service, those of one arm together; all impressions are logged at once."""
         shown = ShownEvents(self._ids)
         ready: list[tuple[asyncio.Future[bytes], bytes]] = []
@@ -101,7 +109,7 @@ class Matching:
                 ready.append((one.done, f"{reply}}}".encode()))
         self._log(shown, ready)
 
-    def _groups(self, service: Service, taken: list[_Waiting]) -> list[tuple[Arm, list[_Waiting]]]:
+    def _groups(self, service: "Service", taken: list[_Waiting]) -> list[tuple[Arm, list[_Waiting]]]:
         """Searches that can be asked together; those with times of their own have budgets of their own."""
         if self._times.given:
             return [(self._arm(service, one.search), [one]) for one in taken]
@@ -111,7 +119,7 @@ class Matching:
             groups.setdefault((id(arm), one.search.request.limit), (arm, []))[1].append(one)
         return list(groups.values())
 
-    def _arm(self, service: Service, search: Search) -> Arm:
+    def _arm(self, service: "Service", search: Search) -> Arm:
         if len(service.arms) == 1:
             return service.arms[0]
         return service.arms[service.arm_of(search.request.session or f"{search.key:016x}")]
