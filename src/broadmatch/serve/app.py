@@ -15,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from broadmatch.errors import BroadmatchError
-from broadmatch.serve.clocks import RequestTimes
 from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.ads import Ads
+from broadmatch.serve.endpoints.clocks import RequestTimes
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.matching import Matching
 from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints

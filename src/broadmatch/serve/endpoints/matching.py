@@ -14,8 +14,8 @@ from broadmatch.data import Names
 from broadmatch.errors import BroadmatchError, CannotWrite
 from broadmatch.harvest import normalise_query
 from broadmatch.io.event_log.events import MOST_EVENTS
-from broadmatch.serve.clocks import RequestTimes
 from broadmatch.serve.endpoints.ad_texts import AdTexts
+from broadmatch.serve.endpoints.clocks import RequestTimes
 from broadmatch.serve.endpoints.shown_events import Search, ShownEvents
 from broadmatch.serve.messages import RESERVED, MatchRequest
 from broadmatch.serve.problems import Problem

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import json
 
 from broadmatch.io import Event, EventBatch
-from broadmatch.serve.clocks import RequestTimes
+from broadmatch.serve.endpoints.clocks import RequestTimes
 from broadmatch.serve.messages import (
     EventsReply,
     PostedBounce,
