@@ -1,8 +1,10 @@
 """What goes wrong, as problem documents (RFC 9457): one sentence each, which says what to do."""
 
 import math
+import traceback
 from collections.abc import Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -12,6 +14,7 @@ from broadmatch.serve.api_keys import Forbidden, TooManyRequests, Unauthorized
 
 Header = tuple[bytes, bytes]
 MEDIA_TYPE = b"application/problem+json"
+_FRAMES = 8
 
 
 class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +37,13 @@ class Problem(BroadmatchError):
         """The document."""
         title = HTTPStatus(self.status).phrase
         return msgspec.json.encode(ProblemDocument(title=title, status=self.status, detail=self.detail))
+
+
+def place_of(error: BaseException) -> str:
+    """Where in the code an error came up, for the log: no value of a request is in it."""
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    lines = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    return f"{type(error).__name__} at {lines}"
 
 
 def problem_of(error: Exception) -> Problem:

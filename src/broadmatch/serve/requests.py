@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from broadmatch.serve.endpoints.endpoint import JSON, Endpoint
-from broadmatch.serve.problems import MEDIA_TYPE, Header, Problem, problem_of
+from broadmatch.serve.problems import MEDIA_TYPE, Header, Problem, place_of, problem_of
 
 if TYPE_CHECKING:
     from broadmatch.serve.api_keys import ApiKeys
@@ -52,7 +52,7 @@ class Requests:
         except Exception as error:
             problem = problem_of(error)
             if problem.status == 500:
-                log.error("%s %s failed.", endpoint.method, endpoint.path, exc_info=error)
+                log.error("%s %s failed: %s.", endpoint.method, endpoint.path, place_of(error))
             status, media, more, body = problem.status, MEDIA_TYPE, problem.headers, problem.body()
         await send_answer(send, status, media, body, more)
         self._metrics.answered(endpoint.name, status, perf_counter() - started)
