@@ -82,7 +82,7 @@ class App:
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
         self.metrics = Metrics(lambda: len(self._matching) + self._recommending.waiting)
         self._matching = Matching(service, ids, sink, times, spending, self.metrics, self._pool)
-        self._posting = Posting(ids, sink, times, self.metrics)
+        self._posting = Posting(ids, sink, times, self.metrics, self._pool)
         self._predicting, self._ads = Predicting(service, self._pool), Ads(service, self._pool)
         self._recommending = Recommending(service, self._pool)
         self._state = ServerState(service, self.metrics, self._pool)

@@ -56,7 +56,10 @@ class Metrics:
     def serve(self, names: set[tuple[str, str, str]], since: float) -> None:
         """What is in service now: kind, arm and version of each part."""
         for name in self._named - names:
-            self._info.remove(*name)
+            if self._shared:  # from files that processes share nothing can be removed
+                self._info.labels(*name).set(0)
+            else:
+                self._info.remove(*name)
         for name in names:
             self._info.labels(*name).set(1)
         self._named = names
