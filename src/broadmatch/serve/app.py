@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import threading
@@ -14,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from broadmatch.errors import BroadmatchError
-from broadmatch.serve.clocks import RequestTimes
 from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.ads import Ads
+from broadmatch.serve.endpoints.clocks import RequestTimes
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.matching import Matching
 from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("broadmatch")
 _THREADS = 2
 _LOOK_SECONDS = 1.0
+_GARBAGE = 20_000
+"""New objects after which the collector looks at them: some turns of a busy server."""
 KB, MB = 1 << 10, 1 << 20
 
 
@@ -79,7 +82,7 @@ class App:
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
         self.metrics = Metrics(lambda: len(self._matching) + self._recommending.waiting)
         self._matching = Matching(service, ids, sink, times, spending, self.metrics, self._pool)
-        self._posting = Posting(ids, sink, times, self.metrics)
+        self._posting = Posting(ids, sink, times, self.metrics, self._pool)
         self._predicting, self._ads = Predicting(service, self._pool), Ads(service, self._pool)
         self._recommending = Recommending(service, self._pool)
         self._state = ServerState(service, self.metrics, self._pool)
@@ -99,6 +102,13 @@ class App:
             await send({"type": "websocket.close", "code": 1000})
             return
         await self._rest(scope, receive, send)
+
+    async def _start(self) -> None:
+        """Become ready; what is there by then stays, and need not be looked through for garbage again and again."""
+        await self.warm_up()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
 
     async def warm_up(self) -> None:
         """Answer a first query, after which the server is ready."""
@@ -144,7 +154,7 @@ class App:
         loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
         if threading.current_thread() is threading.main_thread():
             loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self.warm_up())]
+        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self._start())]
         try:
             yield
         finally:

@@ -1,7 +1,9 @@
 """What is counted while requests are answered, as Prometheus reads it, of all workers together."""
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
@@ -17,7 +19,7 @@ class Metrics:
         self._shared = bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR"))
         here, names = self.registry, ("endpoint", "status")
         seconds = "Seconds from request to answer."
-        self._took = Histogram("broadmatch_request_seconds", seconds, names, buckets=_SECONDS, registry=here)
+        self._seconds = Histogram("broadmatch_request_seconds", seconds, names, buckets=_SECONDS, registry=here)
         self._events = Counter("broadmatch_events", "Events that clients posted.", ("outcome",), registry=here)
         unpriced = "Clicks on impressions that this server has not answered."
         self._unpriced = Counter("broadmatch_clicks_without_price", unpriced, registry=here)
@@ -31,7 +33,8 @@ class Metrics:
             "broadmatch_requests_waiting", "Requests that wait.", multiprocess_mode="livesum", registry=here
         )
         self._waiting = waiting
-        self._children: dict[tuple[str, int], Histogram] = {}
+        self._took: dict[tuple[str, int], list[float]] = {}
+        """How many answers took how long, by endpoint and status, and the sum of it."""
         self._named: set[tuple[str, str, str]] = set()
         self.clicks_without_price = 0
         self.searches = self.turns = self.impressions = 0
@@ -39,10 +42,11 @@ class Metrics:
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        child = self._children.get((endpoint, status))
-        if child is None:
-            child = self._children[endpoint, status] = self._took.labels(endpoint, str(status))
-        child.observe(seconds)
+        took = self._took.get((endpoint, status))
+        if took is None:
+            took = self._took[endpoint, status] = [0.0] * (len(_SECONDS) + 2)
+        took[bisect_left(_SECONDS, seconds)] += 1
+        took[-1] += seconds
 
     def events(self, new: int, repeated: int) -> None:
         """Count events that were posted."""
@@ -52,7 +56,10 @@ class Metrics:
     def serve(self, names: set[tuple[str, str, str]], since: float) -> None:
         """What is in service now: kind, arm and version of each part."""
         for name in self._named - names:
-            self._info.remove(*name)
+            if self._shared:  # from files that processes share nothing can be removed
+                self._info.labels(*name).set(0)
+            else:
+                self._info.remove(*name)
         for name in names:
             self._info.labels(*name).set(1)
         self._named = names
@@ -60,6 +67,13 @@ class Metrics:
 
     def take_over(self) -> None:
         """Hand over what was counted since the last time."""
+        for (endpoint, status), took in self._took.items():
+            child: Any = self._seconds.labels(endpoint, str(status))
+            for bucket, n in zip(child._buckets, took[:-1], strict=True):  # the public way is one by one
+                if n:
+                    bucket.inc(n)
+            child._sum.inc(took[-1])
+            took[:] = [0.0] * len(took)
         for outcome, n in zip(("new", "repeated"), self._posted, strict=True):
             self._events.labels(outcome).inc(n)
         self._unpriced.inc(self.clicks_without_price)

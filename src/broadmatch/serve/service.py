@@ -27,7 +27,7 @@ _HASHES = 2.0**64
 
 
 @dataclass(frozen=True)
-class Arm:
+class ServiceArm:
     """One of the click models in service, with the engine that answers by it; `upto` is its cumulative share."""
 
     name: str
@@ -54,7 +54,7 @@ class Arm:
 class Service:
     """What answers requests at a moment; a request takes it once, so no answer mixes versions."""
 
-    arms: tuple[Arm, ...]
+    arms: tuple[ServiceArm, ...]
     recommender: Recommender | KEX | None
     recommender_version: str | None
     expansion: KSP | None
@@ -141,13 +141,13 @@ class LiveService:
 
         base: AdEngine = part("engine", folder.path, _engine_signs(folder.path), lambda: AdEngine(folder.path))
         published = PublishedModels(folder.path)
-        serving, arms, upto = published.serving(), list[Arm](), 0.0
+        serving, arms, upto = published.serving(), list[ServiceArm](), 0.0
         for one in serving.clicks:
             upto, engine = upto + one.share, base
             if one.version != INITIAL:
                 where = published.path("clicks", one.version)
                 engine = part(f"arm {one.version}", where, id(base), lambda p=where: base.with_clicks(_clicks(p)))
-            arms.append(Arm(one.name, one.share, upto, one.version, engine))
+            arms.append(ServiceArm(one.name, one.share, upto, one.version, engine))
         recommender = expansion = pages = version = None
         where = published.path("recommender", serving.recommender)
         if (at_model := _inode(where)) is not None:

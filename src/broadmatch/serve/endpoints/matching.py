@@ -14,17 +14,18 @@ from broadmatch.data import Names
 from broadmatch.errors import BroadmatchError, CannotWrite
 from broadmatch.harvest import normalise_query
 from broadmatch.io.event_log.events import MOST_EVENTS
-from broadmatch.serve.clocks import RequestTimes
 from broadmatch.serve.endpoints.ad_texts import AdTexts
+from broadmatch.serve.endpoints.clocks import RequestTimes
 from broadmatch.serve.endpoints.shown_events import Search, ShownEvents
 from broadmatch.serve.messages import RESERVED, MatchRequest
 from broadmatch.serve.problems import Problem, place_of
-from broadmatch.serve.service import Arm, LiveService, Service
+from broadmatch.serve.service import LiveService, ServiceArm
 
 if TYPE_CHECKING:
     from broadmatch.io.event_log.log import Appended
     from broadmatch.serve.impression_ids import ImpressionIds
     from broadmatch.serve.metrics import Metrics
+    from broadmatch.serve.service import Service
     from broadmatch.serve.sink import EventSink
     from broadmatch.serve.spending import Spending
 
@@ -35,7 +36,7 @@ _MANY = 8
 """Searches whose columns take less time than their rows."""
 
 
-class _Waiting(NamedTuple):
+class _WaitingSearch(NamedTuple):
     search: Search
     done: "asyncio.Future[bytes]"
 
@@ -55,8 +56,10 @@ class Matching:
     ) -> None:
         self._live, self._ids, self._sink, self._times = live, ids, sink, times
         self._spending, self._metrics, self._pool = spending, metrics, pool
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingSearch] = []
         self._texts: AdTexts | None = None
+        self._crowded = False
+        """Whether the last ones were several."""
 
     def __len__(self) -> int:
         """How many searches wait for their turn."""
@@ -74,9 +77,13 @@ class Matching:
             return await self._explained(loop, search)
         done: asyncio.Future[bytes] = loop.create_future()
         if not self._waiting:
-            loop.call_soon(self._flush, loop)
-        self._waiting.append(_Waiting(search, done))
+            loop.call_soon(self._gather if self._crowded else self._flush, loop)
+        self._waiting.append(_WaitingSearch(search, done))
         return await done
+
+    def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let those that were read from their sockets meanwhile join: it takes a turn, and saves whole answers."""
+        loop.call_soon(self._flush, loop)
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Answer all that wait."""
@@ -85,6 +92,7 @@ class Matching:
         taken, self._waiting = self._waiting[:most], self._waiting[most:]
         if self._waiting:
             loop.call_soon(self._flush, loop)
+        self._crowded = len(taken) > 1
         self._metrics.searches += len(taken)
         self._metrics.turns += 1
         try:
@@ -92,7 +100,7 @@ class Matching:
         except Exception as error:  # nobody may wait for ever
             _settle([(one.done, b"") for one in taken], error)
 
-    def _answer_taken(self, service: Service, taken: list[_Waiting]) -> None:
+    def _answer_taken(self, service: "Service", taken: list[_WaitingSearch]) -> None:
         """Answer searches by a service, those of one arm together; all impressions are logged at once."""
         shown = ShownEvents(self._ids)
         ready: list[tuple[asyncio.Future[bytes], bytes]] = []
@@ -101,22 +109,24 @@ class Matching:
                 ready.append((one.done, f"{reply}}}".encode()))
         self._log(shown, ready)
 
-    def _groups(self, service: Service, taken: list[_Waiting]) -> list[tuple[Arm, list[_Waiting]]]:
+    def _groups(self, service: "Service", taken: list[_WaitingSearch]) -> list[tuple[ServiceArm, list[_WaitingSearch]]]:
         """Searches that can be asked together; those with times of their own have budgets of their own."""
         if self._times.given:
             return [(self._arm(service, one.search), [one]) for one in taken]
-        groups: dict[tuple[int, int], tuple[Arm, list[_Waiting]]] = {}
+        groups: dict[tuple[int, int], tuple[ServiceArm, list[_WaitingSearch]]] = {}
         for one in taken:
             arm = self._arm(service, one.search)
             groups.setdefault((id(arm), one.search.request.limit), (arm, []))[1].append(one)
         return list(groups.values())
 
-    def _arm(self, service: Service, search: Search) -> Arm:
+    def _arm(self, service: "Service", search: Search) -> ServiceArm:
         if len(service.arms) == 1:
             return service.arms[0]
         return service.arms[service.arm_of(search.request.session or f"{search.key:016x}")]
 
-    def _answer_group(self, arm: Arm, group: list[_Waiting], shown: ShownEvents) -> list[tuple[_Waiting, str]]:
+    def _answer_group(
+        self, arm: ServiceArm, group: list[_WaitingSearch], shown: ShownEvents
+    ) -> list[tuple[_WaitingSearch, str]]:
         """The answers to searches of one arm; one that cannot be answered spoils no other's."""
         searches = [one.search for one in group]
         try:
@@ -131,7 +141,7 @@ class Matching:
         replies = shown.add(searches, answers, self._texts_of(answers), arm.name, arm.version)
         return list(zip(group, replies, strict=True))
 
-    def _ask(self, arm: Arm, searches: list[Search]) -> AdAnswers:
+    def _ask(self, arm: ServiceArm, searches: list[Search]) -> AdAnswers:
         """The arrays of the answers; whether they come from rows or from columns changes no bit."""
         terms = self._terms(searches[0])
         keys = np.array([one.key for one in searches], np.uint64)
@@ -202,7 +212,7 @@ def _kind(value: object) -> type:
     return str if value is None else type(value)
 
 
-def _context(arm: Arm, search: Search) -> dict[str, Any]:
+def _context(arm: ServiceArm, search: Search) -> dict[str, Any]:
     """What the arm's model reads of the context."""
     given = search.request.context
     found = {name: given.get(name) for name in arm.context_columns}

@@ -6,7 +6,7 @@ from importlib import resources
 import msgspec
 
 from broadmatch.serve.endpoints.endpoint import HTML, JSON, Endpoint
-from broadmatch.serve.openapi import make_document
+from broadmatch.serve.endpoints.openapi import make_document
 
 _FILES = {"/": "try.html", "/static/try.js": "try.js", "/static/try.css": "try.css"}
 _MEDIA = {"html": HTML, "js": b"text/javascript; charset=utf-8", "css": b"text/css; charset=utf-8"}

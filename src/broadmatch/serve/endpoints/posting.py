@@ -1,11 +1,13 @@
 """`events`: what clients tell of impressions, clicks, conversions and bounces, each once by its id."""
 
+import asyncio
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from msgspec import json
 
 from broadmatch.io import Event, EventBatch
-from broadmatch.serve.clocks import RequestTimes
+from broadmatch.serve.endpoints.clocks import RequestTimes
 from broadmatch.serve.messages import (
     EventsReply,
     PostedBounce,
@@ -21,21 +23,32 @@ if TYPE_CHECKING:
     from broadmatch.serve.metrics import Metrics
     from broadmatch.serve.sink import EventSink
 
+_FEW = 500
+"""Events that are made ready at once in the event loop; more of them go to a thread."""
 _OWN = frozenset(("id", "time", "kind", "impression"))
 
 
 class Posting:
     """Takes events, in the event loop of a server."""
 
-    def __init__(self, ids: "ImpressionIds", sink: "EventSink", times: RequestTimes, metrics: "Metrics") -> None:
-        self._ids, self._sink, self._times, self._metrics = ids, sink, times, metrics
+    def __init__(
+        self, ids: "ImpressionIds", sink: "EventSink", times: RequestTimes, metrics: "Metrics", pool: Executor
+    ) -> None:
+        self._ids, self._sink, self._times, self._metrics, self._pool = ids, sink, times, metrics, pool
 
     async def answer(self, posted: PostedEvent | list[PostedEvent]) -> EventsReply:
         """Log the events; the answer comes when they are on disk."""
         given = posted if isinstance(posted, list) else [posted]
-        appended = await self._sink.submit(EventBatch.of([self._event(one) for one in given]))
+        if len(given) <= _FEW:
+            batch = self._batch(given)
+        else:
+            batch = await asyncio.get_running_loop().run_in_executor(self._pool, self._batch, given)
+        appended = await self._sink.submit(batch)
         self._metrics.events(appended.new, appended.repeated)
         return EventsReply(new=appended.new, repeated=appended.repeated)
+
+    def _batch(self, given: list[PostedEvent]) -> EventBatch:
+        return EventBatch.of([self._event(one) for one in given])
 
     def _event(self, one: PostedEvent) -> Event:
         time = self._times.of_event(one.time)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from broadmatch.io.values import texts_to_arrow
 from broadmatch.serve.messages import PredictReply, PredictRequest
-from broadmatch.serve.service import Arm, LiveService
+from broadmatch.serve.service import LiveService, ServiceArm
 
 _FEW = 200
 """Rows that are predicted at once in the event loop; more of them go to a thread."""
@@ -30,7 +30,7 @@ class Predicting:
         return await asyncio.get_running_loop().run_in_executor(self._pool, predict, arm, request.rows)
 
 
-def predict(arm: Arm, rows: list[dict[str, Any]]) -> PredictReply:
+def predict(arm: ServiceArm, rows: list[dict[str, Any]]) -> PredictReply:
     """The click probability and u(x) of each row; what a row says is independent of the rows beside it."""
     names = arm.encoder.description.columns_needed
     groups: dict[tuple[type, ...], list[int]] = {}

@@ -12,7 +12,7 @@ from broadmatch.serve.endpoints.predicting import predict
 from broadmatch.serve.messages import HealthReply, ModelsReply, ReloadReply, ServedModel
 from broadmatch.serve.metrics import MEDIA_TYPE, Metrics
 from broadmatch.serve.problems import Problem
-from broadmatch.serve.service import Arm, LiveService, Service
+from broadmatch.serve.service import LiveService, Service, ServiceArm
 
 log = logging.getLogger("broadmatch")
 
@@ -102,7 +102,7 @@ class ServerState:
         self._metrics.serve(names, service.since)
 
 
-def warm_arm(arm: Arm) -> None:
+def warm_arm(arm: ServiceArm) -> None:
     """Whatever an arm makes once is made: one query singly, and two together."""
     context = dict.fromkeys(arm.context_columns)
     arm.engine.answer_few(["warm up"], [context])

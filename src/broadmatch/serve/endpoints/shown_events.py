@@ -82,7 +82,7 @@ class ShownEvents:
         )
 
 
-class _Shown(NamedTuple):
+class _ShownColumns(NamedTuple):
     """Who is shown: how many for each search, and by impression; `judged` has four numbers each."""
 
     counts: list[int]
@@ -92,7 +92,7 @@ class _Shown(NamedTuple):
     judged: list[float]
 
 
-def _shown(answers: AdAnswers) -> _Shown:
+def _shown(answers: AdAnswers) -> _ShownColumns:
     """Who is shown, as plain lists; numbers are bid, price, probability and uncertainty."""
     result, found = answers.result, answers.candidates
     if len(result) == 1:
@@ -102,14 +102,14 @@ def _shown(answers: AdAnswers) -> _Shown:
         ad, phrase, match = found.ad[rows].tolist(), found.phrase[rows].tolist(), found.match[rows].tolist()
         bid, price = found.bid[rows].tolist(), result.price[0, :count].tolist()
         judged = zip(bid, price, answers.probability[rows].tolist(), answers.uncertainty[rows].tolist(), strict=True)
-        return _Shown([count], ad, phrase, match, list(chain.from_iterable(judged)))
+        return _ShownColumns([count], ad, phrase, match, list(chain.from_iterable(judged)))
     there = result.row >= 0
     rows = result.row[there]
     numbers = np.empty((len(rows), 4))
     numbers[:, 0], numbers[:, 1] = found.bid[rows], result.price[there]
     numbers[:, 2], numbers[:, 3] = answers.probability[rows], answers.uncertainty[rows]
     ad, phrase, match = (column[rows].tolist() for column in (found.ad, found.phrase, found.match))
-    return _Shown(there.sum(axis=1).tolist(), ad, phrase, match, numbers.ravel().tolist())
+    return _ShownColumns(there.sum(axis=1).tolist(), ad, phrase, match, numbers.ravel().tolist())
 
 
 def _around(request: MatchRequest, query: str, search: str, made_by: str) -> tuple[str, str]:
