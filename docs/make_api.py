@@ -9,7 +9,10 @@ from typing import Any
 
 from broadmatch.params import Estimator
 
-PACKAGES = ("data", "io", "harvest", "features", "labels", "sets", "ads", "signals", "clicks", "evaluate", "registry", "simulate")
+PACKAGES = (
+    *("data", "io", "harvest", "features", "labels", "sets", "ads", "signals", "clicks", "evaluate"),
+    *("registry", "simulate", "serve"),
+)
 PAGE = Path(__file__).with_name("api.md")
 HEAD = """# API reference
 

@@ -1,7 +1,6 @@
 """Phrases over HTTP: those of the model in service, for pages that are sent or known."""
 
 import pytest
-from broadmatch.serve.publishing import PublishedModels
 
 from broadmatch.ads import KSP
 from broadmatch.data import CSR
@@ -11,6 +10,7 @@ from broadmatch.labels import MLRF, Recommender
 from broadmatch.serve.app import make_app
 from broadmatch.serve.config import ServeConfig
 from broadmatch.serve.endpoints import recommending
+from broadmatch.serve.publishing import PublishedModels
 from broadmatch.serve.service import LiveService
 from broadmatch.sets import RCut
 from tests.serve.shop import Sink, call, make_folder
