@@ -22,7 +22,7 @@ from broadmatch.clicks import (
 from broadmatch.clicks.training._from_events import follow_clock
 from broadmatch.clicks.training.event_columns import EventColumns
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, PositionLost
-from broadmatch.io import Event, EventBatch, Rejects
+from broadmatch.io import Event, EventBatch, KafkaEventLog, Rejects
 from broadmatch.signals import Categorical, Description, Encoder, Hour
 from tests.clicks.logs import same_state
 from tests.clicks.training.event_streams import (
@@ -37,7 +37,10 @@ from tests.clicks.training.event_streams import (
     impression,
     traffic,
 )
+from tests.io.test_event_log import TOPICS, broker
 from tests.reference import event_training as reference
+
+__all__ = ["broker"]
 
 WINDOW = 120.0
 names = st.sampled_from(["a", "b", "c", "d", "7"])
@@ -361,3 +364,22 @@ def test_it_follows_until_it_is_stopped(tmp_path):
     training.run(stop=stop)
     assert training.position == training.log.end
     assert make(traffic(200), tmp_path / "k").position == training.position
+
+
+def test_a_topic_of_kafka_is_learned_from_too(broker, tmp_path):
+    events = traffic(300)
+
+    def training(log):
+        how = {"window": 7200.0, "checkpoints": tmp_path / "k"}
+        return EventTraining(log, DESCRIPTION, FTRL(), **how)
+
+    with KafkaEventLog(next(TOPICS), broker, write=True, settings={"fetch.wait.max.ms": 5}) as log:
+        log.append(events[:200])
+        training(log).run(follow=False)
+        log.append(events[200:])
+        again = training(log)
+        again.run(follow=False)
+        again.pass_time(START + 5 * 60 * MINUTE)
+        assert again.counts()["read"] == len(events)
+        assert again.learner.n_learned == 300
+        assert again.position == log.end
