@@ -34,7 +34,11 @@ BODIES: dict[str, list[Any]] = {
         [{"kind": "impressions", "id": "i2", "columns": {"ad": "x"}}, {"kind": "bounces", "impression": "i2"}],
         {"kind": "conversions", "impression": "i1", "value": 3.5, "id": "o1", "time": 1e9},
     ],
-    "/v1/recommend": [{"html": "<title>Red shoes</title>", "k": 5, "revealed": ["shoes"], "explain": "red shoes"}],
+    "/v1/recommend": [
+        {"html": "<title>Red shoes</title><p>order shoes", "k": 5, "revealed": ["shoes"], "explain": "red shoes"},
+        {"text": "order a taxi", "expand": True, "explain": True},
+        {"address": "https://shop.example/", "k": 2},
+    ],
     "/v1/ads/changes": [
         {"changes": [{"change": "put", "ad": "new", "phrases": [{"phrase": "hats", "match": "broad", "bid": 0.5}]}]},
         {"changes": [{"change": "negatives", "ad": "a1", "negatives": [{"phrase": "free", "match": "exact"}]}]},

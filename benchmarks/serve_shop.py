@@ -54,6 +54,28 @@ def make_shop(folder: Path, *, small: bool = False) -> None:
     shown = engine.impressions(engine.answer_many(asked, context))
     learner.learn_many(shown._replace(clicked=(rng.random(shown.n_rows) < 0.1).astype(np.float32)))
     ClickModel(DESCRIPTION, {"model": learner.to_serving()}).save(folder / "clicks")
+    if small:
+        add_phrases(folder)
+
+
+def add_phrases(folder: Path) -> None:
+    """A small phrase model, what expands phrases, and pages that are known."""
+    from broadmatch.ads import KSP
+    from broadmatch.data import CSR
+    from broadmatch.features import PageVectorizer
+    from broadmatch.io import Page, write_pages
+    from broadmatch.labels import MLRF, Recommender
+
+    topics = {"shoes": ["red shoes", "cheap shoes"], "taxi": ["airport taxi", "taxi"]}
+    shops = [(topic, i) for i in range(8) for topic in topics]
+    vectorizer = PageVectorizer(min_pages=2)
+    pages = [f"<title>{topic} shop</title><p>order {topic} {i % 2}" for topic, i in shops]
+    model = MLRF(n_trees=3, max_leaf=3)
+    model.fit(vectorizer.fit_transform(pages), [topics[topic][: 1 + i % 2] for topic, i in shops])
+    Recommender(vectorizer, model).save(folder / "recommender")
+    queries = [phrase for phrases in topics.values() for phrase in phrases]
+    KSP(min_llr=0.0).fit_graphs(queries, clicks=CSR.from_rows([[0], [0], [1], [1]], 2)).save(folder / "ksp")
+    write_pages([Page("https://shop.example/", pages[0].encode())], folder / "pages.parquet")
 
 
 class Server:

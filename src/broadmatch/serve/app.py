@@ -154,10 +154,12 @@ class App:
         loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
         if threading.current_thread() is threading.main_thread():
             loop.add_signal_handler(signal.SIGHUP, hung_up.set)
+        log.addFilter(_of_no_page)
         beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self._start())]
         try:
             yield
         finally:
+            log.removeFilter(_of_no_page)
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
@@ -177,6 +179,11 @@ class App:
                     await self._state.reload()
                 except BroadmatchError as error:
                     log.error("What was published cannot be served, and what was served stays: %s", error)
+
+
+def _of_no_page(record: logging.LogRecord) -> bool:
+    """Keep what is said of single pages out of the log: clients could fill it."""
+    return record.module != "recommender" or record.levelno > logging.WARNING
 
 
 class _ByMethod:
