@@ -16,14 +16,16 @@ from typing import Any
 from broadmatch.clicks import FTRL, ClickModel, EventTraining, IsotonicCalibration
 from broadmatch.clicks.calibration.base import WholeCalibration
 from broadmatch.clicks.calibration.sliced import SlicedCalibration
-from broadmatch.clicks.training.from_events import InService, LearningWatch
+from broadmatch.clicks.training.from_events import InService
 from broadmatch.errors import BadInput, BadParameter, CannotWrite
+from broadmatch.evaluate import TrafficQuality
 from broadmatch.io import EventLog, Rejects
 from broadmatch.io.artifacts import load
 from broadmatch.params import Rule
 from broadmatch.serve.publishing import PublishedModels, version_of
+from broadmatch.serve.quality_hours import hours_kept_in, watch_of
 from broadmatch.serve.serving import INITIAL, MAIN, check_name
-from broadmatch.signals import Description
+from broadmatch.signals import Description, Encoder
 
 _HALF_LIFE = 500_000
 """Impressions after which one counts half in the calibration, where the model in service has none to take over."""
@@ -95,17 +97,18 @@ class ServerLearning:
         every_minutes: int = 15,
         from_begin: bool = False,
         rejects: Rejects | None = None,
-        watch: LearningWatch | None = None,
     ) -> Iterator[EventTraining]:
-        """The run, from its last checkpoint on; one process at a time has it."""
+        """The run, from its last checkpoint on, with a watch over the traffic; one process at a time has it."""
         with _only_one(self.place):
             service, checkpoints = PublishedClicks(PublishedModels(self.folder), self.arm), self.place / "checkpoints"
             service.models.arm("clicks", self.arm)
             begun = checkpoints.is_dir() and any(checkpoints.iterdir())
             known = self._known(service, begun)
+            description = self._description(known)
+            after_hour = hours_kept_in(self.folder, self.arm)
             training = EventTraining(
                 log,
-                self._description(known),
+                description,
                 self._learner(known),
                 window=window,
                 calibration=self._calibration(known),
@@ -114,8 +117,10 @@ class ServerLearning:
                 checkpoints=checkpoints,
                 from_begin=from_begin,
                 rejects=rejects,
-                watch=watch,
+                watch=watch_of(description, Encoder(description).signal_names, window),
             )
+            if isinstance(training.watch, TrafficQuality):  # as it was restored
+                training.watch.after_hour = after_hour
             if not begun:
                 without = ClickModel(training.description, {"none": FTRL().to_serving()}, training=training.made_by())
                 without.calibration = _anew(training.calibration)

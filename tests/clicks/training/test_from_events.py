@@ -181,7 +181,7 @@ class Watch:
     def __init__(self):
         self.rows, self.ticks, self.seen = [], [], [0, 0]
 
-    def add(self, batch, served, learned):
+    def add(self, batch, served, learned, delay=None):
         assert len(batch) == len(learned) == len(served)
         self.rows += [(t, bool(y)) for t, y in zip(batch.time.tolist(), batch.impressions.clicked, strict=True)]
 

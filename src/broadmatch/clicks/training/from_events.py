@@ -100,8 +100,8 @@ class ClickService(Protocol):
 class LearningWatch(Protocol):
     """Looks at the traffic as it is learned from."""
 
-    def add(self, batch: Batch, served: F64 | None, learned: F64) -> None:
-        """Take closed impressions, with what the model in service and the learner said of them before."""
+    def add(self, batch: Batch, served: F64 | None, learned: F64, delay: NDArray[np.int64] | None = None) -> None:
+        """Take closed impressions, with what was said of them before, and how long after each its click came."""
         ...
 
     def unknown(self, n_unknown: int, n_features: int) -> None:
@@ -340,7 +340,7 @@ class EventTraining:
         if self.guard is not None and theirs is not None:
             self.guard.add(impressions.clicked, learned, theirs)
         if self.watch is not None:
-            self.watch.add(closed, theirs, learned)
+            self.watch.add(closed, theirs, learned, self.join.delays)
             if served is not None:
                 some = impressions.take(np.arange(0, len(closed), _SAMPLED)).keys
                 missing = find_all(served.variant().words, some, 0, len(some), np.empty(len(some), np.int64))

@@ -12,6 +12,7 @@ from broadmatch.serve.endpoints.predicting import predict
 from broadmatch.serve.messages import HealthReply, ModelsReply, ReloadReply, ServedModel
 from broadmatch.serve.metrics import MEDIA_TYPE, Metrics
 from broadmatch.serve.problems import Problem
+from broadmatch.serve.quality_hours import quality_page
 from broadmatch.serve.service import LiveService, Service, ServiceArm
 
 log = logging.getLogger("broadmatch")
@@ -65,7 +66,7 @@ class ServerState:
 
     async def metrics(self) -> bytes:
         """All metrics."""
-        return self._metrics.page()
+        return self._metrics.page() + quality_page(self._live.folder.path)
 
     async def reload(self) -> ReloadReply:
         """Take up what the folder holds now."""
