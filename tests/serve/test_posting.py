@@ -42,7 +42,7 @@ def test_all_kinds_in_one_batch(app, sink):
     ]
     assert post(app, batch).json() == {"new": 4, "repeated": 0}
     assert [(event.id, event.kind) for event in sink.events] == [
-        ("i1", "impressions"), ("vi1", "conversions"), ("order-7", "conversions"), ("bi1", "bounces")
+        ("i1", "impressions"), ("vi1", "conversions"), ("vorder-7", "conversions"), ("bi1", "bounces")
     ]  # fmt: skip
     assert json.loads(sink.events[0].payload) == {"ad": "x", "price": 0.5, "flag": True}
     assert json.loads(sink.events[1].payload) == {"impression": "i1", "value": 12.5}
@@ -78,3 +78,12 @@ def test_bad_events_are_refused_as_a_whole(app, sink, body):
 def test_what_cannot_be_written_is_not_acknowledged(app, sink):
     sink.error = CannotWrite("The disk is full; make room.")
     assert post(app, {"kind": "clicks", "impression": "i"}).status_code == 503
+
+
+def test_no_event_of_others_takes_the_id_of_a_click(app, sink):
+    (answer,) = call(app, ("POST", "/v1/match", {"query": "red shoes"}))
+    place = answer.json()["places"][0]["impression"]
+    sink.events.clear()
+    assert post(app, {"kind": "impressions", "id": f"c{place}"}).status_code == 422
+    assert post(app, {"kind": "conversions", "impression": "x", "id": f"c{place}"}).json()["new"] == 1
+    assert post(app, {"kind": "clicks", "impression": place}).json() == {"new": 1, "repeated": 0}

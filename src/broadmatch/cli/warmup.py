@@ -8,10 +8,14 @@ import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broadmatch import progress
 from broadmatch.cli import options, output
 from broadmatch.cli.common import run_command
+
+if TYPE_CHECKING:
+    from broadmatch.io import Event
 
 _LABEL_MODELS = ("mlrf", "one-vs-rest", "fastxml", "pfastrexml", "swiftxml", "adaboost-lc")
 _DESCRIPTION = """
@@ -97,6 +101,7 @@ def _steps(folder: Path) -> Iterator[list[object]]:
         yield ["ads", "index", folder / "ads.csv", "--clicks", clicks, "--out", folder / "engine"]
         yield ["ads", "match", folder / "engine", "pizza near me", "--with", "country=AT"]
         yield ["ads", "why", folder / "engine", "pizza near me", "pizza.html"]
+        yield ["clicks", "follow", folder / "events", "--publish", folder / "engine", "--once"]
         if find_spec("lightgbm") is not None:
             yield ["simulate", market, "--arms", "own,swiftxml+ucb", "--days", 2, "--traffic", 400]
 
@@ -109,8 +114,19 @@ def _warm_serving(engine: Path) -> None:
 
 
 def _write_events(folder: Path) -> None:
-    from broadmatch.io import EmbeddedEventLog, Event
+    from broadmatch.io import EmbeddedEventLog
 
     for _ in range(2):  # the second time what is there is read, and a second segment begun
         with EmbeddedEventLog(folder, write=True, max_bytes=1 << 20) as log:
-            log.append([Event(str(n), n, "clicks" if n % 3 else "bounces", b'{"ad":7}') for n in range(5000)])
+            log.append([_event(n) for n in range(5000)])
+
+
+def _event(number: int) -> "Event":
+    """An impression every other time, and a click on each third of them, for some hours."""
+    from broadmatch.io import Event
+
+    shown = number - number % 2
+    time = 2_000_000 * number
+    if number == shown:
+        return Event(f"i{shown}", time, "impressions", b'{"country":"AT","query":"pizza","price":1.5}')
+    return Event(str(number), time, "clicks" if number % 3 else "bounces", f'{{"impression":"i{shown}"}}'.encode())

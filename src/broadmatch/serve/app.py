@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import signal
 import threading
@@ -25,6 +24,7 @@ from broadmatch.serve.endpoints.posting import Posting
 from broadmatch.serve.endpoints.predicting import Predicting
 from broadmatch.serve.endpoints.recommending import Recommending
 from broadmatch.serve.endpoints.server_state import ServerState
+from broadmatch.serve.garbage import leave_old_objects
 from broadmatch.serve.impression_ids import ImpressionIds
 from broadmatch.serve.messages import (
     EventsReply,
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("broadmatch")
 _THREADS = 2
 _LOOK_SECONDS = 1.0
-_GARBAGE = 20_000
-"""New objects after which the collector looks at them: some turns of a busy server."""
 KB, MB = 1 << 10, 1 << 20
 
 
@@ -106,9 +104,7 @@ class App:
     async def _start(self) -> None:
         """Become ready; what is there by then stays, and need not be looked through for garbage again and again."""
         await self.warm_up()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
+        leave_old_objects()
 
     async def warm_up(self) -> None:
         """Answer a first query, after which the server is ready."""

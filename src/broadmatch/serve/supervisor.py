@@ -27,6 +27,7 @@ from broadmatch.serve import worker
 from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import WorkerLink
+from broadmatch.serve.garbage import leave_old_objects
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.spending_sums import SharedSums, SpendingFollower
 
@@ -64,6 +65,7 @@ def run(config: ServeConfig, started: Callable[[str], None] = lambda _: None) ->
         follower.start()
         stack.callback(follower.stop)
         written = log_written if isinstance(log_written, EmbeddedEventLog) else None
+        leave_old_objects()  # for the threads that write the log
         return _Supervisor(config, listeners, written, follower.sums, address, started).run()
 
 

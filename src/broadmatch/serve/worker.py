@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import ctypes
 import dataclasses
-import importlib
 import json
 import logging
 import os
@@ -13,14 +12,14 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 import uvloop
 
-from broadmatch.errors import BadParameter, BroadmatchError
-from broadmatch.io import EmbeddedEventLog
+from broadmatch.errors import BroadmatchError
 from broadmatch.io.event_log.log import EventLog
+from broadmatch.io.event_log.opening import KAFKA, open_event_log
+from broadmatch.serve.api_keys import ApiKeys
 from broadmatch.serve.app import make_app
 from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.server_state import warm_arm
@@ -31,7 +30,6 @@ from broadmatch.serve.spending import Spending
 from broadmatch.serve.spending_sums import SharedSums
 
 _FINISH_SECONDS, _KEEP_ALIVE_SECONDS = 3, 75
-_KAFKA = "kafka://"
 _PARENT_DIED_SIGNAL = 1  # PR_SET_PDEATHSIG
 OpenSink = Callable[[Callable[[], None]], Awaitable[EventSink]]
 """Opens where events go, in the event loop; given what to call when that ends by itself."""
@@ -84,7 +82,7 @@ class Worker:
         folder, loop = ServeFolder(self.config.folder), asyncio.get_running_loop()
         sink = await self.open_sink(lambda: os._exit(1))  # without the log, nothing can be answered
         spending = Spending(self.sums, lambda: service.current.arms[0].engine.tables(), follow=self.follow)
-        app = make_app(self.config, service, sink, spending=spending, keys=api_keys(folder))
+        app = make_app(self.config, service, sink, spending=spending, keys=ApiKeys.at(folder.keys))
         settings = uvicorn.Config(
             app,
             lifespan="on",
@@ -105,29 +103,15 @@ class Worker:
         await server.serve(sockets=[self.listener])
 
 
-def api_keys(folder: ServeFolder) -> Any:
-    """The API keys of a folder; None if it has none."""
-    if not folder.keys.exists():
-        return None
-    return importlib.import_module("broadmatch.serve.api_keys").ApiKeys.at(folder.keys)
-
-
 def is_kafka(config: ServeConfig) -> bool:
     """Whether the events are in Kafka, which every worker writes to itself."""
-    return config.events is not None and config.events.startswith(_KAFKA)
+    return config.events is not None and config.events.startswith(KAFKA)
 
 
 def open_log(config: ServeConfig, *, write: bool) -> EventLog:
     """The event log of a server."""
-    if config.events is None or not is_kafka(config):
-        path = ServeFolder(config.folder).events if config.events is None else Path(config.events)
-        return EmbeddedEventLog(path, write=write, max_age=config.max_age if write else None)
-    servers, _, topic = config.events.removeprefix(_KAFKA).partition("/")
-    if not servers or not topic or "/" in topic:
-        raise BadParameter(f"events must be a folder or kafka://SERVER[,SERVER]/TOPIC, but it is {config.events!r}.")
-    from broadmatch.io import KafkaEventLog
-
-    return KafkaEventLog(topic, servers, write=write)
+    address = str(ServeFolder(config.folder).events) if config.events is None else config.events
+    return open_event_log(address, write=write, max_age=config.max_age)
 
 
 def local_sink(log: EventLog) -> OpenSink:

@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import json
 
 from broadmatch.ads import AdAnswers
-from broadmatch.data import Names
 from broadmatch.errors import BroadmatchError, CannotWrite
 from broadmatch.harvest import normalise_query
 from broadmatch.io.event_log.events import MOST_EVENTS
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("broadmatch")
 _MOST_SEARCHES = 64
 """Searches that are answered together, at most: those behind them wait for the next turn."""
-_MANY = 8
-"""Searches whose columns take less time than their rows."""
 
 
 class _WaitingSearch(NamedTuple):
@@ -60,6 +57,8 @@ class Matching:
         self._texts: AdTexts | None = None
         self._crowded = False
         """Whether the last ones were several."""
+        self._writing = 0
+        """How many writes to the log are on their way."""
 
     def __len__(self) -> int:
         """How many searches wait for their turn."""
@@ -76,7 +75,7 @@ class Matching:
         if request.explain:
             return await self._explained(loop, search)
         done: asyncio.Future[bytes] = loop.create_future()
-        if not self._waiting:
+        if not self._waiting and not self._writing:
             loop.call_soon(self._gather if self._crowded else self._flush, loop)
         self._waiting.append(_WaitingSearch(search, done))
         return await done
@@ -142,13 +141,10 @@ class Matching:
         return list(zip(group, replies, strict=True))
 
     def _ask(self, arm: ServiceArm, searches: list[Search]) -> AdAnswers:
-        """The arrays of the answers; whether they come from rows or from columns changes no bit."""
+        """The arrays of the answers."""
         terms = self._terms(searches[0])
         keys = np.array([one.key for one in searches], np.uint64)
         queries, rows = [one.query for one in searches], [_context(arm, one) for one in searches]
-        if len(searches) >= _MANY and len({tuple(map(_kind, row.values())) for row in rows}) == 1:
-            columns = {name: [row[name] for row in rows] for name in arm.context_columns}
-            return arm.engine.answer_many(Names.of(queries), columns, key=keys, **terms)
         return arm.engine.answer_few(queries, rows, key=keys, **terms)
 
     def _terms(self, search: Search) -> dict[str, Any]:
@@ -197,7 +193,19 @@ class Matching:
         if written.done():
             _settle(ready, _error_of(written))
         else:
-            written.add_done_callback(lambda done: _settle(ready, _error_of(done)))
+            self._writing += 1
+            written.add_done_callback(lambda done: self._written(ready, done))
+
+    def _written(self, ready: list[tuple["asyncio.Future[bytes]", bytes]], written: "asyncio.Future[Appended]") -> None:
+        """The log has written: those go out that waited for it, and the searches that came meanwhile have their turn.
+
+        These had to wait for the log anyway, and together they cost less.
+        """
+        self._writing -= 1
+        _settle(ready, _error_of(written))
+        if self._waiting and not self._writing:
+            loop = written.get_loop()
+            loop.call_soon(self._gather, loop)
 
 
 def _error_of(written: "asyncio.Future[Appended]") -> BaseException | None:
@@ -205,11 +213,6 @@ def _error_of(written: "asyncio.Future[Appended]") -> BaseException | None:
     if written.cancelled():
         return CannotWrite("The server is ending, and has not logged the answer; ask again.")
     return written.exception()
-
-
-def _kind(value: object) -> type:
-    """What a column is of that has the value."""
-    return str if value is None else type(value)
 
 
 def _context(arm: ServiceArm, search: Search) -> dict[str, Any]:

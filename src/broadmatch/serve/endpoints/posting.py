@@ -58,7 +58,9 @@ class Posting:
             return Event(f"b{one.impression}", time, "bounces", json.encode({"impression": one.impression}))
         if isinstance(one, PostedConversion):
             about = {"impression": one.impression} | ({} if one.value is None else {"value": one.value})
-            return Event(one.id or f"v{one.impression}", time, "conversions", json.encode(about))
+            return Event(f"v{one.id or one.impression}", time, "conversions", json.encode(about))
+        if self._ids.read(one.id[1:]) is not None:
+            raise Problem(422, "The id of an impression of another server cannot be that of an event of ours.")
         return Event(one.id, time, "impressions", _columns(one))
 
     def _click(self, impression: str) -> bytes:
