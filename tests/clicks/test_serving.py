@@ -10,7 +10,7 @@ import pytest
 import broadmatch
 from broadmatch.clicks import FTRL, RDA
 from broadmatch.data import Impressions
-from broadmatch.errors import BadArtifact, BadInput
+from broadmatch.errors import BadArtifact, BadInput, BadParameter
 from broadmatch.io.artifacts import restore, save
 from broadmatch.state import State
 from tests.clicks.streams import ENCODINGS, LEARNERS, RATES, random_impressions
@@ -199,3 +199,37 @@ def test_without_beta_unseen_features_are_as_uncertain_as_can_be(tmp_path):
     learner.learn_many(Impressions.from_rows([[7], [7]], clicked=[1, 0]))
     learner.to_serving().save(tmp_path / "m")
     assert broadmatch.load(tmp_path / "m").uncertainty_one([8]) == np.inf
+
+
+@pytest.mark.parametrize("encoding", ["float64", "float32"])
+@pytest.mark.parametrize(("l1", "l2"), [(0.0, 0.0), (0.3, 0.1)])
+def test_a_learner_goes_on_from_a_model_that_serves(encoding, l1, l2):
+    rng = np.random.default_rng(4)
+    rows = [rng.choice(np.arange(1, 60, dtype=np.uint64), 6, replace=False).tolist() for _ in range(800)]
+    clicked = [float(1 in row or rng.random() < 0.1) for row in rows]
+    first = FTRL(encoding=encoding, l1=l1, l2=l2)
+    first.learn_many(Impressions.from_rows(rows, clicked=clicked))
+    served = first.to_serving()
+    again = FTRL(encoding=encoding, l1=l1, l2=l2).take_over(served)
+    for known, found in zip(served.items(), again.to_serving().items(), strict=True):
+        np.testing.assert_allclose(found, known, rtol=2e-5, atol=1e-7)
+    more = Impressions.from_rows(rows[:50], clicked=clicked[:50])
+    if l1 == 0:  # where coefficients are 0, z is not known
+        np.testing.assert_allclose(again.learn_many(more), first.learn_many(more), rtol=1e-3)
+
+
+def test_only_a_fresh_learner_of_the_same_rates_takes_over():
+    served = FTRL(alpha=0.2).to_serving()
+    assert FTRL(alpha=0.2).continues(served)
+    for other in (
+        FTRL(),
+        FTRL(alpha=0.2, beta=0.0),
+        FTRL(alpha=0.2, encoding="q2.13"),
+        FTRL(alpha=0.2, rates="counts"),
+    ):
+        with pytest.raises(BadParameter, match="take_over"):
+            other.take_over(served)
+    used = FTRL(alpha=0.2)
+    used.learn_one([7], 1.0)
+    with pytest.raises(BadParameter, match="learned nothing"):
+        used.take_over(served)

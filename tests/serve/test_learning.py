@@ -1,5 +1,7 @@
 """A learner beside a server: what it takes over from the model in service, what it publishes, and that it goes on."""
 
+import shutil
+
 import pytest
 
 import broadmatch
@@ -111,3 +113,24 @@ def test_a_version_that_is_gone_is_not_opened(tmp_path):
 def test_wrong_addresses_of_logs(address):
     with pytest.raises(BadParameter, match="kafka://SERVER"):
         open_event_log(address)
+
+
+def test_it_goes_on_from_the_coefficients_in_service_also_if_it_dies_before_its_first_checkpoint(tmp_path):
+    known = learn_anew(tmp_path / "before", traffic(2000))
+    for name in ("straight", "killed"):
+        initial(tmp_path / name, calibration=None)
+        ClickModel(DESCRIPTION, {"ftrl": known.to_serving()}).save(tmp_path / name / "clicks")
+    straight = learn(tmp_path / "straight", traffic(3000)).learner
+    with ServerLearning(tmp_path / "killed").training(ListLog(traffic(3000)), window=120.0, every_minutes=5) as dead:
+        dead.step()  # publishes, and is then gone
+    shutil.rmtree(tmp_path / "killed" / "learning" / "main" / "checkpoints", ignore_errors=True)
+    again = learn(tmp_path / "killed", traffic(3000)).learner
+    fresh = learn_anew(tmp_path / "fresh", traffic(3000))
+    assert fresh.to_state().arrays["numbers"].tobytes() != straight.to_state().arrays["numbers"].tobytes()
+    for name, array in straight.to_state().arrays.items():
+        assert array.tobytes() == again.to_state().arrays[name].tobytes()
+
+
+def learn_anew(folder, events):
+    initial(folder, calibration=None, training={})
+    return learn(folder, events).learner

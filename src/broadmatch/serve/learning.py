@@ -6,6 +6,7 @@ what it learns with, so that a learner that is started again goes on with that, 
 
 import contextlib
 import fcntl
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broadmatch.clicks import FTRL, ClickModel, EventTraining, IsotonicCalibration
+from broadmatch.clicks import FTRL, ClickModel, EventTraining, IsotonicCalibration, ServingModel
 from broadmatch.clicks.calibration.base import WholeCalibration
 from broadmatch.clicks.calibration.sliced import SlicedCalibration
 from broadmatch.clicks.training.from_events import InService
@@ -27,6 +28,7 @@ from broadmatch.serve.quality_hours import hours_kept_in, watch_of
 from broadmatch.serve.serving import INITIAL, MAIN, check_name
 from broadmatch.signals import Description, Encoder
 
+log = logging.getLogger("broadmatch")
 _HALF_LIFE = 500_000
 """Impressions after which one counts half in the calibration, where the model in service has none to take over."""
 _INCLUSION = re.compile(r"(Poisson|Bloom)\(\w+=([0-9.e-]+)")
@@ -74,7 +76,7 @@ class ServerLearning:
     """How the click model of an arm of a server is learned from its events.
 
     What is not given (the description of the signals, parameters of FTRL, the columns to calibrate by) is as it was
-    when the learner was started first, and then as in the model in service.
+    when the learner was started first, and then as in the model in service, from whose coefficients it goes on.
     """
 
     folder: Path
@@ -103,13 +105,14 @@ class ServerLearning:
             service, checkpoints = PublishedClicks(PublishedModels(self.folder), self.arm), self.place / "checkpoints"
             service.models.arm("clicks", self.arm)
             begun = checkpoints.is_dir() and any(checkpoints.iterdir())
-            known = self._known(service, begun)
+            known = self._known(service)
             description = self._description(known)
-            after_hour = hours_kept_in(self.folder, self.arm)
+            after_hour, learner = hours_kept_in(self.folder, self.arm), self._learner(known)
+            start = self._start(known, learner)
             training = EventTraining(
                 log,
                 description,
-                self._learner(known),
+                learner.take_over(start) if start.n_features and not begun else learner,
                 window=window,
                 calibration=self._calibration(known),
                 service=service,
@@ -121,15 +124,15 @@ class ServerLearning:
             )
             if isinstance(training.watch, TrafficQuality):  # as it was restored
                 training.watch.after_hour = after_hour
-            if not begun:
-                without = ClickModel(training.description, {"none": FTRL().to_serving()}, training=training.made_by())
-                without.calibration = _anew(training.calibration)
-                without.save(self.place / "settings")
+            if not begun:  # where it began is kept: what it publishes may be in service before its first checkpoint
+                settings = ClickModel(training.description, {"start": start}, training=training.made_by())
+                settings.calibration = _anew(training.calibration)
+                settings.save(self.place / "settings")
             yield training
 
-    def _known(self, service: PublishedClicks, begun: bool) -> ClickModel | None:
+    def _known(self, service: PublishedClicks) -> ClickModel | None:
         settings = self.place / "settings"
-        if begun and settings.exists():
+        if settings.exists():
             found: ClickModel = load(settings, ClickModel)
             return found
         current = service.current()
@@ -149,6 +152,15 @@ class ServerLearning:
         learner = FTRL(**{**values, **(self.parameters or {})})
         learner.check_params()
         return learner
+
+    def _start(self, known: ClickModel | None, learner: FTRL) -> ServingModel:
+        """What the learner begins with: the coefficients of the model in service, or nothing if they do not fit."""
+        if known is None or known.description != self._description(known):
+            return learner.to_serving()
+        if not learner.continues(known.variant()):
+            log.warning("The model in service was learned with other rates; learning begins with nothing.")
+            return learner.to_serving()
+        return known.variant()
 
     def _calibration(self, known: ClickModel | None) -> SlicedCalibration | WholeCalibration:
         if self.calibrate_by is not None:
