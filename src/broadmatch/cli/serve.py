@@ -62,7 +62,9 @@ def command(
     def started(address: str) -> None:
         many = "s" if workers > 1 else ""
         output.print_text(f"Serving {folder} on {address} with {workers} worker{many}; Ctrl-C ends it.")
-        typer.echo(f"curl {address}/v1/match -H 'Content-Type: application/json' -d '{{\"query\": \"red shoes\"}}'")
+        typer.echo(
+            f"curl {address}/v1/match -H 'Content-Type: application/json' -d '{{\"query\": \"pizza delivery\"}}'"
+        )
 
     code = supervisor.run(config, started)
     if code:

@@ -74,7 +74,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 class MatchRequest(Request, frozen=True):
     """A search: its query, what is known of it, and on which terms ads take part."""
 
-    query: Annotated[str, Meta(max_length=10_000, description="What was searched for.", examples=["cheap red shoes"])]
+    query: Annotated[str, Meta(max_length=10_000, description="What was searched for.", examples=["pizza delivery"])]
     context: Context = {}
     session: Annotated[
         Annotated[str, Meta(max_length=200)] | None,

@@ -11,7 +11,7 @@ from broadmatch.serve.endpoints.openapi import make_document
 _FILES = {"/": "try.html", "/static/try.js": "try.js", "/static/try.css": "try.css"}
 _MEDIA = {"html": HTML, "js": b"text/javascript; charset=utf-8", "css": b"text/css; charset=utf-8"}
 _POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    b"default-src 'none'; img-src data:; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"no-referrer"))

@@ -1,12 +1,12 @@
 // The endpoints of the server as its OpenAPI document has them, each with a body to begin with; the address keeps which.
 
 const EXAMPLES = {
-  post_match: { query: "cheap red shoes", context: {} },
-  post_predict: { rows: [{ query: "red shoes", position: 1 }] },
+  post_match: { query: "pizza delivery", context: { city: "boston", device: "mobile" } },
+  post_predict: { rows: [{ query: "pizza delivery", position: 1 }] },
   post_events: { kind: "clicks", impression: "the impression of a place" },
   post_recommend: { text: "Running shoes for every foot", k: 5 },
-  put_ad: { phrases: [{ phrase: "red shoes", match: "broad", bid: 0.5 }], title: "Shoes" },
-  post_ads: { changes: [{ change: "bid", ad: "shoes", phrase: "red shoes", match: "broad", bid: 0.6 }] },
+  put_ad: { phrases: [{ phrase: "stone oven pizza", match: "broad", bid: 0.5 }], title: "Luigi" },
+  post_ads: { changes: [{ change: "bid", ad: "my-ad", phrase: "stone oven pizza", match: "broad", bid: 0.6 }] },
 };
 
 const element = (tag, properties = {}, ...children) => {
