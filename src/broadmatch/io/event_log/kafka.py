@@ -32,6 +32,7 @@ class _Pending:
         self.batch, self.done = batch, done
         self.arrived = np.zeros(len(batch), np.bool_)
         self.left, self.repeated, self.error = 0, 0, ""
+        self.names: list[bytes] = []
 
 
 class KafkaEventLog:
@@ -129,11 +130,14 @@ class KafkaEventLog:
                 if there:
                     pending.repeated += 1
                     continue
-                pending.left += 1
-                if name in self._pending:  # on its way: acknowledged when it has arrived
+                waiting = self._pending.get(name)
+                if waiting is not None:
                     pending.repeated += 1
-                    self._pending[name].append((pending, -1))
+                    if waiting:  # on its way: acknowledged when it has arrived
+                        pending.left += 1
+                        waiting.append((pending, -1))
                     continue
+                pending.left += 1
                 self._pending[name] = [(pending, row)]
                 self._send(name, event)
             self._settle(pending)
@@ -261,11 +265,15 @@ class KafkaEventLog:
     def _send(self, name: bytes, event: Event) -> None:
         def arrived(error: Any, message: Any) -> None:
             with self._sending:
-                for pending, row in self._pending.pop(name):
+                waiting = self._pending.pop(name)
+                if error is None:
+                    self._pending[name] = []  # there, but not among the ids that are known before its call is done
+                for pending, row in waiting:
                     if error is not None:
                         pending.error = _text(error)
                     elif row >= 0:
                         pending.arrived[row] = True
+                        pending.names.append(name)
                     self._settle(pending)
 
         headers = [("kind", event.kind.encode()), ("time", _TIME.pack(event.time))]
@@ -293,6 +301,8 @@ class KafkaEventLog:
             return
         rows = np.flatnonzero(pending.arrived)
         self._remember(keys_of(pending.batch.take(rows)))
+        for name in pending.names:
+            del self._pending[name]
         self.repeated += pending.repeated
         if pending.error:
             pending.done.set_exception(
