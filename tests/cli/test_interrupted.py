@@ -1,7 +1,6 @@
 """Killed, interrupted or out of disk: nothing half-written loads, and --resume ends with the same bits."""
 
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -41,15 +40,15 @@ def stopped_by(sign, planted, out):
     """Start a training, send it a signal when some trees are done; its standard error and how it ended."""
     asked = ["train", str(planted), "--out", str(out), "--trees", str(TREES), "--n-jobs", "2"]
     partial, deadline = out.with_name(f"{out.name}.partial"), time.monotonic() + 120
-    while True:
-        child = subprocess.Popen([*SCRIPT, *asked], stderr=subprocess.PIPE, text=True)
-        while len(list(partial.glob("*/manifest.json"))) < 3 and child.poll() is None:
-            time.sleep(0.005)
-        child.send_signal(sign)
-        _, said = child.communicate(timeout=60)
-        if child.returncode or time.monotonic() > deadline:
-            break
-        shutil.rmtree(out)  # on a busy machine it may be done before anybody looks: again
+
+    def listen():  # a suite that was started in the background has its children ignore Ctrl-C
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    child = subprocess.Popen([*SCRIPT, *asked], stderr=subprocess.PIPE, text=True, preexec_fn=listen)
+    while len(list(partial.glob("*/manifest.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    child.send_signal(sign)
+    _, said = child.communicate(timeout=60)
     done = len(list(partial.glob("*/manifest.json")))
     assert 3 <= done < TREES, "the signal came too late to test anything"
     return said, child.returncode
