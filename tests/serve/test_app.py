@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from benchmarks.serve_fuzz import mutated_bodies
+from broadmatch.errors import BadArtifact
+from broadmatch.serve import app as module
 from broadmatch.serve import requests
 from broadmatch.serve.api_keys import ApiKeys, add_key
 from broadmatch.serve.app import make_app
@@ -160,3 +162,24 @@ def test_no_body_brings_it_down(tmp_path, sink):
         assert answer.status_code < 400 or json.loads(answer.content)["status"] == answer.status_code
         seen.add(answer.status_code)
     assert {200, 400, 422} <= seen
+
+
+def test_what_cannot_be_taken_up_is_said_once(app, monkeypatch, caplog):
+    looks = []
+
+    async def refuse():
+        looks.append(1)
+        raise BadArtifact("The model is damaged.")
+
+    async def look():
+        task = asyncio.create_task(app._look_after(asyncio.Event()))
+        while len(looks) < 3:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(app._service, "changed", lambda: True)
+    monkeypatch.setattr(app._state, "reload", refuse)
+    asyncio.run(asyncio.wait_for(look(), 20))
+    assert caplog.text.count("The model is damaged.") == 1

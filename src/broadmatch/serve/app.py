@@ -164,6 +164,7 @@ class App:
 
     async def _look_after(self, hung_up: asyncio.Event) -> None:
         """Once a second: end late bodies, hand over counts, take up what was published."""
+        said = ""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(hung_up.wait(), _LOOK_SECONDS)
@@ -173,8 +174,11 @@ class App:
             if self._service.changed():
                 try:
                     await self._state.reload()
+                    said = ""
                 except BroadmatchError as error:
-                    log.error("What was published cannot be served, and what was served stays: %s", error)
+                    if str(error) != said:  # once, not every second
+                        log.error("What was published cannot be served, and what was served stays: %s", error)
+                    said = str(error)
 
 
 def _of_no_page(record: logging.LogRecord) -> bool:

@@ -24,6 +24,19 @@ def end_of_digits(data: Bytes, at: int, stop: int) -> int:
 
 
 @kernel
+def end_of_text(data: Bytes, at: int, stop: int) -> int:
+    """Where the quote is that ends a text, or −1 if something is escaped in it, or it has no end."""
+    while at < stop:
+        c = data[at]
+        if c == _QUOTE:
+            return at
+        if c == _ESCAPE or c < _BLANK:
+            return -1
+        at += 1
+    return -1
+
+
+@kernel
 def end_of_number(data: Bytes, at: int, stop: int) -> int:
     """Where a number ends, twice, plus 1 if it has a fraction or an exponent; −1 if it is none by JSON's grammar."""
     decimal = 0
@@ -68,15 +81,9 @@ def scan_payload(
             at += 1
         if at >= stop or data[at] != _QUOTE:
             return False
-        key = end = at + 1
-        while end < stop:
-            c = data[end]
-            if c == _QUOTE:
-                break
-            if c == _ESCAPE or c < _BLANK:
-                return False
-            end += 1
-        if end + 2 >= stop or data[end + 1] != _COLON:
+        key = at + 1
+        end = end_of_text(data, key, stop)
+        if end < 0 or end + 2 >= stop or data[end + 1] != _COLON:
             return False
         column = 0
         while column < n_names:
@@ -95,14 +102,10 @@ def scan_payload(
             return False
         first, what, c = at, ABSENT, data[at]
         if c == _QUOTE:
-            first = end = at + 1
-            while end < stop:
-                c = data[end]
-                if c == _QUOTE:
-                    break
-                if c == _ESCAPE or c < _BLANK:
-                    return False
-                end += 1
+            first = at + 1
+            end = end_of_text(data, first, stop)
+            if end < 0:
+                return False
             what, at = TEXT, end + 1
         elif c == _MINUS or _ZERO <= c <= _NINE:
             number = end_of_number(data, at, stop)

@@ -5,7 +5,6 @@ import contextlib
 import logging
 from concurrent.futures import Executor
 
-from broadmatch.data import Names
 from broadmatch.errors import BroadmatchError
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.predicting import predict
@@ -107,7 +106,7 @@ def warm_arm(arm: ServiceArm) -> None:
     """Whatever an arm makes once is made: one query singly, and two together."""
     context = dict.fromkeys(arm.context_columns)
     arm.engine.answer_few(["warm up"], [context])
-    arm.engine.answer_many(Names.of(["warm", "up"]), {name: [None, None] for name in context})
+    arm.engine.answer_few(["warm", "up"], [context, context])
     arm.engine.answer("warm up", context, explain=True)
     for value in (None, "1", 1, 1.5):  # each kind of a column has kernels of its own
         with contextlib.suppress(BroadmatchError):
