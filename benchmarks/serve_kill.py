@@ -154,6 +154,14 @@ def kill_alone(folder: Path, run: int, draw: random.Random, found: dict[str, Any
         found["strange"] += clients.strange
 
 
+def runs(process: int) -> bool:
+    """Whether a process has not ended; one that ended may stay listed where nobody takes up orphans."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 class Supervised:
     """`broadmatch serve --workers 2`, with what it says on standard error."""
 
@@ -186,7 +194,7 @@ class Supervised:
         self.process.kill()
         self.process.wait()
         until = time.monotonic() + 2
-        while any(Path(f"/proc/{one}/fd").exists() for one in self.workers) and time.monotonic() < until:
+        while any(runs(one) for one in self.workers) and time.monotonic() < until:
             time.sleep(0.01)
         assert self.process.stderr is not None
         self.process.stderr.close()

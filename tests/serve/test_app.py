@@ -63,7 +63,9 @@ def test_ads_are_changed_together_or_not_at_all(tmp_path, sink):
     assert bad.status_code == 422 and "nobody" in bad.json()["detail"]
     assert call(app, ("GET", "/v1/ads/a1"))[0].status_code == 200
     more = [*changes[:2], {"change": "negatives", "ad": "hat/1", "negatives": [{"phrase": "free", "match": "broad"}]}]
-    assert call(app, ("POST", "/v1/ads/changes", {"changes": more}))[0].json()["changed"] == 3
+    more += [{"change": "budget", "campaign": "hats", "amount": 12.5}]
+    assert call(app, ("POST", "/v1/ads/changes", {"changes": more}))[0].json()["changed"] == 4
+    assert 12.5 in app._service.current.arms[0].engine.campaign_budget.tolist()
     gone, read = call(app, ("GET", "/v1/ads/a1"), ("GET", "/v1/ads/hat%2F1"))
     assert gone.status_code == 404 and len(read.json()["phrases"]) == 2 and read.json()["negatives"]
     removed, again = (call(app, ("DELETE", "/v1/ads/hat%2F1"))[0].status_code for _ in range(2))

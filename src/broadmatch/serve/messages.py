@@ -322,7 +322,14 @@ class SetNegatives(Request, frozen=True, tag_field="change", tag="negatives"):
     campaign: AdName | None = None
 
 
-AdChange = PutAd | RemoveAd | SetBid | RemoveBid | SetNegatives
+class SetBudget(Request, frozen=True, tag_field="change", tag="budget"):
+    """Set what a campaign may spend in a day; null for no limit."""
+
+    campaign: AdName
+    amount: Annotated[float, Meta(ge=0, le=1e12)] | None
+
+
+AdChange = PutAd | RemoveAd | SetBid | RemoveBid | SetNegatives | SetBudget
 
 
 class ChangesRequest(Request, frozen=True):

@@ -21,6 +21,7 @@ from broadmatch.serve.messages import (
     RemoveAd,
     RemoveBid,
     SetBid,
+    SetBudget,
 )
 from broadmatch.serve.problems import Problem
 from broadmatch.serve.service import LiveService
@@ -113,9 +114,7 @@ class Ads:
 def _apply(change: AdChanges, one: AdChange) -> None:
     """One change, among others."""
     if isinstance(one, PutAd):
-        about: dict[str, Any] = {
-            name: getattr(one, name) for name in ("campaign", "advertiser", "page", "title", "text")
-        }
+        about: dict[str, Any] = {name: getattr(one, name) for name in _ABOUT}
         phrases = [(bid.phrase, bid.match, bid.bid) for bid in one.phrases]
         change.put_ad(one.ad, phrases, negatives=_pairs(one.negatives), **about)
     elif isinstance(one, RemoveAd):
@@ -124,6 +123,8 @@ def _apply(change: AdChanges, one: AdChange) -> None:
         change.set_phrase(one.ad, one.phrase, one.match, one.bid)
     elif isinstance(one, RemoveBid):
         change.remove_phrase(one.ad, one.phrase, one.match)
+    elif isinstance(one, SetBudget):
+        change.set_budget(one.campaign, one.amount)
     elif (one.ad is None) == (one.campaign is None):
         raise Problem(422, "Negatives are those of an ad or of a campaign: give one of both.")
     elif one.ad is not None:
