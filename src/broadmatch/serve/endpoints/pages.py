@@ -1,4 +1,4 @@
-"""The page to try the server, and the document that it is made from; both are in memory from the start."""
+"""The studio, the page to try the API, and the document that it is made from; all are in memory from the start."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import resources
@@ -8,11 +8,13 @@ import msgspec
 from broadmatch.serve.endpoints.endpoint import HTML, JSON, Endpoint
 from broadmatch.serve.endpoints.openapi import make_document
 
-_FILES = {"/": "try.html", "/static/try.js": "try.js", "/static/try.css": "try.css"}
+_PACKAGES = ("broadmatch.evaluate", "broadmatch.serve")
+"""Whose `static` folders are served as one; no name is in both."""
+_PAGES = {"index.html": "/", "try.html": "/try"}
 _MEDIA = {"html": HTML, "js": b"text/javascript; charset=utf-8", "css": b"text/css; charset=utf-8"}
 _POLICY = (
-    b"default-src 'none'; img-src data:; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
-    b"form-action 'none'; frame-ancestors 'none'"
+    b"default-src 'none'; img-src data: blob:; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"no-referrer"))
 
@@ -31,12 +33,13 @@ def document_endpoint(endpoints: Sequence[Endpoint]) -> Endpoint:
 
 
 def page_endpoints() -> list[Endpoint]:
-    """The files of the page, which need no key: they hold nothing."""
-    folder = resources.files("broadmatch.serve") / "static"
+    """The files of the pages, which need no key: they hold nothing."""
     found = []
-    for path, name in _FILES.items():
-        content, media = (folder / name).read_bytes(), _MEDIA[name.rpartition(".")[2]]
-        found.append(Endpoint("page", "GET", path, None, name, _sending(content), media=media, headers=_HEADERS))
+    for package in _PACKAGES:
+        for file in (resources.files(package) / "static").iterdir():
+            path, media = _PAGES.get(file.name, f"/static/{file.name}"), _MEDIA[file.name.rpartition(".")[2]]
+            send = _sending(file.read_bytes())
+            found.append(Endpoint("page", "GET", path, None, file.name, send, media=media, headers=_HEADERS))
     return found
 
 

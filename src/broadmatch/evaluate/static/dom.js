@@ -1,0 +1,28 @@
+// Elements from plain data: every text becomes text, never markup, so that no phrase, page or slice can run as script.
+
+// make("td", { class: "number", title: "…", onclick: f, data: { row: 3 } }, "text", child, …)
+export function make(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "data") Object.assign(made.dataset, value);
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name in made && name !== "list" && name !== "form" && typeof value !== "string") made[name] = value;
+    else made.setAttribute(name === "class" ? "class" : name, value === true ? "" : value);
+  }
+  made.append(...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false));
+  return made;
+}
+
+export const find = (selector, within = document) => within.querySelector(selector);
+
+const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+// Numbers as people read them; what is not known is a dash.
+export const whole = (value) => (Number.isFinite(value) ? grouped.format(value) : "–");
+export const fixed = (value, digits = 2) => (Number.isFinite(value) ? value.toFixed(digits) : "–");
+export const percent = (value, digits = 1) => (Number.isFinite(value) ? `${(100 * value).toFixed(digits)} %` : "–");
+export const signed = (value, digits = 2) => (Number.isFinite(value) ? (value > 0 ? "+" : "") + value.toFixed(digits) : "–");
+
+// What stands where something is being loaded, where nothing is, and where something went wrong; each says what to do.
+export const state = (text, kind = "") => make("p", { class: `state ${kind}`, role: kind === "bad" ? "alert" : "status" }, text);

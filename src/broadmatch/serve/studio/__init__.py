@@ -1,0 +1,1 @@
+"""What the studio's pages ask the server: plans of phrases, an auction taken apart, models, arms, judgements."""
