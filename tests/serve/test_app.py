@@ -72,6 +72,13 @@ def test_ads_are_changed_together_or_not_at_all(tmp_path, sink):
     assert (removed, again) == (200, 404)
 
 
+def test_a_name_is_the_whole_rest_of_the_path(app):
+    """The end of a line is a character of it: what removes "a1\\n" must not remove "a1"."""
+    paths = ("/v1/ads/a1%0A", "/v1/ads/%0A", "/v1/ads/")
+    found = call(app, *(("DELETE", path) for path in paths), *(("GET", path) for path in paths), ("GET", "/v1/ads/a1"))
+    assert [one.status_code for one in found] == [404] * 6 + [200]
+
+
 def test_problems_say_what_to_do(app):
     cases = [
         (("GET", "/v1/match"), 405), (("GET", "/nowhere"), 404), (("POST", "/v1/match", b"{"), 400),
