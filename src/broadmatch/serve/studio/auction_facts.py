@@ -1,9 +1,8 @@
 """What an auction log says of each query: competition, bids of the first place, and what a bid would have brought.
 
-An ad that bids b, of the quality of those it meets, takes place t of a search if b is above the bids of all places up
-to some place s ≤ t; so the rung of place t is the least bid of the places 1 to t, and b takes the first place whose rung
-is below b. There it is looked at x_t times (the place's effect, the first place 1) and pays the rung for a click, as in
-a second-price auction. Over the n searches of a query in the log
+The rung of place t of a search is the least bid of the places 1 to t. An ad that bids b, of the quality of those it
+meets, takes the first place whose rung is below b. There it is looked at x_t times (the place's effect, the first place
+1) and pays the rung for a click, as in a second-price auction. Over the n searches of a query in the log
 
     looks(b) = 1/n · Σ x_t(b),    cost(b) = 1/n · Σ x_t(b) · rung_t(b).
 
@@ -178,7 +177,7 @@ def _searches(db: "DuckDBPyConnection") -> tuple[int | None, int, int]:
 
 def _ladders(db: "DuckDBPyConnection", effects: str) -> None:
     """Make the table `ladders` (query, ladder): rising bids, with the looks and cost of all rungs up to each."""
-    db.execute(f"""
+    sql = f"""
         CREATE TABLE ladders AS
         WITH places AS (
             FROM shown SELECT query, search, {effects}[position] AS effect, row_number() OVER place AS place_number,
@@ -197,7 +196,8 @@ def _ladders(db: "DuckDBPyConnection", effects: str) -> None:
             FROM steps SELECT query, step, bid, sum(looks) OVER upto AS looks, sum(cost) OVER upto AS cost
             WINDOW upto AS (PARTITION BY query ORDER BY step))
         FROM sums SELECT query, list({{'bid': bid, 'looks': looks, 'cost': cost}} ORDER BY step) AS ladder
-        GROUP BY query""")
+        GROUP BY query"""  # noqa: S608
+    db.execute(sql)
 
 
 def _first_place(db: "DuckDBPyConnection") -> None:

@@ -7,6 +7,8 @@ from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
 from broadmatch.serve.studio.parts import StudioParts
+from broadmatch.serve.studio.planner import Planning
+from broadmatch.serve.studio.planner_exports import Exporting
 from broadmatch.serve.studio.work import StudioWork
 
 
@@ -15,5 +17,7 @@ def studio_endpoints(live: LiveService, pool: Executor) -> Sequence[Endpoint]:
     folder, work = StudioFolder(live.folder.path), StudioWork(pool)
     return (
         *StudioParts(live, folder, work).endpoints(),
+        *Planning(live, folder, work).endpoints(),
+        *Exporting(work).endpoints(),
         # A page's part adds a line here.
     )

@@ -71,7 +71,7 @@ def write_query_facts(
         if by_day and logged is not None:
             first = str(np.datetime64(logged.first_day, "D"))
         facts = FactsWritten(
-            db.execute(f"SELECT count(*) FROM ({joined})").fetchall()[0][0],
+            int(db.sql(joined).count("*").fetchall()[0][0]),
             unit, first, *((logged.places, logged.effects, logged.click_rate) if logged else (None, None, None)),
         )  # fmt: skip
         _write(db, joined, out, facts)
@@ -122,7 +122,8 @@ def _joined(table: bool, log: AuctionLogFacts | None, by_day: bool) -> str:
                (("bid_low", "bid_p20"), ("bid_high", "bid_p80"), ("price", "price"))]  # fmt: skip
     chosen = own.format(*amounts, "CAST(a.days AS FLOAT[])" if by_day else "k.series")
     return f"""FROM known AS k FULL JOIN auction_facts AS a USING (query)
-        SELECT query, coalesce(k.searches, {monthly}) AS searches, coalesce(k.clicks, a.auction_clicks) AS clicks, {chosen}"""
+        SELECT query, coalesce(k.searches, {monthly}) AS searches, coalesce(k.clicks, a.auction_clicks) AS clicks,
+            {chosen}"""
 
 
 def _write(db: "DuckDBPyConnection", sql: str, file: Path, facts: FactsWritten) -> None:
