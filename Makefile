@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo serve test lint fuzz bench clean
+.PHONY: install demo serve test chromium lint fuzz bench clean
 
 install: $(STAMP)
 
@@ -26,8 +26,15 @@ serve: install
 	@test -d demo/server || $(MAKE) demo
 	$(BIN)/broadmatch serve demo/server
 
-test: install lint
+test: install lint chromium
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+# The browser that tests of pages look through: Debian's own, which gets its fixes with the rest of the machine.
+chromium:
+	@test -x /usr/bin/chromium || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } || \
+		{ echo "Tests of pages need /usr/bin/chromium; on Debian and Ubuntu: apt-get install chromium"; exit 1; }
 
 lint: install
 	$(BIN)/ruff check .
