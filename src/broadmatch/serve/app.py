@@ -143,7 +143,7 @@ class App:
             ),
             *self._ads.endpoints(),
             *state.endpoints(),
-            *studio_endpoints(self._service, self._pool),
+            *studio_endpoints(self._service, self._pool, self._matching),
         )  # fmt: skip
 
     def _routes(self) -> Starlette:
