@@ -76,7 +76,8 @@ export class CellPainter {
     }
     const body = row.height - row.strip;
     for (let y = row.top; y < row.top + body; y++) pixels.set(line, y * W);
-    for (let y = row.top + body + 1; y < row.top + row.height; y++) pixels.set(under, y * W);
+    const quarter = row.strip >> 2; // of the strip below a cell, free above and below its mark
+    for (let y = row.top + body + quarter; y < row.top + row.height - quarter; y++) pixels.set(under, y * W);
     this.hatch(pixels, W, frame, row, body, shades);
     if (body >= scene.font + 2) this.write(pixels, W, frame, row, r, body, scene);
   }
