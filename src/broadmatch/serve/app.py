@@ -40,6 +40,7 @@ from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
 from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
 from broadmatch.serve.service import LiveService
+from broadmatch.serve.studio.endpoints import studio_endpoints
 
 if TYPE_CHECKING:
     from broadmatch.serve.api_keys import ApiKeys
@@ -132,6 +133,7 @@ class App:
             ),
             *self._ads.endpoints(),
             *state.endpoints(),
+            *studio_endpoints(self._service, self._pool),
         )  # fmt: skip
 
     def _routes(self) -> Starlette:
