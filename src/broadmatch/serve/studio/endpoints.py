@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
+from broadmatch.serve.studio.grids import Grids
 from broadmatch.serve.studio.parts import StudioParts
 from broadmatch.serve.studio.planner import Planning
 from broadmatch.serve.studio.planner_exports import Exporting
@@ -19,5 +20,6 @@ def studio_endpoints(live: LiveService, pool: Executor) -> Sequence[Endpoint]:
         *StudioParts(live, folder, work).endpoints(),
         *Planning(live, folder, work).endpoints(),
         *Exporting(work).endpoints(),
+        *Grids(live, folder, work).endpoints(),
         # A page's part adds a line here.
     )
