@@ -7,6 +7,7 @@ from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.matching import Matching
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
+from broadmatch.serve.studio.grids import Grids
 from broadmatch.serve.studio.parts import StudioParts
 from broadmatch.serve.studio.planner import Planning
 from broadmatch.serve.studio.planner_exports import Exporting
@@ -22,5 +23,6 @@ def studio_endpoints(live: LiveService, pool: Executor, matching: Matching) -> S
         *Planning(live, folder, work).endpoints(),
         *Exporting(work).endpoints(),
         *Xray(matching, work).endpoints(),
+        *Grids(live, folder, work).endpoints(),
         # A page's part adds a line here.
     )
