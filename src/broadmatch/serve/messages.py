@@ -71,7 +71,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     """What all answers are."""
 
 
-class MatchRequest(Request, frozen=True):
+class SearchRequest(Request, frozen=True):
     """A search: its query, what is known of it, and on which terms ads take part."""
 
     query: Annotated[str, Meta(max_length=10_000, description="What was searched for.", examples=["pizza delivery"])]
@@ -83,6 +83,11 @@ class MatchRequest(Request, frozen=True):
     key: Key | None = None
     time: Moment = None
     limit: Limit = MOST_CANDIDATES
+
+
+class MatchRequest(SearchRequest, frozen=True):
+    """A search that is answered, and whose impressions are logged."""
+
     explain: Annotated[bool, Meta(description="Whether every step of every candidate comes with the answer.")] = False
 
 
