@@ -9,8 +9,8 @@ from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
 from broadmatch.serve.studio.grids import Grids
 from broadmatch.serve.studio.parts import StudioParts
-from broadmatch.serve.studio.planner import Planning
-from broadmatch.serve.studio.planner_exports import Exporting
+from broadmatch.serve.studio.planner.exports import Exporting
+from broadmatch.serve.studio.planner.planning import Planning
 from broadmatch.serve.studio.work import StudioWork
 from broadmatch.serve.studio.xray import Xray
 
