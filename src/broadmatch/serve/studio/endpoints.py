@@ -8,6 +8,7 @@ from broadmatch.serve.endpoints.matching import Matching
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
 from broadmatch.serve.studio.parts import StudioParts
+from broadmatch.serve.studio.tracing import Tracing
 from broadmatch.serve.studio.work import StudioWork
 from broadmatch.serve.studio.xray import Xray
 
@@ -17,6 +18,7 @@ def studio_endpoints(live: LiveService, pool: Executor, matching: Matching) -> S
     folder, work = StudioFolder(live.folder.path), StudioWork(pool)
     return (
         *StudioParts(live, folder, work).endpoints(),
+        *Tracing(live, work).endpoints(),
         *Xray(matching, work).endpoints(),
         # A page's part adds a line here.
     )
