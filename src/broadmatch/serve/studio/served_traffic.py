@@ -1,6 +1,7 @@
 """What the log says of predictions: the newest impressions that were served, what was said of them, what came of it."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,17 +24,17 @@ _EVENTS = 60_000
 """The newest events that are looked at."""
 WINDOW = 1800.0
 """Seconds in which a click may come; of impressions that are younger it is not known yet."""
-_OWN = ("id", "arm", "version", "probability", "uncertainty")
+_OWN = ("id", "arm", "version", "probability")
 _MOST_SLICES = 60
 """Different values of a column by which traffic is sliced."""
 _SAME = 1e-6
 
 
 class ServedTraffic(NamedTuple):
-    """Impressions: what the model in service said before and after calibration, u(x), and whether they were clicked.
+    """Impressions: what their model says of each in its place, before and after calibration, u(x), and what came of it.
 
-    `slices` are columns with few values, as texts. `n_young` impressions may still be clicked, of `n_gone` the model is
-    no longer kept, or says otherwise now. `names` are those of all features that were met.
+    `slices` are columns with few values, as texts. `n_young` impressions may still be clicked; of `n_gone` the model is
+    no longer kept, or does not say what it said then.
     """
 
     raw: F64
@@ -43,7 +44,6 @@ class ServedTraffic(NamedTuple):
     slices: dict[str, list[str]]
     n_young: int
     n_gone: int
-    names: FeatureNames
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -55,19 +55,29 @@ class TrafficReader:
     def __init__(self, folder: Path, events: str | None) -> None:
         self._models, self._address = PublishedModels(folder), str(folder / "events") if events is None else events
         self._lock = threading.Lock()
-        self._known: tuple[Any, ServedTraffic] | None = None
+        self._known: dict[str, tuple[Any, Any]] = {}
 
     def read(self) -> ServedTraffic:
         """The newest impressions of the log that were served here."""
+        found: ServedTraffic = self._kept("traffic", None, lambda events: served_traffic(events, self._models))
+        return found
+
+    def names(self, description: Description) -> FeatureNames:
+        """The names of the features of the newest impressions."""
+        found: FeatureNames = self._kept("names", description, lambda events: _names(events, description))
+        return found
+
+    def _kept(self, what: str, about: Any, make: Callable[[EventBatch], Any]) -> Any:
         if self._address.startswith(KAFKA):
             raise Problem(404, "The events are in Kafka, and only an embedded log is looked into here.")
         if not Path(self._address).is_dir():
             raise Problem(404, "Nothing was served here yet: there is no event log. Send searches and clicks first.")
         with self._lock, EmbeddedEventLog(self._address) as log:
-            sign = log.end, self._models.serving()
-            if self._known is None or self._known[0] != sign:
-                self._known = sign, served_traffic(log.tail(_EVENTS)[0], self._models)
-            return self._known[1]
+            sign = log.end, self._models.serving(), about
+            known = self._known.get(what)
+            if known is None or known[0] != sign:
+                known = self._known[what] = sign, make(log.tail(_EVENTS)[0])
+            return known[1]
 
 
 class _Part(NamedTuple):
@@ -76,6 +86,7 @@ class _Part(NamedTuple):
     at: I64
     raw: F64
     probability: F64
+    uncertainty: F64
     columns: dict[str, list[str]]
 
 
@@ -84,26 +95,28 @@ def served_traffic(events: EventBatch, models: PublishedModels, window: float = 
     shown, newest = events.only("impressions"), int(events.time.max()) if len(events) else 0
     old = shown.take(np.flatnonzero(shown.time <= newest - window * 1e6))
     rows, clicks = old.to_arrow(_OWN, _passed_over()), events.only("clicks").to_arrow(("impression",), _passed_over())
-    said, unsure = (_numbers(rows.column(name)) for name in ("probability", "uncertainty"))
-    versions, names, parts = np.array(_texts(rows.column("version")), object), FeatureNames(), list[_Part]()
+    said, versions = _numbers(rows.column("probability")), np.array(_texts(rows.column("version")), object)
+    parts: list[_Part] = []
     for version in sorted(set(versions.tolist())):
-        at = np.flatnonzero((versions == version) & np.isfinite(said) & np.isfinite(unsure))
+        at = np.flatnonzero((versions == version) & np.isfinite(said))
         if len(at) and len(rows) == len(old):  # or else rows do not say which impression they are
-            parts += _made_again(models, version, old.take(at), at, said[at], names)
+            parts += _made_again(models, version, old.take(at), at, said[at])
     at = np.concatenate([np.empty(0, np.int64), *(part.at for part in parts)])
-    raw, probability = (np.concatenate([np.empty(0), *(part[i] for part in parts)]) for i in (1, 2))
+    numbers = [np.concatenate([np.empty(0), *(part[i] for part in parts)]) for i in (1, 2, 3)]
     arms = np.array(_texts(rows.column("arm")), object)
     slices = {"arm": arms[at].tolist(), "version": versions[at].tolist()}
     slices |= _common_columns([part.columns for part in parts])
-    few = {name: texts for name, texts in slices.items() if len(set(texts)) <= _MOST_SLICES}
+    few = {name: texts for name, texts in slices.items() if 1 < len(set(texts)) <= _MOST_SLICES}
     clicked = _clicked(rows.column("id"), clicks.column("impression"))[at]
-    return ServedTraffic(raw, probability, unsure[at], clicked, few, len(shown) - len(old), len(old) - len(at), names)
+    raw, probability, uncertainty = numbers
+    return ServedTraffic(raw, probability, uncertainty, clicked, few, len(shown) - len(old), len(old) - len(at))
 
 
-def _made_again(
-    models: PublishedModels, version: str, shown: EventBatch, at: I64, said: F64, names: FeatureNames
-) -> list[_Part]:
-    """What a version says of impressions as if each stood first; none if it is gone, or what it said cannot be met."""
+def _made_again(models: PublishedModels, version: str, shown: EventBatch, at: I64, said: F64) -> list[_Part]:
+    """What a version says of impressions in their places; none if it is gone.
+
+    Left out are those of which it does not say in the first place what was said of them when they were served.
+    """
     try:
         model: ClickModel = load(models.path("clicks", version), ClickModel, verify=False)
     except BroadmatchError:
@@ -111,20 +124,31 @@ def _made_again(
     description = model.description_to_predict()
     if not isinstance(description, Description):
         return []
-    columns = description.columns_needed
+    columns, encoder = description.columns_needed, Encoder(description)
     table = shown.to_arrow(columns, _passed_over())
-    texts = {name: _texts(table.column(name)) for name in columns if name != "time"}
+    first = table
     if "position" in columns:
-        first = arrow_of(np.ones(len(table), np.int32))
-        table = table.set_column(columns.index("position"), "position", first)
-    batch = Encoder(description, names=names).encode(table, rejects=_passed_over(), labelled=False)
-    if len(batch) != len(shown):
+        ones = arrow_of(np.ones(len(table), np.int32))
+        first = table.set_column(columns.index("position"), "position", ones)
+    served, placed = (encoder.encode(one, rejects=_passed_over(), labelled=False) for one in (first, table))
+    if len(served) != len(shown) or len(placed) != len(shown):
         return []
-    raw, _ = model.variant().serve_many(batch.impressions, encoded=True)
-    probability, _ = model.serve_many(batch.impressions, batch.slices)
-    same = np.flatnonzero(np.abs(probability - said) <= _SAME * np.maximum(said, _SAME))
+    then, _ = model.serve_many(served.impressions, served.slices)
+    same = np.flatnonzero(np.abs(then - said) <= _SAME * np.maximum(said, _SAME))
+    raw, uncertainty = model.variant().serve_many(placed.impressions, encoded=True)
+    probability, _ = model.serve_many(placed.impressions, placed.slices)
+    read = [name for name in columns if name not in (description.label, description.time, description.id)]
+    texts = {name: _texts(table.column(name)) for name in read}
     kept = {name: [values[i] for i in same.tolist()] for name, values in texts.items()}
-    return [_Part(at[same], raw[same], probability[same], kept)]
+    return [_Part(at[same], raw[same], probability[same], uncertainty[same], kept)]
+
+
+def _names(events: EventBatch, description: Description) -> FeatureNames:
+    names, shown = FeatureNames(), events.only("impressions")
+    if len(shown):
+        table = shown.to_arrow(description.columns_needed, _passed_over())
+        Encoder(description, names=names).encode(table, rejects=_passed_over(), labelled=False)
+    return names
 
 
 def _passed_over() -> Rejects:
