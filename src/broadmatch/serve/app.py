@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -51,6 +52,15 @@ log = logging.getLogger("broadmatch")
 _THREADS = 2
 _LOOK_SECONDS = 1.0
 KB, MB = 1 << 10, 1 << 20
+
+
+class _Text(PathConvertor):
+    """The rest of a path, whatever is in it; Starlette's own stops at a line's end."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("text", _Text())
 
 
 def make_app(

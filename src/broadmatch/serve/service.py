@@ -1,6 +1,7 @@
 """What is in service: engines by arm, the phrase model and the pages, exchanged as one while requests are answered."""
 
 import contextlib
+import itertools
 import threading
 import time
 from dataclasses import dataclass
@@ -93,6 +94,10 @@ class KnownPages:
 
     def __contains__(self, address: str) -> bool:
         return address in self._at
+
+    def some(self, n: int) -> list[str]:
+        """The addresses of a few pages, from all over the file."""
+        return list(itertools.islice(self._at, 0, None, max(1, len(self._at) // n)))[:n]
 
     def get(self, address: str) -> Page:
         """The page of an address; `MissingFile` if it is not known."""

@@ -11,6 +11,8 @@ from broadmatch.serve.studio.judging import Judging
 from broadmatch.serve.studio.market import Market
 from broadmatch.serve.studio.model_pages import ModelPages
 from broadmatch.serve.studio.parts import StudioParts
+from broadmatch.serve.studio.planner import Planning
+from broadmatch.serve.studio.planner_exports import Exporting
 from broadmatch.serve.studio.tracing import Tracing
 from broadmatch.serve.studio.work import StudioWork
 from broadmatch.serve.studio.xray import Xray
@@ -21,6 +23,8 @@ def studio_endpoints(live: LiveService, pool: Executor, matching: Matching, even
     folder, work = StudioFolder(live.folder.path), StudioWork(pool)
     return (
         *StudioParts(live, folder, work).endpoints(),
+        *Planning(live, folder, work).endpoints(),
+        *Exporting(work).endpoints(),
         *Judging(folder, work).endpoints(),
         *ModelPages(live, work, events).endpoints(),
         *Market(folder, work).endpoints(),

@@ -31,6 +31,11 @@ class StudioFolder:
         return self.path / "queries.parquet"
 
     @property
+    def extractor(self) -> Path:
+        """A trained KEX that extracts phrases from pages; without it, one that was not trained does."""
+        return self.path / "kex"
+
+    @property
     def grids(self) -> Path:
         """The grids, NAME.grid each."""
         return self.path / "grids"
