@@ -53,8 +53,8 @@ class GridPage {
     if (grid.left_out) notes.push(`${whole(grid.left_out)} rows are left out: they have no label, no weight, or no prediction of one of the models.`);
     if (grid.periods.length > 1) notes.push("Over some of the periods, a value is the mean of theirs, weighted by impressions (AucLoss: by pairs of a click and a non-click), and periods are taken as independent.");
     return make("div", { class: "grid-page" },
-      make("h1", { class: "text" }, nameText(grid.title, 200)), this.controls.element, this.time.element,
-      make("div", { class: "grid-head" }, this.legend.element, tools), this.said, this.empty, view.element, this.panels.element, this.table.element,
+      make("div", { class: "grid-head" }, make("div", {}, make("h1", { class: "text" }, nameText(grid.title, 200)), this.said), tools),
+      this.controls.element, this.legend.element, this.empty, view.element, this.panels.element, this.time.element, this.table.element,
       notes.map((note) => make("p", { class: "quiet" }, note)), this.report.element);
   }
 
