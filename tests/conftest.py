@@ -14,6 +14,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 settings.register_profile("broadmatch", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("broadmatch")
 
+pytest_plugins = ["tests.browser"]
+
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 

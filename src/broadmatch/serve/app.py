@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -40,6 +41,7 @@ from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
 from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
 from broadmatch.serve.service import LiveService
+from broadmatch.serve.studio.endpoints import studio_endpoints
 
 if TYPE_CHECKING:
     from broadmatch.serve.api_keys import ApiKeys
@@ -50,6 +52,15 @@ log = logging.getLogger("broadmatch")
 _THREADS = 2
 _LOOK_SECONDS = 1.0
 KB, MB = 1 << 10, 1 << 20
+
+
+class _Text(PathConvertor):
+    """The rest of a path, whatever is in it; Starlette's own stops at a line's end."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("text", _Text())
 
 
 def make_app(
@@ -75,7 +86,7 @@ class App:
         spending: "Spending | None",
         keys: "ApiKeys | None",
     ) -> None:
-        self._service, self._sink = service, sink
+        self._service, self._sink, self._events = service, sink, config.events
         self._pool = ThreadPoolExecutor(_THREADS, "broadmatch")
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
         self.metrics = Metrics(lambda: len(self._matching) + self._recommending.waiting)
@@ -132,6 +143,7 @@ class App:
             ),
             *self._ads.endpoints(),
             *state.endpoints(),
+            *studio_endpoints(self._service, self._pool, self._matching, self._events),
         )  # fmt: skip
 
     def _routes(self) -> Starlette:

@@ -1,0 +1,188 @@
+// The report of one cell, which pops up: values with intervals, chance, reliability, and the course over time.
+
+import { make, percent, whole } from "./dom.js";
+import { errorsOf, pValue } from "./grid_cells.js";
+import { cssOf } from "./grid_colors.js";
+import { chanceText, changeText, nameText, timeText, valueText } from "./grid_numbers.js";
+
+const [PLOT_WIDTH, PLOT_HEIGHT] = [230, 104];
+
+// Everything that is known of a cell: the row's model on the column's slice, one entry for each metric shown.
+export function factsOf(scene, { row, column }) {
+  const { grid, state, rows, columns, cells, data } = scene;
+  const [M, S, N] = [grid.models.length, grid.slices.length, columns.columns.length];
+  const slice = columns.columns[column];
+  const { model, metric: active } = rows[row];
+  const metrics = state.metrics.map((metric) => {
+    const r = rows.findIndex((one) => one.model === model && one.metric === metric);
+    const [at, base] = [(metric * M + model) * S + slice, (metric * M + state.baseline) * S + slice];
+    const errors = errorsOf(grid, data, metric, model, state.baseline);
+    return {
+      metric, value: data.value[at], base: data.value[base], low: data.low?.[at] ?? NaN, high: data.high?.[at] ?? NaN,
+      difference: data.value[at] - data.value[base], error: errors ? errors[0][errors[1] + slice] : NaN,
+      change: cells.change[r * N + column], chance: pValue(cells.z[r * N + column]), marked: cells.marked[r * N + column] === 1,
+    };
+  });
+  const group = grid.groups.find(({ first, count }) => slice >= first && slice < first + count)?.name ?? "";
+  return { slice, name: grid.slices[slice], group, model, active, metrics, impressions: data.impressions[slice], clicks: data.clicks[slice] };
+}
+
+// A cell in one sentence, for those who listen.
+export function sentenceOf(scene, facts) {
+  const own = facts.metrics.find(({ metric }) => metric === facts.active);
+  const metric = scene.grid.metrics[facts.active];
+  const change = facts.model === scene.state.baseline ? "baseline" : `${changeText(metric, own.change)}${own.marked ? ", significant" : ""}`;
+  return `${nameText(facts.name)}, ${nameText(scene.grid.models[facts.model])}, ${metric.name} ${valueText(own.value)}, ${change}; ${whole(facts.impressions)} impressions`;
+}
+
+export class CellReport {
+  constructor(close) {
+    this.body = make("div", { class: "grid-report-body" });
+    this.closer = make("button", { type: "button", class: "plain grid-close", "aria-label": "Close the report", onclick: close }, "×");
+    this.element = make("section", { class: "grid-report card", hidden: true, "aria-label": "Report of a cell" }, this.closer, this.body);
+    this.element.addEventListener("keydown", (event) => event.key === "Escape" && close());
+  }
+
+  hide() {
+    this.element.hidden = true;
+    this.shown = "";
+  }
+
+  // Beside a rectangle of the page, where it hides neither the cell nor leaves the window.
+  show(scene, cell, rect, kept, shades) {
+    const key = `${cell.row}.${cell.column}.${kept}`;
+    if (this.shown !== key || this.scene !== scene) {
+      [this.shown, this.scene] = [key, scene];
+      this.fill(scene, factsOf(scene, cell), shades);
+      this.element.classList.toggle("kept", kept);
+    }
+    this.element.hidden = false;
+    if (innerWidth < 700) return; // it stands at the bottom, see grid.css
+    const { offsetWidth: width, offsetHeight: height } = this.element;
+    const below = rect.bottom + 10 + height <= innerHeight || rect.top < height + 10;
+    const left = Math.max(8, Math.min(innerWidth - width - 8, (rect.left + rect.right - width) / 2));
+    const top = below ? Math.min(rect.bottom + 10, Math.max(8, innerHeight - height - 8)) : rect.top - 10 - height;
+    this.element.style.left = `${left}px`;
+    this.element.style.top = `${top}px`;
+  }
+
+  fill(scene, facts, shades) {
+    const { grid, state, data } = scene;
+    const total = data.impressions[scene.columns.pinned ? scene.columns.columns[0] : facts.slice];
+    const rate = facts.clicks / facts.impressions;
+    const against = facts.model === state.baseline ? "the baseline" : `against ${nameText(grid.models[state.baseline], 40)}`;
+    this.body.replaceChildren(
+      make("p", { class: "grid-report-name text" }, nameText(facts.name, 160)),
+      make("p", { class: "quiet" }, `${nameText(facts.group, 60)} · ${whole(facts.impressions)} impressions (${percent(facts.impressions / total)}) · ${whole(facts.clicks)} clicks · click rate ${percent(rate, 2)}`),
+      make("p", { class: "grid-report-model text" }, make("strong", {}, nameText(grid.models[facts.model], 60)), ` ${against}`),
+      metricsTable(scene, facts),
+      make("div", { class: "grid-plots" }, reliabilityPlot(scene, facts, shades), trendPlot(scene, facts, shades)),
+    );
+  }
+}
+
+function metricsTable({ grid, state, data }, facts) {
+  const z = deviateOf(1 - grid.level);
+  const level = `${Math.round(100 * grid.level)} %`;
+  const isBase = facts.model === state.baseline;
+  const head = ["Metric", ...(isBase ? [] : ["Change", "p"]), "Value", `${level} interval`, ...(isBase ? [] : ["Baseline", `Difference, ${level}`])];
+  const rows = facts.metrics.map((one) => {
+    const metric = grid.metrics[one.metric];
+    const interval = data.whole && Number.isFinite(one.low) ? `${valueText(one.value - one.low)} … ${valueText(one.value + one.high)}` : "–";
+    const apart = Number.isFinite(one.error) ? ` ± ${valueText(z * one.error, 2)}` : "";
+    const number = (text, kind = "") => make("td", { class: `number ${kind}` }, text);
+    const cells = [number(valueText(one.value)), number(interval)];
+    if (!isBase) {
+      const tone = one.marked ? (one.change > 0 ? "bad" : "good") : "";
+      cells.unshift(number(make("strong", {}, changeText(metric, one.change)), tone), number([chanceText(one.chance), one.marked ? " significant" : ""]));
+      cells.push(number(valueText(one.base)), number(`${valueText(one.difference, 2)}${apart}`));
+    }
+    const name = metric.unit ? `${metric.name}, ${metric.unit}` : metric.name;
+    return make("tr", { class: one.metric === facts.active ? "active" : "" }, make("th", { scope: "row" }, nameText(name, 30)), cells);
+  });
+  return make("div", { class: "scroll" }, make("table", {},
+    make("thead", {}, make("tr", {}, head.map((text, i) => make("th", { scope: "col", class: i ? "number" : "" }, text)))),
+    make("tbody", {}, rows)));
+}
+
+// Where |z| has a chance of p.
+export function deviateOf(p) {
+  let [low, high] = [0, 40];
+  for (let i = 0; i < 60; i++) pValue((low + high) / 2) > p ? (low = (low + high) / 2) : (high = (low + high) / 2);
+  return low;
+}
+
+function plotOf(caption, shades, drawIn) {
+  const dots = Math.min(2, window.devicePixelRatio || 1);
+  const canvas = make("canvas", { width: PLOT_WIDTH * dots, height: PLOT_HEIGHT * dots, role: "img", "aria-label": caption });
+  const context = canvas.getContext("2d");
+  context.scale(dots, dots);
+  context.font = `10px system-ui, "Segoe UI", Roboto, sans-serif`;
+  context.fillStyle = cssOf(shades.quiet);
+  context.strokeStyle = cssOf(shades.hatch);
+  drawIn(context, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
+  return make("figure", {}, canvas, make("figcaption", { class: "quiet" }, caption));
+}
+
+const lineThrough = (context, points, color, width, dotted) => {
+  context.strokeStyle = context.fillStyle = color;
+  context.lineWidth = width;
+  context.beginPath();
+  points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
+  context.stroke();
+  if (dotted) for (const [x, y] of points) context.fillRect(x - 2, y - 2, 4, 4);
+};
+
+function reliabilityPlot({ grid, state }, facts, shades) {
+  const at = grid.reliability_slices?.indexOf(facts.slice) ?? -1;
+  if (at < 0) return make("figure", {}, make("p", { class: "quiet" }, "Reliability is kept for the largest slices only."));
+  const [M, B] = [grid.models.length, 10];
+  const pointsOf = (model) => {
+    const start = (at * M + model) * 3 * B;
+    return Array.from({ length: B }, (_, b) => [grid.reliability[start + b], grid.reliability[start + B + b]]).filter(([x, y]) => x === x && y === y);
+  };
+  const [own, base] = [pointsOf(facts.model), pointsOf(state.baseline)];
+  const most = Math.max(1e-6, ...own.flat(), ...base.flat());
+  return plotOf("Click rate by predicted click rate", shades, (context, box) => {
+    const place = ([x, y]) => [box.left + (x / most) * (box.right - box.left), box.bottom - (y / most) * (box.bottom - box.top)];
+    lineThrough(context, [place([0, 0]), place([most, most])], cssOf(shades.hatch), 1);
+    context.fillStyle = cssOf(shades.quiet);
+    context.textAlign = "right";
+    context.fillText(percent(most, 0), box.left - 4, box.top + 8);
+    context.fillText("0", box.left - 4, box.bottom);
+    context.fillText(percent(most, 0), box.right, box.bottom + 12);
+    if (facts.model !== state.baseline) lineThrough(context, base.map(place), cssOf(shades.quiet), 1.5, false);
+    lineThrough(context, own.map(place), cssOf(shades.table[60]), 2, true);
+  });
+}
+
+// The change of the cell's metric by period, or of the baseline its value.
+function trendPlot({ grid, state }, facts, shades) {
+  const [K, M, S, P] = [grid.metrics.length, grid.models.length, grid.slices.length, grid.periods.length];
+  if (P < 2) return make("figure", {}, make("p", { class: "quiet" }, "This grid has no periods."));
+  const [metric, isBase] = [grid.metrics[facts.active], facts.model === state.baseline];
+  const valueAt = (p, model) => grid.period_value[((p * K + facts.active) * M + model) * S + facts.slice];
+  const points = [];
+  for (let p = 0; p < P; p++) {
+    const [own, base] = [valueAt(p, facts.model), valueAt(p, state.baseline)];
+    const apart = metric.best === "zero" ? Math.abs(own) - Math.abs(base) : (own - base) / Math.abs(base);
+    if (Number.isFinite(isBase ? own : apart)) points.push([p, isBase ? own : apart]);
+  }
+  const sizes = points.map(([, y]) => y);
+  const [low, high] = isBase ? [Math.min(...sizes), Math.max(...sizes)] : [Math.min(0, ...sizes), Math.max(0, ...sizes)];
+  const text = (y) => (isBase ? valueText(y, 3) : changeText({ ...metric, best: metric.best === "zero" ? "zero" : "low" }, y));
+  const caption = `${isBase ? "" : "Change of "}${nameText(metric.name, 20)} by period`;
+  return plotOf(caption, shades, (context, box) => {
+    const x = (p) => box.left + 8 + (p / (P - 1)) * (box.right - box.left - 8);
+    const y = (value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top);
+    context.textAlign = "right";
+    context.fillText(text(high), box.left + 4, box.top + 8);
+    if (low < high) context.fillText(text(low), box.left + 4, box.bottom);
+    context.textAlign = "left";
+    context.fillText(timeText(grid.periods[0].start, false), box.left + 8, box.bottom + 12);
+    context.textAlign = "right";
+    context.fillText(timeText(grid.periods[P - 1].start, false), box.right, box.bottom + 12);
+    if (!isBase) lineThrough(context, [[box.left + 8, y(0)], [box.right, y(0)]], cssOf(shades.hatch), 1);
+    lineThrough(context, points.map(([p, value]) => [x(p), y(value)]), cssOf(shades.table[60]), 1.5, P <= 60);
+  });
+}

@@ -1,0 +1,117 @@
+// Time: a bar to choose the period from, and the same grid once for each day or hour of the day.
+
+import { make, whole } from "./dom.js";
+import { arrangeCells, makeChanges, sumPeriods } from "./grid_cells.js";
+import { cssOf } from "./grid_colors.js";
+import { timeText } from "./grid_numbers.js";
+import { CellPainter } from "./grid_paint.js";
+
+const BAR_HEIGHT = 44;
+
+export function makeTimeBar(grid, change) {
+  const P = grid.periods.length;
+  if (P < 2) return { element: make("div", { hidden: true }), sync: () => {} };
+  const canvas = make("canvas", { "aria-hidden": "true" });
+  const said = make("output", { class: "grid-time-said" });
+  const handle = (text, key, low, high) => make("input", { type: "range", min: String(low), max: String(high), step: "1", "aria-label": text, oninput: (event) => moved(key, Number(event.target.value)) });
+  const [from, to] = [handle("From period", "start", 0, P - 1), handle("To period", "end", 1, P)];
+  const whole_time = make("button", { type: "button", onclick: () => change({ start: 0, end: P, hour: -1 }) }, "Whole time");
+  const element = make("div", { class: "grid-time" }, make("div", { class: "grid-time-line" }, make("span", { class: "quiet" }, "Period"), said, whole_time), make("div", { class: "grid-time-bar" }, canvas, from, to));
+  let state = null;
+  function moved(key, value) {
+    const next = { start: state.start, end: state.end, [key]: value };
+    if (next.start >= next.end) key === "start" ? (next.start = next.end - 1) : (next.end = next.start + 1);
+    change(next);
+  }
+  const total = grid.groups[0].first;
+  const S = grid.slices.length;
+  const withHour = new Date(grid.periods[0].end) - new Date(grid.periods[0].start) < 86_400_000;
+  return {
+    element,
+    sync(now, shades) {
+      state = now;
+      [from.value, to.value] = [String(now.start), String(now.end)];
+      const ends = [timeText(grid.periods[now.start].start, withHour), timeText(grid.periods[now.end - 1].end, withHour)];
+      for (const [input, text] of [[from, ends[0]], [to, ends[1]]]) input.setAttribute("aria-valuetext", text);
+      said.textContent = `${ends[0]} to ${ends[1]} UTC${now.hour < 0 ? "" : `, ${now.hour}:00 to ${now.hour + 1}:00 of each day`}`;
+      whole_time.hidden = now.start === 0 && now.end === P && now.hour < 0;
+      const dots = Math.min(2, window.devicePixelRatio || 1);
+      const width = element.clientWidth || 600;
+      [canvas.width, canvas.height] = [width * dots, BAR_HEIGHT * dots];
+      const context = canvas.getContext("2d");
+      context.scale(dots, dots);
+      const sizes = Array.from({ length: P }, (_, p) => grid.period_impressions[p * S + total]);
+      const most = Math.max(1, ...sizes);
+      const inner = width - 16; // half a handle at each end
+      sizes.forEach((size, p) => {
+        const chosen = p >= now.start && p < now.end && (now.hour < 0 || new Date(grid.periods[p].start).getUTCHours() === now.hour);
+        context.fillStyle = cssOf(chosen ? shades.table[90] : shades.hatch);
+        const [a, b] = [8 + (p / P) * inner, 8 + ((p + 1) / P) * inner];
+        context.fillRect(a, BAR_HEIGHT - (size / most) * BAR_HEIGHT, Math.max(0.5, b - a - (inner / P > 4 ? 1 : 0)), (size / most) * BAR_HEIGHT);
+      });
+    },
+  };
+}
+
+// Which periods are in which small grid: [{text, periods, chosen: what a click on it chooses}].
+export function panelsOf(grid, state) {
+  const panels = new Map();
+  for (let p = state.start; p < state.end; p++) {
+    const start = new Date(grid.periods[p].start);
+    if (state.hour >= 0 && start.getUTCHours() !== state.hour) continue;
+    const key = state.by === "day" ? grid.periods[p].start.slice(0, 10) : `${String(start.getUTCHours()).padStart(2, "0")}:00`;
+    if (!panels.has(key)) panels.set(key, { text: key, periods: [], chosen: state.by === "day" ? { start: p, end: p + 1 } : { hour: start.getUTCHours() } });
+    const panel = panels.get(key);
+    panel.periods.push(p);
+    if (state.by === "day") panel.chosen.end = p + 1;
+  }
+  return [...panels.values()].sort((a, b) => (a.text < b.text ? -1 : 1));
+}
+
+// The same rows, columns and colours for each; a click chooses its period.
+export function makePanels(grid, change) {
+  const element = make("div", { class: "grid-panels" });
+  const painter = new CellPainter();
+  return {
+    element,
+    sync(scene, shades) {
+      const { state } = scene;
+      const rows = scene.rows.filter(({ model }) => model !== state.baseline);
+      element.replaceChildren(...panelsOf(grid, state).map((panel) => {
+        const data = sumPeriods(grid, panel.periods);
+        const cells = arrangeCells(grid, state, rows, makeChanges(grid, data, rows, state.baseline), scene.columns);
+        const canvas = make("canvas", { "aria-hidden": "true" });
+        paintPanel(painter, canvas, { ...scene, rows }, cells, shades);
+        let marked = 0;
+        for (const mark of cells.marked) marked += mark;
+        const seen = data.impressions[scene.columns.columns[0]] ?? 0;
+        return make("button", { type: "button", class: "grid-panel", onclick: () => change({ by: "one", ...panel.chosen }) }, make("strong", {}, panel.text), canvas, make("span", { class: "quiet" }, `${whole(seen)} impressions, ${whole(marked)} significant`));
+      }));
+    },
+  };
+}
+
+function paintPanel(painter, canvas, { grid, state, rows, columns, bounds }, cells, shades) {
+  const dots = Math.min(2, window.devicePixelRatio || 1);
+  const each = Math.max(3, Math.min(10, Math.floor(180 / rows.length))) * dots;
+  const [width, N] = [Math.round(280 * dots), columns.columns.length];
+  const placed = [];
+  let top = 0;
+  rows.forEach(({ model, metric }, r) => {
+    if (r && rows[r - 1].model !== model) top += 2 * dots;
+    placed.push({ model, metric, isBaseline: model === state.baseline, top: Math.round(top), height: Math.round(each), strip: 0 });
+    top += each;
+  });
+  [canvas.width, canvas.height] = [width, Math.round(top)];
+  const scale = width / (state.to - state.from);
+  const area = { x: 0, width, first: columns.pinned, last: N, left: columns.left, right: columns.right, scale, offset: -state.from * scale, lines: 0 };
+  area.first = columns.right.findIndex((edge, j) => j >= columns.pinned && edge > state.from);
+  const past = columns.left.findIndex((edge, j) => j >= columns.pinned && edge >= state.to);
+  if (area.first < 0) area.first = N;
+  if (past >= 0) area.last = past;
+  const image = new ImageData(width, canvas.height);
+  painter.paint(image, { rows: placed, areas: [area] }, {
+    shades, bounds, change: cells.change, marked: cells.marked, N, largest: state.pixel === "largest", font: Infinity, metrics: grid.metrics,
+  });
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}

@@ -1,0 +1,458 @@
+// The canvas: where rows and columns stand, and how mouse, fingers and keys move over them.
+
+import { columnAt } from "./grid_cells.js";
+import { cssOf, shadesOf, themeOf } from "./grid_colors.js";
+import { make } from "./dom.js";
+import { nameText } from "./grid_numbers.js";
+import { CellPainter } from "./grid_paint.js";
+
+const NARROW = 640; // px of the view, below which model names stand above their rows
+const NAMES = `12px system-ui, "Segoe UI", Roboto, sans-serif`;
+const HELP =
+  "Cells of the grid. Arrow keys move from cell to cell, Page Up and Page Down by ten columns, Home and End to the ends; " +
+  "plus and minus zoom, 0 shows all; Shift with arrow keys moves the view; Enter keeps the report open, Escape closes it.";
+
+// What is told to the page: cell(cell, kept) for what is pointed at, zoom(from, to).
+export class GridView {
+  constructor(tell) {
+    this.tell = tell;
+    this.painter = new CellPainter();
+    this.canvas = make("canvas", { "aria-hidden": "true" });
+    this.labels = make("div", { class: "grid-labels" });
+    this.spoken = make("p", { class: "hidden-text", role: "status" });
+    this.field = make("div", { class: "grid-field", tabindex: "0", role: "application", "aria-label": HELP }, this.canvas);
+    this.element = make("div", { class: "grid-view" }, this.labels, this.field, this.spoken);
+    this.context = this.canvas.getContext("2d", { alpha: false, willReadFrequently: true });
+    [this.cursor, this.hover, this.fingers, this.waiting] = [null, null, new Map(), false];
+    this.listen();
+    new ResizeObserver(() => this.resize()).observe(this.element);
+  }
+
+  // scene: {grid, state, rows, columns (of makeColumns), cells (of arrangeCells), bounds, data}
+  show(scene) {
+    this.scene = scene;
+    if (this.cursor) this.cursor = this.within(this.cursor);
+    this.hover = null;
+    this.resize();
+  }
+
+  // Where everything stands, in pixels of the page.
+  arrange() {
+    const { rows, state, columns } = this.scene;
+    const width = this.element.clientWidth;
+    const narrow = width < NARROW;
+    const gutter = narrow ? 72 : 192;
+    const gap = narrow ? 22 : 8;
+    const several = columns.sections.length > 1;
+    const header = this.headerHeight(width - gutter) + (several ? 22 : 0);
+    const room = Math.max(320, 0.6 * innerHeight) - header - state.models.length * gap;
+    const height = Math.max(16, Math.min(32, Math.floor(room / rows.length)));
+    const placed = [];
+    let top = header;
+    rows.forEach(({ model, metric }, r) => {
+      if (r === 0 || rows[r - 1].model !== model) top += r || narrow ? gap : 0;
+      placed.push({ model, metric, top, height });
+      top += height;
+    });
+    const pinned = columns.pinned ? (narrow ? 52 : 70) : 0;
+    const x = pinned ? pinned + 8 : 0;
+    return { narrow, gutter, header, several, rows: placed, pinned, x, width: Math.max(40, width - gutter - x), height: top + 12 };
+  }
+
+  // As tall as the upright names of the columns that will have one, within bounds.
+  headerHeight(width) {
+    const { grid, columns } = this.scene;
+    const { left, right, pinned } = columns;
+    this.context.font = NAMES;
+    let tall = 12;
+    for (let j = pinned, n = 0; j < left.length && n < 40; j++) {
+      const own = (right[j] - left[j]) * width;
+      if (own < 13 || own >= 64) continue;
+      n++;
+      tall = Math.max(tall, this.context.measureText(nameText(grid.slices[columns.columns[j]], 40)).width);
+    }
+    return Math.min(140, Math.ceil(tall) + 14) + (left.length > 400 ? Math.max(0, 76 - Math.ceil(tall) - 14) : 0);
+  }
+
+  resize() {
+    if (!this.scene || !this.element.clientWidth) return;
+    const at = (this.at = this.arrange());
+    this.dots = Math.min(2, window.devicePixelRatio || 1);
+    const [w, h] = [Math.round((at.x + at.width) * this.dots), Math.round(at.height * this.dots)];
+    if (this.canvas.width !== w || this.canvas.height !== h) {
+      [this.canvas.width, this.canvas.height] = [w, h];
+      this.canvas.style.width = `${at.x + at.width}px`;
+      this.canvas.style.height = `${at.height}px`;
+      this.image = new ImageData(w, h);
+    }
+    this.writeLabels();
+    this.draw();
+  }
+
+  writeLabels() {
+    const { grid, state } = this.scene;
+    const { rows, narrow, gutter, height } = this.at;
+    const put = (element, top, tall) => {
+      element.style.top = `${top}px`;
+      element.style.height = `${tall}px`;
+      return element;
+    };
+    const found = [];
+    rows.forEach(({ model, metric, top, height: tall }, r) => {
+      if (r === 0 || rows[r - 1].model !== model) {
+        const own = rows.filter((row) => row.model === model).length * tall;
+        const name = make("div", { class: "grid-model text", title: grid.models[model] }, make("span", {}, nameText(grid.models[model], 60)));
+        if (model === state.baseline) name.append(make("span", { class: "grid-base" }, "baseline"));
+        found.push(put(name, narrow ? top - 22 : top, narrow ? 22 : own));
+      }
+      found.push(put(make("div", { class: "grid-metric", title: grid.metrics[metric].name }, nameText(grid.metrics[metric].name, 30)), top, tall));
+    });
+    this.labels.classList.toggle("narrow", narrow);
+    this.labels.style.width = `${gutter}px`;
+    this.labels.style.height = `${height}px`;
+    this.labels.replaceChildren(...found);
+  }
+
+  // Draw at the next frame, once.
+  draw() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      if (this.scene && this.at) this.drawNow();
+    });
+  }
+
+  drawNow() {
+    const started = performance.now();
+    const { context, dots, at } = this;
+    const { grid, state, columns, cells, bounds, data } = this.scene;
+    const shades = this.shades?.theme === themeOf() ? this.shades : (this.shades = shadesOf(themeOf()));
+    const frame = this.frameOf(dots);
+    const [M, S, N] = [grid.models.length, grid.slices.length, columns.columns.length];
+    this.painter.paint(this.image, frame, {
+      shades, bounds, change: cells.change, marked: cells.marked, N, largest: state.pixel === "largest",
+      font: Math.round(11.5 * dots), metrics: grid.metrics, values: state.number === "value", written: this.written,
+      value: (metric, model, j) => data.value[(metric * M + model) * S + columns.columns[j]],
+    });
+    context.putImageData(this.image, 0, 0);
+    context.save();
+    context.scale(dots, dots);
+    this.writeHeader(shades, frame.areas.at(-1).wide);
+    this.drawBar(shades);
+    if (this.cursor && document.activeElement === this.field) this.outline(this.cursor, shades, 3);
+    if (this.hover) this.outline(this.hover, shades, 2);
+    context.restore();
+    this.took = performance.now() - started;
+    if (at.frames) at.frames.push(this.took);
+  }
+
+  frameOf(dots) {
+    const { rows, pinned, x, width } = this.at;
+    const { state, columns } = this.scene;
+    const scale = (width * dots) / (state.to - state.from);
+    const [first, last] = this.visible();
+    const lines = Math.max(1, Math.round(dots));
+    const areas = [];
+    if (pinned) areas.push({ x: 0, width: Math.round(pinned * dots), first: 0, last: 1, left: [0], right: [1], scale: pinned * dots, offset: 0, lines: 0 });
+    const start = Math.round(x * dots);
+    areas.push({ x: start, width: this.canvas.width - start, first, last, left: columns.left, right: columns.right, scale, offset: start - state.from * scale, lines });
+    const strip = Math.round(4 * dots);
+    return {
+      areas,
+      rows: rows.map(({ model, metric, top, height }) => ({
+        model, metric, isBaseline: model === state.baseline, strip, top: Math.round(top * dots), height: Math.round(height * dots),
+      })),
+    };
+  }
+
+  // The columns between the ends of the view.
+  visible() {
+    const { state, columns } = this.scene;
+    const { left, right, pinned } = columns;
+    const first = lowest(pinned, right.length, (j) => right[j] > state.from);
+    return [first, lowest(first, left.length, (j) => left[j] >= state.to)];
+  }
+
+  // Where a column is on the canvas, as [left, right].
+  columnPlace(j) {
+    const { state, columns } = this.scene;
+    if (j < columns.pinned) return [0, this.at.pinned];
+    const place = (share) => this.at.x + ((share - state.from) / (state.to - state.from)) * this.at.width;
+    return [place(columns.left[j]), place(columns.right[j])];
+  }
+
+  writeHeader(shades, wide) {
+    const { context, at } = this;
+    const { grid, columns } = this.scene;
+    const bottom = at.header - 6;
+    context.fillStyle = cssOf(shades.ink);
+    context.font = NAMES;
+    context.textBaseline = "alphabetic";
+    context.textAlign = "center";
+    if (at.pinned) context.fillText("all", at.pinned / 2, bottom);
+    for (const j of wide) {
+      const [a, b] = this.columnPlace(j);
+      if (b - a < 13) continue;
+      const name = grid.slices[columns.columns[j]];
+      const middle = (Math.max(a, at.x) + Math.min(b, at.x + at.width)) / 2;
+      if (b - a >= 64) this.writeName(name, Math.min(b, at.x + at.width) - Math.max(a, at.x) - 6, middle, bottom);
+      else if (middle > at.x + 5 && middle < at.x + at.width - 5) this.writeUpright(name, middle, bottom);
+    }
+    if (at.several) this.writeSections(shades);
+  }
+
+  writeName(name, room, x, y) {
+    const { context } = this;
+    const text = fitting(context, nameText(name, 80), room);
+    if (text) context.fillText(text, x, y);
+  }
+
+  writeUpright(name, x, bottom) {
+    const { context, at } = this;
+    context.save();
+    context.translate(x + 4, bottom);
+    context.rotate(-Math.PI / 2);
+    context.textAlign = "left";
+    const text = fitting(context, nameText(name, 40), at.header - 10 - (at.several ? 22 : 0));
+    context.fillText(text, 0, 0);
+    context.restore();
+  }
+
+  writeSections(shades) {
+    const { context, at } = this;
+    const { sections } = this.scene.columns;
+    context.font = `600 12px system-ui, "Segoe UI", Roboto, sans-serif`;
+    for (const { name, first, count } of sections) {
+      if (!count) continue;
+      const a = Math.max(at.x, this.columnPlace(first)[0]);
+      const b = Math.min(at.x + at.width, this.columnPlace(first + count - 1)[1]);
+      if (b - a < 3) continue;
+      context.fillStyle = cssOf(shades.hatch);
+      context.fillRect(a, 18, b - a, 2);
+      context.fillStyle = cssOf(shades.ink);
+      context.textAlign = "left";
+      const text = fitting(context, nameText(name, 60), b - a);
+      context.fillText(text, a, 13);
+    }
+  }
+
+  // How much of the width is seen, where it is not all.
+  drawBar(shades) {
+    const { context, at } = this;
+    const { from, to } = this.scene.state;
+    if (from <= 0 && to >= 1) return;
+    context.fillStyle = cssOf(shades.hatch);
+    context.fillRect(at.x, at.height - 7, at.width, 3);
+    context.fillStyle = cssOf(shades.quiet);
+    context.fillRect(at.x + from * at.width, at.height - 8, Math.max(4, (to - from) * at.width), 5);
+  }
+
+  outline({ row, column }, shades, thick) {
+    const { context, at } = this;
+    const { top, height } = at.rows[row];
+    let [a, b] = this.columnPlace(column);
+    if (b < at.x && column >= this.scene.columns.pinned) return;
+    if (b - a < 5) [a, b] = [(a + b) / 2 - 2.5, (a + b) / 2 + 2.5]; // too narrow to be framed otherwise
+    if (column >= this.scene.columns.pinned) [a, b] = [Math.max(a, at.x), Math.min(b, at.x + at.width)];
+    context.lineWidth = thick + 2;
+    context.strokeStyle = cssOf(shades.paper);
+    context.strokeRect(a, top, b - a, height - 3);
+    context.lineWidth = thick;
+    context.strokeStyle = cssOf(shades.ink);
+    context.strokeRect(a, top, b - a, height - 3);
+  }
+
+  // The cell at a point of the canvas, or null.
+  cellAt(px, py) {
+    const { at, scene } = this;
+    const row = at.rows.findIndex(({ top, height }) => py >= top && py < top + height);
+    if (row < 0 || px < 0 || px >= at.x + at.width) return null;
+    if (px < at.x) return px < at.pinned ? { row, column: 0 } : null;
+    const { from, to } = scene.state;
+    const column = columnAt(scene.columns, from + ((px - at.x) / at.width) * (to - from));
+    return column < 0 ? null : { row, column };
+  }
+
+  // Where a cell is on the page.
+  rectOf({ row, column }) {
+    const box = this.canvas.getBoundingClientRect();
+    const [a, b] = this.columnPlace(column);
+    const { top, height } = this.at.rows[row];
+    const [low, high] = column < this.scene.columns.pinned ? [0, this.at.pinned] : [this.at.x, this.at.x + this.at.width];
+    const clip = (x) => Math.min(high, Math.max(low, x));
+    return { left: box.left + clip(a), right: box.left + clip(b), top: box.top + top, bottom: box.top + top + height };
+  }
+
+  within({ row, column }) {
+    const { rows, columns } = this.scene;
+    return { row: Math.max(0, Math.min(rows.length - 1, row)), column: Math.max(0, Math.min(columns.columns.length - 1, column)) };
+  }
+
+  // Zoom by a factor about a place of the view, from 0 (left) to 1.
+  zoom(factor, about = 0.5) {
+    const { from, to } = this.scene.state;
+    const middle = from + about * (to - from);
+    const span = Math.min(1, Math.max(this.closest(), (to - from) / factor));
+    this.look(middle - about * span, middle - about * span + span);
+  }
+
+  // Where one narrow column fills a good part of the view.
+  closest() {
+    const { left, right, pinned } = this.scene.columns;
+    let least = 1;
+    for (let j = pinned; j < left.length; j++) if (right[j] > left[j]) least = Math.min(least, right[j] - left[j]);
+    return Math.max(1e-9, Math.min(1, 3 * least));
+  }
+
+  pan(share) {
+    const { from, to } = this.scene.state;
+    this.look(from + share * (to - from), to + share * (to - from));
+  }
+
+  look(from, to) {
+    const span = Math.min(1, to - from);
+    const start = Math.min(1 - span, Math.max(0, from));
+    this.tell.zoom(start, start + span);
+  }
+
+  listen() {
+    const { field, canvas } = this;
+    field.addEventListener("keydown", (event) => this.key(event));
+    field.addEventListener("focus", () => this.scene && this.pointAt(this.cursor ?? { row: this.firstRow(), column: 0 }));
+    field.addEventListener("blur", () => {
+      this.draw();
+      this.tell.cell(null);
+    });
+    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    canvas.addEventListener("pointerdown", (event) => this.press(event));
+    canvas.addEventListener("pointermove", (event) => this.move(event));
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => this.release(event));
+    canvas.addEventListener("pointerleave", () => this.point(null));
+  }
+
+  firstRow() {
+    const { rows, state } = this.scene;
+    return Math.max(0, rows.findIndex(({ model }) => model !== state.baseline));
+  }
+
+  point(cell) {
+    if (cell?.row === this.hover?.row && cell?.column === this.hover?.column) return;
+    this.hover = cell;
+    this.draw();
+    this.tell.cell(cell);
+  }
+
+  // Put the cursor on a cell, and bring it into the view.
+  pointAt(cell) {
+    this.cursor = this.within(cell);
+    this.hover = null;
+    const { state, columns } = this.scene;
+    const j = this.cursor.column;
+    if (j >= columns.pinned && (columns.left[j] < state.from || columns.right[j] > state.to)) {
+      const span = state.to - state.from;
+      const middle = (columns.left[j] + columns.right[j]) / 2;
+      this.look(middle - span / 2, middle + span / 2);
+    }
+    this.draw();
+    this.tell.cell(this.cursor, false, true);
+  }
+
+  key(event) {
+    if (!this.scene || event.altKey || event.ctrlKey || event.metaKey) return;
+    const { row, column } = this.cursor ?? { row: this.firstRow(), column: 0 };
+    const last = this.scene.columns.columns.length - 1;
+    const moves = {
+      ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
+      PageUp: [0, -10], PageDown: [0, 10], Home: [0, -last], End: [0, last],
+    };
+    if (event.shiftKey && (event.key === "ArrowLeft" || event.key === "ArrowRight")) this.pan(event.key === "ArrowLeft" ? -0.25 : 0.25);
+    else if (moves[event.key]) this.pointAt({ row: row + moves[event.key][0], column: column + moves[event.key][1] });
+    else if (event.key === "+" || event.key === "=") this.zoom(1.5, this.aboutCursor());
+    else if (event.key === "-") this.zoom(1 / 1.5, this.aboutCursor());
+    else if (event.key === "0") this.look(0, 1);
+    else if (event.key === "Enter") this.tell.cell(this.cursor, true, true);
+    else if (event.key === "Escape") this.tell.cell(null, false, true);
+    else return;
+    event.preventDefault();
+  }
+
+  aboutCursor() {
+    const { columns, state } = this.scene;
+    const j = this.cursor?.column ?? -1;
+    if (j < columns.pinned) return 0.5;
+    return Math.min(1, Math.max(0, ((columns.left[j] + columns.right[j]) / 2 - state.from) / (state.to - state.from)));
+  }
+
+  wheel(event) {
+    const { from, to } = this.scene.state;
+    const about = Math.min(1, Math.max(0, (event.offsetX - this.at.x) / this.at.width));
+    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      this.pan(((event.deltaX || event.deltaY) * unit) / this.at.width);
+    } else if (event.deltaY > 0 && from <= 0 && to >= 1) return; // nothing to zoom out of: the page may scroll
+    else this.zoom(Math.exp(-event.deltaY * unit * 0.002), about);
+    event.preventDefault();
+  }
+
+  press(event) {
+    this.canvas.setPointerCapture(event.pointerId);
+    this.fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY, moved: 0 });
+  }
+
+  move(event) {
+    const finger = this.fingers.get(event.pointerId);
+    if (!finger) {
+      this.point(this.cellAt(event.offsetX, event.offsetY));
+      return;
+    }
+    const [before, x] = [finger.x, event.offsetX];
+    const others = [...this.fingers].filter(([id]) => id !== event.pointerId).map(([, other]) => other);
+    finger.moved += Math.abs(x - before);
+    finger.x = x;
+    if (finger.moved < 4) return;
+    if (others.length) {
+      const [apart, now] = [Math.abs(before - others[0].x), Math.abs(x - others[0].x)];
+      if (apart > 8 && now > 8) this.zoom(now / apart, ((x + others[0].x) / 2 - this.at.x) / this.at.width);
+    } else this.pan((before - x) / this.at.width);
+    this.point(null);
+  }
+
+  release(event) {
+    const finger = this.fingers.get(event.pointerId);
+    this.fingers.delete(event.pointerId);
+    if (event.type !== "pointerup" || !finger || finger.moved >= 4) return;
+    const cell = this.cellAt(event.offsetX, event.offsetY);
+    if (!cell) return;
+    this.field.focus({ preventScroll: true });
+    this.cursor = cell;
+    this.draw();
+    this.tell.cell(cell, true);
+  }
+
+  say(text) {
+    this.spoken.textContent = text;
+  }
+}
+
+function lowest(low, high, holds) {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+// As much of a text as there is room for; nothing if that is less than two letters.
+export function fitting(context, text, room) {
+  if (context.measureText(text).width <= room) return text;
+  const letters = Array.from(text);
+  let [low, high] = [0, letters.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(`${letters.slice(0, middle).join("")}…`).width <= room) low = middle;
+    else high = middle - 1;
+  }
+  return low < 2 ? "" : `${letters.slice(0, low).join("").trimEnd()}…`;
+}
