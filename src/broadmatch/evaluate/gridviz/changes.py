@@ -25,7 +25,7 @@ class Changes:
     """Metrics × models × slices: what changed against the baseline. NaN: not known, and so of the baseline itself.
 
     `change` is above 0 where a model is worse: a share of the baseline's value, or, of a metric that is best at 0, the
-    change of its distance from 0. `difference` is plain, with its standard error `se`, and `p` the two-sided probability
+    change of its distance from 0. `difference` is plain, with its standard error `se`; `p` is the two-sided probability
     of one as large by chance.
     """
 

@@ -5,7 +5,7 @@ import unicodedata
 import numpy as np
 from numpy.typing import NDArray
 
-# From the space to the tilde: five columns of each letter, eight dots of a column in a byte, the upper one lowest.
+# From the space to the tilde, and ±: five columns of a letter, eight dots of a column in a byte, the upper one lowest.
 _DOTS = bytes.fromhex(
     "0000000000 00005f0000 0007000700 147f147f14 242a7f2a12 2313086462 3649562050 0008070300 001c224100 0041221c00"
     "2a1c7f1c2a 08083e0808 0080703000 0808080808 0000606000 2010080402 3e5149453e 00427f4000 7249494946 2141494d33"
@@ -16,9 +16,9 @@ _DOTS = bytes.fromhex(
     "0204081020 004141417f 0402010204 4040404040 0003070800 2054547840 7f28444438 3844444428 384444287f 3854545418"
     "00087e0902 18a4a49c78 7f08040478 00447d4000 2040403d00 7f10284400 00417f4000 7c04780478 7c08040478 3844444438"
     "fc18242418 18242418fc 7c08040408 4854545424 04043f4424 3c4040207c 1c2040201c 3c4030403c 4428102844 4c9090907c"
-    "4464544c44 0008364100 0000770000 0041360800 0201020402".replace(" ", "")
+    "4464544c44 0008364100 0000770000 0041360800 0201020402 44445f4444".replace(" ", "")
 )
-_ALIKE = str.maketrans({"×": "x", "−": "-", "–": "-", "…": "~", "±": "+", "“": '"', "”": '"', "’": "'"})
+_ALIKE = str.maketrans({"×": "x", "−": "-", "–": "-", "…": "~", "±": "\x7f", "“": '"', "”": '"', "’": "'"})
 STEP = 6
 """Dots from one letter to the next."""
 
@@ -36,7 +36,7 @@ def dots(text: str) -> NDArray[np.bool_]:
     #...#..###..
     """
     plain = unicodedata.normalize("NFKD", text.translate(_ALIKE))
-    letters = [c if " " <= c <= "~" else "?" for c in plain if not unicodedata.combining(c)]
+    letters = [c if " " <= c <= "\x7f" else "?" for c in plain if not unicodedata.combining(c)]
     found = np.zeros((8, STEP * len(letters)), np.bool_)
     for i, letter in enumerate(letters):
         start = 5 * (ord(letter) - 32)

@@ -19,7 +19,7 @@ F64 = NDArray[np.float64]
 # Blue is better, orange is worse: the colours of the page, which the colour-blind tell apart.
 _STOPS = ("08407e", "2f78ba", "83b4dc", "cfe2f1", "f1f1ee", "fbd9b5", "f0a05a", "cf6113", "7f2f04")
 _PAPER, _INK, _QUIET, _UNKNOWN = (255, 255, 255), (23, 32, 42), (85, 96, 108), (222, 226, 231)
-_WIDTH, _LEFT, _ALL, _GAP, _ROW, _NAMES, _TOP, _EDGE = 1400, 330, 76, 10, 26, 150, 84, 16
+_WIDTH, _LEFT, _ALL, _GAP, _ROW, _NAMES, _TOP, _EDGE = 1400, 340, 96, 10, 26, 130, 78, 16
 _SEEN = 0.95
 """The colours reach as far as the change that this share of the width stays below."""
 
@@ -50,8 +50,8 @@ def picture(grid: Grid, slicing: str | None = None) -> Picture:
     for r, (m, k) in enumerate(rows):
         top = _TOP + _NAMES + _ROW * r
         if r == 0 or rows[r - 1][0] != m:
-            _write(made, grid.models[m], _EDGE, top + 4, 2, _INK, room=172)
-        _write(made, grid.metrics[k].name, 196, top + 4, 2, _QUIET, room=_LEFT - 204)
+            _write(made, grid.models[m], _EDGE, top + 4, 2, _INK, room=168)
+        _write(made, grid.metrics[k].name, 190, top + 4, 2, _QUIET, room=_LEFT - 196)
         cells = found.change[k, m, columns]
         _paint_row(made[top : top + _ROW - 2], cells, marked[k, m], left, right, bounds[k])
         _number_row(made, top, cells, left, right, bounds[k], grid.metrics[k].best)
@@ -140,12 +140,12 @@ def _name_columns(made: Picture, names: list[str], left: F64, right: F64) -> Non
 def _legend(made: Picture, grid: Grid, bounds: list[float]) -> None:
     top = len(made) - 84
     for i, (metric, bound) in enumerate(zip(grid.metrics, bounds, strict=True)):
-        x = _EDGE + i * 250
-        if x + 230 > _WIDTH:
+        x = _EDGE + i * 280
+        if x + 260 > _WIDTH:
             break
         made[top : top + 16, x : x + 220] = _shades(np.linspace(-bound, bound, 220), bound)[None]
         reach = f"{bound:.3g}" if metric.best == "zero" else f"{100 * bound:.3g}%"
-        _write(made, f"{metric.name} +-{reach}", x, top + 22, 2, _INK, room=240)
+        _write(made, f"{metric.name} ±{reach}", x, top + 22, 2, _INK, room=270)
     said = "blue: better, orange: worse, grey: not known; black line: significant, Benjamini-Hochberg, q = 0.05"
     _write(made, said, _EDGE, top + 54, 2, _QUIET)
 
