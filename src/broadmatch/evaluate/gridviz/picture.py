@@ -98,7 +98,8 @@ def _shades(change: F64, bound: float) -> Picture:
     low = np.minimum(place.astype(int), len(stops) - 2)
     mixed = stops[low] + (stops[low + 1] - stops[low]) * (place - low)[:, None]
     mixed[np.isnan(change)] = _UNKNOWN
-    return np.rint(mixed).astype(np.uint8)
+    shades: Picture = np.rint(mixed).astype(np.uint8)
+    return shades
 
 
 def _paint_row(row: Picture, change: F64, marked: NDArray[np.bool_], left: F64, right: F64, bound: float) -> None:
