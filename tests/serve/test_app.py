@@ -72,6 +72,13 @@ def test_ads_are_changed_together_or_not_at_all(tmp_path, sink):
     assert (removed, again) == (200, 404)
 
 
+def test_a_name_is_the_whole_rest_of_the_path(app):
+    """The end of a line is a character of it: what removes "a1\\n" must not remove "a1"."""
+    paths = ("/v1/ads/a1%0A", "/v1/ads/%0A", "/v1/ads/")
+    found = call(app, *(("DELETE", path) for path in paths), *(("GET", path) for path in paths), ("GET", "/v1/ads/a1"))
+    assert [one.status_code for one in found] == [404] * 6 + [200]
+
+
 def test_problems_say_what_to_do(app):
     cases = [
         (("GET", "/v1/match"), 405), (("GET", "/nowhere"), 404), (("POST", "/v1/match", b"{"), 400),
@@ -139,7 +146,7 @@ def test_the_document_has_all_that_is_answered(app):
     document = answer.json()
     assert document["openapi"] == "3.1.0"
     documented = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    assert documented == {(one.method, one.path.replace(":path", "")) for one in app.endpoints if one.name != "page"}
+    assert documented == {(one.method, one.path.replace(":text", "")) for one in app.endpoints if one.name != "page"}
     text = answer.text
     for reference in set(msgspec.json.decode(text.encode(), type=dict)["components"]["schemas"]):
         assert f"#/components/schemas/{reference}" in text

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -53,6 +54,15 @@ _LOOK_SECONDS = 1.0
 KB, MB = 1 << 10, 1 << 20
 
 
+class _Text(PathConvertor):
+    """The rest of a path, whatever is in it; Starlette's own stops at a line's end."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("text", _Text())
+
+
 def make_app(
     config: ServeConfig,
     service: LiveService,
@@ -76,7 +86,7 @@ class App:
         spending: "Spending | None",
         keys: "ApiKeys | None",
     ) -> None:
-        self._service, self._sink = service, sink
+        self._service, self._sink, self._events = service, sink, config.events
         self._pool = ThreadPoolExecutor(_THREADS, "broadmatch")
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
         self.metrics = Metrics(lambda: len(self._matching) + self._recommending.waiting)
@@ -133,7 +143,7 @@ class App:
             ),
             *self._ads.endpoints(),
             *state.endpoints(),
-            *studio_endpoints(self._service, self._pool),
+            *studio_endpoints(self._service, self._pool, self._matching, self._events),
         )  # fmt: skip
 
     def _routes(self) -> Starlette:

@@ -71,7 +71,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     """What all answers are."""
 
 
-class MatchRequest(Request, frozen=True):
+class SearchRequest(Request, frozen=True):
     """A search: its query, what is known of it, and on which terms ads take part."""
 
     query: Annotated[str, Meta(max_length=10_000, description="What was searched for.", examples=["pizza delivery"])]
@@ -83,6 +83,11 @@ class MatchRequest(Request, frozen=True):
     key: Key | None = None
     time: Moment = None
     limit: Limit = MOST_CANDIDATES
+
+
+class MatchRequest(SearchRequest, frozen=True):
+    """A search that is answered, and whose impressions are logged."""
+
     explain: Annotated[bool, Meta(description="Whether every step of every candidate comes with the answer.")] = False
 
 
@@ -207,14 +212,17 @@ class ReloadReply(Reply, frozen=True):
     models: ModelsReply
 
 
-class RecommendRequest(Request, frozen=True):
-    """A page, given by one of `html`, `text` and `address`, and how many phrases are wanted for it."""
+class PageRequest(Request, frozen=True):
+    """A page, given by one of `html`, `text` and `address`."""
 
     html: Annotated[str, Meta(min_length=1, max_length=4_000_000)] | None = None
     text: Annotated[str, Meta(min_length=1, max_length=4_000_000)] | None = None
-    address: (
-        Annotated[str, Meta(min_length=1, max_length=2_000, description="Of a page that the server knows.")] | None
-    ) = None
+    address: PageAddress | None = None
+
+
+class RecommendRequest(PageRequest, frozen=True):
+    """A page, and how many phrases are wanted for it."""
+
     revealed: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=1_000)]],
         Meta(max_length=1_000, description="Phrases that the page is known to have: they are not recommended again."),

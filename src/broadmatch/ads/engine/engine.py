@@ -21,7 +21,7 @@ from broadmatch.ads.auction import Auction
 from broadmatch.ads.budgets import Budgets
 from broadmatch.ads.engine.answers import AdAnswers, CandidateRows, Place
 from broadmatch.ads.engine.context import context_columns, first_words, refuse_own
-from broadmatch.ads.engine.explain import AdExplanation, explain_rows
+from broadmatch.ads.engine.explain import MOST_FEATURES, AdExplanation, explain_rows
 from broadmatch.ads.engine.tables import AD_COLUMNS, AdTables, LiveAds
 from broadmatch.ads.index._match import MOST_WORDS
 from broadmatch.ads.index.ad_index import AdCandidates, AdIndex
@@ -157,6 +157,13 @@ class AdEngine:
         other._exchange, other._parts = threading.Lock(), self._parts._replace(model=made)
         return other
 
+    def with_auction(self, auction: Auction) -> "AdEngine":
+        """An engine of the same ads and click model, live as these are, with another auction."""
+        auction.check_params()
+        other = copy.copy(self)
+        other._exchange, other._parts = threading.Lock(), self._parts._replace(auction=auction)
+        return other
+
     @property
     def index(self) -> AdIndex:
         """The index of the ads, which may be changed while queries are answered."""
@@ -219,16 +226,18 @@ class AdEngine:
         budgets: Budgets | None = None,
         hour: float | None = None,
         pending: ArrayLike | None = None,
+        bids: Mapping[str, float] | None = None,
         limit: int = 200,
-        explain: bool = False,
+        explain: bool | int = False,
     ) -> AdAnswer:
         """The places beside the answer to one query; `key` names the auction where draws are made.
 
         At most `limit` candidates take part, those with the highest bids. With `budgets`, campaigns take part as these
-        say at the `hour` of the day. With `explain`, every step comes with it.
+        say at the `hour` of the day. With `bids`, ads that are named there take part with these instead of their own.
+        With `explain`, every step comes with it, and if that is a number, so many features of each candidate.
         """
-        one = self._one(query, context, _Terms(_key(key), budgets, hour, pending), limit)
-        why = _explained(one, None) if explain else None
+        one = self._one(query, context, _Terms(_key(key), budgets, hour, pending, bids), limit)
+        why = _explained(one, None, most=MOST_FEATURES if explain is True else explain) if explain else None
         return AdAnswer(one.text, _places(one.answers, one.tables), one.answers, why)
 
     def explain(
@@ -314,7 +323,7 @@ class AdEngine:
         refuse_own(given, OWN_COLUMNS)
         row = {**given, "query": first_words(text, MOST_WORDS)}
         tables = parts.ads.tables()
-        found = parts.ads.index.match_text(tables.view, text, limit)
+        found = terms.rebid(tables, parts.ads.index.match_text(tables.view, text, limit))
         table = parts.model.encoder.sides[_QUERY].row(row)
         return _One(parts, tables, text, row, _answers(parts, tables, found, table, terms))
 
@@ -354,6 +363,15 @@ class _Terms(NamedTuple):
     budgets: Budgets | None
     hour: float | None
     pending: ArrayLike | None
+    bids: Mapping[str, float] | None = None
+
+    def rebid(self, tables: AdTables, found: AdCandidates) -> AdCandidates:
+        """Candidates with the bids that are given for their ads."""
+        if not self.bids:
+            return found
+        names, own = map(tables.name, found.ad.tolist()), found.bid.tolist()
+        bids = [self.bids.get(name, bid) for name, bid in zip(names, own, strict=True)]
+        return found._replace(bid=np.array(bids, np.float64))
 
     def admit(self, tables: AdTables, found: AdCandidates) -> Flags | None:
         """Which candidates are in their budget; campaigns that have none, and ads without a campaign, always are."""
@@ -414,10 +432,12 @@ def _places(arrays: AdAnswers, tables: AdTables) -> list[Place]:
     return places
 
 
-def _explained(one: _One, rows: list[int] | None, not_matched: WhyMatched | None = None) -> AdExplanation:
+def _explained(
+    one: _One, rows: list[int] | None, not_matched: WhyMatched | None = None, most: int = MOST_FEATURES
+) -> AdExplanation:
     answers = one.answers
     if rows is None:
         rows = np.argsort(-answers.result.score, kind="stable").tolist()
-    found = explain_rows(one.parts.model.clicks, one.parts.auction, answers, one.tables, one.row, rows)
+    found = explain_rows(one.parts.model.clicks, one.parts.auction, answers, one.tables, one.row, rows, most)
     context = {name: value for name, value in one.row.items() if name != "query"}
     return AdExplanation(one.text, context, len(answers.candidates.ad), found, not_matched)

@@ -17,8 +17,8 @@ from broadmatch.clicks import ClickModel
 from broadmatch.data import Impressions
 from broadmatch.signals import Description, Encoder, FeatureNames
 
-_SHOWN, _PRINTED = 10, 5
-"""Features of a candidate, those that count most; and of these, what people read."""
+MOST_FEATURES, _PRINTED = 10, 5
+"""Features of a candidate, those that count most, unless more are asked for; and of these, what people read."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,12 @@ def explain_rows(
     tables: AdTables,
     given: Mapping[str, Any],
     rows: Sequence[int],
+    most: int = MOST_FEATURES,
 ) -> list[ExplainedCandidate]:
-    """Explain candidates of the only query of some answers, by their rows; `given` is what the query gives."""
+    """Explain candidates of the only query of some answers, by their rows, with up to `most` features each.
+
+    `given` is what the query gives.
+    """
     if not rows:
         return []
     found, verdicts = answers.candidates, answers.result.why()
@@ -115,7 +119,7 @@ def explain_rows(
         one = impressions.row(i)
         shares = serving.contributions(one.keys, one.values)
         named = names.lookup(one.keys)
-        order = np.argsort(-np.abs(shares[:, 0]), kind="stable")[:_SHOWN].tolist()
+        order = np.argsort(-np.abs(shares[:, 0]), kind="stable")[:most].tolist()
         verdict = verdicts[row]
         explained.append(
             ExplainedCandidate(

@@ -39,7 +39,7 @@ class Ads:
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """What is answered about ads."""
-        one = "/v1/ads/{name:path}"
+        one = "/v1/ads/{name:text}"
         return (
             Endpoint("ad", "GET", one, "read", "An ad as the index has it.", self.read, None, AdReply, problems=(404,)),
             Endpoint(

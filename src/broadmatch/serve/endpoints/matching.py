@@ -16,7 +16,7 @@ from broadmatch.io.event_log.events import MOST_EVENTS
 from broadmatch.serve.endpoints.ad_texts import AdTexts
 from broadmatch.serve.endpoints.clocks import RequestTimes
 from broadmatch.serve.endpoints.shown_events import Search, ShownEvents
-from broadmatch.serve.messages import RESERVED, MatchRequest
+from broadmatch.serve.messages import RESERVED, MatchRequest, SearchRequest
 from broadmatch.serve.problems import Problem, place_of
 from broadmatch.serve.service import LiveService, ServiceArm
 
@@ -36,6 +36,15 @@ _MOST_SEARCHES = 64
 class _WaitingSearch(NamedTuple):
     search: Search
     done: "asyncio.Future[bytes]"
+
+
+class PreparedSearch(NamedTuple):
+    """A search with the arm that answers it, what its model reads of the context, and on which terms ads take part."""
+
+    arm: ServiceArm
+    search: Search
+    context: dict[str, Any]
+    terms: dict[str, Any]
 
 
 class Matching:
@@ -66,11 +75,7 @@ class Matching:
 
     async def answer(self, request: MatchRequest) -> bytes:
         """The answer to a search, when its impressions are on disk."""
-        if not RESERVED.isdisjoint(request.context):
-            names = ", ".join(sorted(RESERVED & request.context.keys()))
-            raise Problem(422, f"The server fills in {names} itself; call what else is known of a search otherwise.")
-        key = random.getrandbits(64) if request.key is None else int(request.key, 16)
-        search = Search(request, key, self._times.of_search(request.time), normalise_query(request.query))
+        search = self._search(request)
         loop = asyncio.get_running_loop()
         if request.explain:
             return await self._explained(loop, search)
@@ -79,6 +84,22 @@ class Matching:
             loop.call_soon(self._gather if self._crowded else self._flush, loop)
         self._waiting.append(_WaitingSearch(search, done))
         return await done
+
+    def prepare(self, request: SearchRequest) -> PreparedSearch:
+        """A search as it would be answered now; nothing of it is logged."""
+        return self._prepared(self._search(request))
+
+    def _search(self, request: SearchRequest) -> Search:
+        """A search with its key and its time."""
+        if not RESERVED.isdisjoint(request.context):
+            names = ", ".join(sorted(RESERVED & request.context.keys()))
+            raise Problem(422, f"The server fills in {names} itself; call what else is known of a search otherwise.")
+        key = random.getrandbits(64) if request.key is None else int(request.key, 16)
+        return Search(request, key, self._times.of_search(request.time), normalise_query(request.query))
+
+    def _prepared(self, search: Search) -> PreparedSearch:
+        arm = self._arm(self._live.current, search)
+        return PreparedSearch(arm, search, _context(arm, search), self._terms(search))
 
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let those that were read from their sockets meanwhile join: it takes a turn, and saves whole answers."""
@@ -164,9 +185,7 @@ class Matching:
 
     async def _explained(self, loop: asyncio.AbstractEventLoop, search: Search) -> bytes:
         """The answer to one search with every step of it, made in another thread, since it takes long."""
-        service = self._live.current
-        arm = self._arm(service, search)
-        terms, context = self._terms(search), _context(arm, search)
+        arm, _, context, terms = self._prepared(search)
 
         def ask() -> Any:
             return arm.engine.answer(search.query, context, key=search.key, explain=True, **terms)

@@ -37,7 +37,7 @@ def make_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def _path(endpoint: Endpoint) -> str:
-    return endpoint.path.replace(":path", "")
+    return endpoint.path.replace(":text", "")
 
 
 def _operation(endpoint: Endpoint, request: Any, reply: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from broadmatch.io import EventBatch
 from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.serve.endpoints.ad_texts import AdTexts
 from broadmatch.serve.impression_ids import ImpressionIds
-from broadmatch.serve.messages import MatchRequest, Scalar
+from broadmatch.serve.messages import Scalar, SearchRequest
 
 _IMPRESSIONS = KINDS.index("impressions")
 
@@ -21,7 +21,7 @@ _IMPRESSIONS = KINDS.index("impressions")
 class Search(NamedTuple):
     """A search that is to be answered: `key` names its auction, `time` is in microseconds, `query` is normalised."""
 
-    request: MatchRequest
+    request: SearchRequest
     key: int
     time: int
     query: str
@@ -112,7 +112,7 @@ def _shown(answers: AdAnswers) -> _ShownColumns:
     return _ShownColumns(there.sum(axis=1).tolist(), ad, phrase, match, numbers.ravel().tolist())
 
 
-def _around(request: MatchRequest, query: str, search: str, made_by: str) -> tuple[str, str]:
+def _around(request: SearchRequest, query: str, search: str, made_by: str) -> tuple[str, str]:
     """What all payloads of a search begin and end with."""
     known: dict[str, Scalar] = {"query": first_words(query, MOST_WORDS)}
     known |= {name: value for name, value in request.context.items() if value is not None}

@@ -33,6 +33,7 @@ export async function send(method, path, body, signal) {
     throw new Refused(0, "The server does not answer; is it still running?");
   }
   if (answer.ok) return answer;
+  if (answer.status === 401) dispatchEvent(new CustomEvent("unauthorized"));
   const problem = await answer.json().catch(() => ({}));
   throw new Refused(answer.status, problem.detail ?? `The server answered ${answer.status}.`);
 }

@@ -1,6 +1,10 @@
 // The studio's frame: which page the address asks for, as #planner?text=…, and what all pages share.
 
+import { apiKey } from "./api.js";
 import { find, make, state } from "./dom.js";
+import { askKey, showHelp, singleKeys } from "./help.js";
+import { nextTheme, setTheme, theme } from "./theme.js";
+import { showTour, tourSeen } from "./tour.js";
 
 // A page is a module with `title` and `show(main, query)`: `query` is the URLSearchParams after the "?" of the address.
 const PAGES = [
@@ -12,24 +16,68 @@ const PAGES = [
   ["judge", "Judge"],
 ];
 
-async function show() {
-  const [name, query = ""] = location.hash.slice(1).split("?", 2);
-  const chosen = PAGES.some(([page]) => page === name) ? name : PAGES[0][0];
+const asked = () => {
+  const [name, ...query] = location.hash.slice(1).split("?");
+  return [PAGES.some(([page]) => page === name) ? name : PAGES[0][0], query.join("?")];
+};
+
+// Each page gets a room of its own: one that loads late writes where nobody looks.
+async function show(moved = true) {
+  const [chosen, query] = asked();
   for (const link of find("#pages").children) {
     if (link.dataset.page === chosen) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  const room = make("div", { class: `page-${chosen}` }, state("Loading …"));
   const main = find("#page");
-  main.replaceChildren(state("Loading …"));
+  main.replaceChildren(room);
   try {
     const page = await import(`./${chosen}.js`);
+    if (!room.isConnected) return;
     document.title = `${page.title} · broadmatch`;
-    await page.show(main, new URLSearchParams(query));
+    main.setAttribute("aria-label", page.title);
+    await page.show(room, new URLSearchParams(query));
   } catch (error) {
-    main.replaceChildren(state(error.message, "bad"));
+    room.replaceChildren(refused(error));
   }
+  if (moved && room.isConnected && !room.contains(document.activeElement)) main.focus({ preventScroll: true });
 }
 
+function refused(error) {
+  if (error.status !== 401 && error.status !== 403) return state(error.message, "bad");
+  const ask = make("button", { type: "button", class: "main", onclick: () => askKey().then(() => show()) }, "Give a key");
+  return make("div", {}, state(error.message, "bad"), make("div", { class: "bar" }, ask));
+}
+
+function tools() {
+  const choice = make("select", { onchange: (event) => setTheme(event.target.value) },
+    ["system", "light", "dark"].map((name) => make("option", { value: name }, name)));
+  const said = () => (choice.value = theme());
+  addEventListener("theme", said);
+  said();
+  const key = make("button", { type: "button", class: "plain", hidden: !apiKey.get(), onclick: () => askKey().then(() => show()) }, "Key");
+  addEventListener("unauthorized", () => (key.hidden = false));
+  const help = make("button", { type: "button", class: "plain", title: "Keys and help (?)", "aria-label": "Keys and help", onclick: () => showHelp(PAGES) }, "?");
+  find("#tools").append(make("label", { class: "row" }, "Theme", choice), key, help);
+}
+
+function onKey(event) {
+  const typing = event.target.closest?.("input, select, textarea, [contenteditable]") || document.querySelector("dialog[open]");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || !singleKeys()) return;
+  const page = PAGES[Number(event.key) - 1];
+  if (page) location.hash = page[0];
+  else if (event.key === "t") nextTheme();
+  else if (event.key === "?") showHelp(PAGES);
+  else if (event.key === "/") find("#page input, #page textarea, #page select")?.focus();
+  else return;
+  event.preventDefault();
+}
+
+setTheme(theme());
 find("#pages").append(...PAGES.map(([page, text]) => make("a", { href: `#${page}`, data: { page } }, text)));
-addEventListener("hashchange", show);
-show();
+tools();
+addEventListener("hashchange", () => show());
+addEventListener("keydown", onKey);
+find(".skip").addEventListener("click", (event) => (event.preventDefault(), find("#page").focus()));
+const first = location.hash === "" && !tourSeen();
+show(false).then(() => first && showTour());

@@ -6,6 +6,8 @@ from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
 from broadmatch.serve.studio.work import StudioWork
 
+_EXAMPLES = 3
+
 
 class StudioPartsReply(Reply, frozen=True):
     """What the server has for the studio, beside ads and click models."""
@@ -18,6 +20,8 @@ class StudioPartsReply(Reply, frozen=True):
     """Whether the phrase model says how many phrases it finds right."""
     expansion: bool
     pages: int
+    examples: list[str]
+    """Addresses of some pages that are known."""
     queries: bool
     grids: list[str]
     loop: bool
@@ -48,6 +52,7 @@ class StudioParts:
             sets=bool(getattr(model, "sized", False)),
             expansion=service.expansion is not None,
             pages=0 if service.pages is None else len(service.pages),
+            examples=[] if service.pages is None else service.pages.some(_EXAMPLES),
             queries=folder.queries.is_file(),
             grids=folder.grid_names(),
             loop=folder.loop.is_dir(),

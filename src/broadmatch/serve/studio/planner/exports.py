@@ -2,7 +2,7 @@
 
 A text that a spreadsheet would take for a formula does nothing: in CSV an apostrophe stands before it; in XLSX it is a
 cell of text. Keyword files have no need of either, as platforms refuse or ignore such characters in keywords: what is
-no letter, number, or one of & ' . _ - / and # within a word becomes a space, so no keyword begins with = + - @ or a tab.
+no letter, number, or one of & ' . - / and # within a word becomes a space, so no keyword begins with = + - @ or a tab.
 """
 
 import csv

@@ -1,0 +1,55 @@
+// Dialogs of the frame: keys and help, and the API key where the server asks for one.
+
+import { apiKey } from "./api.js";
+import { make } from "./dom.js";
+import { showTour } from "./tour.js";
+
+const KEYS = "broadmatch-keys";
+export const singleKeys = () => localStorage.getItem(KEYS) !== "off";
+
+function dialog(title, ...children) {
+  const shown = make("dialog", { class: "card", "aria-label": title }, make("h2", {}, title), ...children);
+  shown.addEventListener("close", () => shown.remove());
+  shown.addEventListener("click", (event) => event.target === shown && shown.close());
+  document.body.append(shown);
+  shown.showModal();
+  return shown;
+}
+
+export function showHelp(pages) {
+  const row = (keys, what) => make("tr", {}, make("td", {}, make("kbd", {}, keys)), make("td", {}, what));
+  const rows = [
+    ...pages.map(([, text], i) => row(String(i + 1), text)),
+    row("/", "To the first field of the page"),
+    row("t", "Theme: system, light, dark"),
+    row("?", "This help"),
+    row("Esc", "Close what is open"),
+  ];
+  const toggle = (event) => localStorage.setItem(KEYS, event.target.checked ? "on" : "off");
+  const shown = dialog(
+    "Keys",
+    make("table", {}, make("tbody", {}, rows)),
+    make("label", { class: "row" }, make("input", { type: "checkbox", checked: singleKeys(), onchange: toggle }), "Single keys do this"),
+    make("div", { class: "bar" },
+      make("button", { type: "button", onclick: () => (shown.close(), showTour()) }, "Show the tour"),
+      make("a", { href: "/try" }, "Try the API"),
+      make("button", { type: "button", class: "main", onclick: () => shown.close() }, "Close")),
+  );
+}
+
+// Resolves when a key was given, or the dialog closed.
+export function askKey(said = "") {
+  return new Promise((done) => {
+    const field = make("input", { type: "password", autocomplete: "off", value: apiKey.get(), required: true });
+    const save = (event) => (event.preventDefault(), apiKey.set(field.value.trim()), shown.close());
+    const shown = dialog(
+      "API key",
+      make("p", {}, said || "This server asks for a key. It stays in this tab; `broadmatch keys add FOLDER` makes one."),
+      make("form", { method: "dialog", onsubmit: save },
+        make("label", {}, "Key", field),
+        make("div", { class: "bar" }, make("button", { class: "main" }, "Use it"))),
+    );
+    shown.addEventListener("close", done);
+    field.focus();
+  });
+}
