@@ -75,16 +75,9 @@ def test_a_bid_a_reserve_and_squashing_move_it_and_the_engine_stays(app, live):
 
 
 def test_what_keeps_ads_out_is_said(tmp_path):
-    rows = [
-        {"advertiser": v, "ad": ad, "campaign": v, "phrase": "shoes", "match": "broad", "bid": bid}
-        for v, ad, bid in (
-            ("v1", "a1", 9.0),
-            ("v1", "a2", 8.0),
-            ("v2", "a3", 2.0),
-            ("v3", "a4", 0.001),
-            ("v4", "a5", 1),
-        )
-    ]
+    ads = (("v1", "a1", 9.0), ("v1", "a2", 8.0), ("v2", "a3", 2.0), ("v3", "a4", 0.001), ("v4", "a5", 1.0))
+    same = {"page": "https://shop.example/", "phrase": "shoes", "match": "broad"}
+    rows = [{"advertiser": v, "campaign": v, "ad": ad, "bid": bid, **same} for v, ad, bid in ads]
     path = tmp_path / "engine"
     engine = AdEngine.create(path, Inventory.from_rows(rows), clicks=model(), auction=Auction(places=1, reserve=0.01))
     with engine.index.change() as change:

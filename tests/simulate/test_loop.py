@@ -52,7 +52,8 @@ def test_figures_are_ratios_of_sums_of_the_days_asked_for() -> None:
     for day, rate in ((0, 0.9), (1, 0.3)):
         clicks = (rng.random(5000) < rate).astype(float)
         sums.add(day, group, searches=np.ones(5000), clicks=clicks, value=clicks, best_value=np.full(5000, 0.5))
-        assert sums.by_day()[day]["clicks a search"] == pytest.approx(clicks.mean())
+        of_day = sums.by_day(DRAWS)[day]["clicks a search"]
+        assert of_day.value == pytest.approx(clicks.mean()) and of_day.low < of_day.value < of_day.high
     found = sums.figures(1, DRAWS)
     assert found["clicks a search"].value == pytest.approx(clicks.mean())
     assert found["regret"].value == pytest.approx(1 - clicks.mean() / 0.5)

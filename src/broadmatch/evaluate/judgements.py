@@ -21,7 +21,7 @@ from broadmatch.io.files import PathLike, read_text, replacing_file
 from broadmatch.io.tables import read_texts, write_texts
 from broadmatch.params import Whole
 
-_SHEET = {"page": ("page",), "phrase": ("phrase",), "relevant": ("relevant",), "judge": ("judge",)}
+_SHEET = {name: (name,) for name in ("page", "phrase", "relevant", "judge", "time")}
 _YES, _NO = {"1", "1.0", "yes", "y", "true"}, {"0", "0.0", "no", "n", "false"}
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b]")
 Pair = tuple[str, str]
@@ -122,14 +122,15 @@ class Judgements(NamedTuple):
         """Read filled-in sheets: one file for each judge, or files with a column `judge`.
 
         Relevant is 1, yes, y or true; not relevant 0, no, n or false; empty is not filled in. A pair that is not in the
-        key, any other word, and two different answers of one judge are refused.
+        key, any other word, and two different answers of one judge are refused. Rows with a `time` are what judges said
+        one after the other, as the studio writes it: the last answer of a judge counts, and an empty one takes it back.
         """
         if not sheets:
             raise BadInput("There are no sheets to read; name at least one that was filled in.")
         pairs = key.pairs()
         said: dict[str, _F64] = {}
         for sheet, name in zip(sheets, _names(sheets), strict=True):
-            for line, row in read_texts(sheet, ColumnMap(_SHEET, optional=("judge",))):
+            for line, row in read_texts(sheet, ColumnMap(_SHEET, optional=("judge", "time"))):
                 page, phrase, answer = (_cell(row[column]) for column in ("page", "phrase", "relevant"))
                 if not page and not phrase:
                     continue
@@ -139,12 +140,14 @@ class Judgements(NamedTuple):
                         f"{sheet}, line {line}: {phrase!r} for {page!r} is not in the key; take its own sheet."
                     )
                 votes = said.setdefault(_cell(row["judge"]) or name, np.full(len(pairs), np.nan))
+                later = bool(row["time"])
                 if not answer:
+                    votes[place] = np.nan if later else votes[place]
                     continue
                 if answer.lower() not in _YES | _NO:
                     raise BadInput(f"{sheet}, line {line}: relevant is {answer!r}; write 1 or 0, yes or no.")
                 vote = float(answer.lower() in _YES)
-                if votes[place] == 1 - vote:
+                if votes[place] == 1 - vote and not later:
                     raise BadInput(f"{sheet}, line {line}: {phrase!r} for {page!r} is judged twice, once 1 and once 0.")
                 votes[place] = vote
         return cls(list(said), np.column_stack(list(said.values())) if said else np.zeros((len(pairs), 0)))

@@ -86,7 +86,7 @@ class App:
         spending: "Spending | None",
         keys: "ApiKeys | None",
     ) -> None:
-        self._service, self._sink = service, sink
+        self._service, self._sink, self._events = service, sink, config.events
         self._pool = ThreadPoolExecutor(_THREADS, "broadmatch")
         ids, times = ImpressionIds.at(ServeFolder(config.folder).secret), RequestTimes(config.clock)
         self.metrics = Metrics(lambda: len(self._matching) + self._recommending.waiting)
@@ -143,7 +143,7 @@ class App:
             ),
             *self._ads.endpoints(),
             *state.endpoints(),
-            *studio_endpoints(self._service, self._pool, self._matching),
+            *studio_endpoints(self._service, self._pool, self._matching, self._events),
         )  # fmt: skip
 
     def _routes(self) -> Starlette:

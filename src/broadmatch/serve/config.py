@@ -75,6 +75,11 @@ class ServeFolder:
         return self.path / "secret"
 
     @property
+    def excluded(self) -> Path:
+        """The phrases that are never recommended."""
+        return self.path / "excluded.json"
+
+    @property
     def alerts(self) -> Path:
         """The rules of the alerts."""
         return self.path / "alerts.toml"

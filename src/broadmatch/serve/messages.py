@@ -212,14 +212,17 @@ class ReloadReply(Reply, frozen=True):
     models: ModelsReply
 
 
-class RecommendRequest(Request, frozen=True):
-    """A page, given by one of `html`, `text` and `address`, and how many phrases are wanted for it."""
+class PageRequest(Request, frozen=True):
+    """A page, given by one of `html`, `text` and `address`."""
 
     html: Annotated[str, Meta(min_length=1, max_length=4_000_000)] | None = None
     text: Annotated[str, Meta(min_length=1, max_length=4_000_000)] | None = None
-    address: (
-        Annotated[str, Meta(min_length=1, max_length=2_000, description="Of a page that the server knows.")] | None
-    ) = None
+    address: PageAddress | None = None
+
+
+class RecommendRequest(PageRequest, frozen=True):
+    """A page, and how many phrases are wanted for it."""
+
     revealed: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=1_000)]],
         Meta(max_length=1_000, description="Phrases that the page is known to have: they are not recommended again."),

@@ -19,6 +19,7 @@ from broadmatch.labels import KEX, Recommender
 from broadmatch.serve.config import ServeFolder
 from broadmatch.serve.publishing import PublishedModels
 from broadmatch.serve.serving import INITIAL
+from broadmatch.serve.studio.excluded import ExcludedPhrase, ExcludedPhrases
 from broadmatch.signals import Encoder
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Service:
     recommender_version: str | None
     expansion: KSP | None
     pages: "KnownPages | None"
+    excluded: tuple[ExcludedPhrase, ...]
+    """Phrases that are not recommended."""
     since: float
     """When it was put in service, in seconds since 1970."""
 
@@ -88,6 +91,9 @@ class KnownPages:
 
     def __len__(self) -> int:
         return len(self._at)
+
+    def __contains__(self, address: str) -> bool:
+        return address in self._at
 
     def some(self, n: int) -> list[str]:
         """The addresses of a few pages, from all over the file."""
@@ -163,12 +169,13 @@ class LiveService:
         if (at_pages := _inode(folder.pages)) is not None:
             pages = part("pages", folder.pages, at_pages, lambda: KnownPages(folder.pages))
         self._parts = kept
-        return Service(tuple(arms), recommender, version, expansion, pages, time.time())
+        excluded = tuple(ExcludedPhrases(folder.excluded).read())
+        return Service(tuple(arms), recommender, version, expansion, pages, excluded, time.time())
 
     def _signs(self) -> Any:
         """What changes when the folder does."""
         folder = self.folder
-        others = (folder.serving, folder.recommender, folder.expansion, folder.pages)
+        others = (folder.serving, folder.recommender, folder.expansion, folder.pages, folder.excluded)
         return _engine_signs(folder.path), tuple(map(_inode, others))
 
 

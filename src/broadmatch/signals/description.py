@@ -17,7 +17,8 @@ from broadmatch.io.columns import no_columns
 from broadmatch.io.formats import LOGS
 from broadmatch.signals.signal import Cross, Hour, Numeric, Signal, Weekday, signal_from
 
-_KEYS = ("format", "label", "weight", "time", "query", "id", "slices", "signals")
+_KEYS = ("format", "label", "weight", "time", "query", "id", "offset", "slices", "signals")
+_SCALES = ("log-odds", "probability")
 _RULE = re.compile(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*")
 
 
@@ -50,7 +51,9 @@ class Description:
     `label` is a column of 0 and 1, or a rule on a number such as "comments >= 100". `weight`, `time`, `query` (the
     query or page view of the impression) and `id` (of the impression) are columns; a time with a format of its own is
     `{"column": "hour", "format": "%y%m%d%H"}`. `slices` are columns, or names of signals, along which figures are
-    broken down. The name of a signal may be a pattern over columns such as "C*": see `resolve`.
+    broken down. `offset` is a column of what a fixed model says already, which is part of the score and not learned:
+    log-odds or, as `{"column": "p", "scale": "probability"}`, probabilities. The name of a signal may be a pattern over
+    columns such as "C*": see `resolve`.
 
     >>> from broadmatch.signals import Categorical, Cross, Description, Numeric
     >>> d = Description(label="clicked", signals=[Categorical("ad"), Numeric("price"), Categorical("query")])
@@ -67,6 +70,7 @@ class Description:
         time: str | Mapping[str, str] | None = None,
         query: str | None = None,
         id: str | None = None,
+        offset: str | Mapping[str, str] | None = None,
         slices: Sequence[str] = (),
         format: str | None = None,
         file: str | None = None,
@@ -76,6 +80,7 @@ class Description:
         self.slices, self.format = tuple(slices), format
         self.time: str | None = None
         self.time_format: str | None = None
+        self.offset, self.offset_scale = self._offset_of(offset)
         self._check_texts(time)
         self._check_signals()
 
@@ -119,6 +124,8 @@ class Description:
         """Everything, in what JSON and TOML have; `from_dict` makes the same description of it."""
         time = self.time if self.time_format is None else {"column": self.time, "format": self.time_format}
         plain = {key: getattr(self, key) for key in _KEYS} | {"time": time, "slices": list(self.slices) or None}
+        if self.offset_scale != _SCALES[0]:
+            plain["offset"] = {"column": self.offset, "scale": self.offset_scale}
         plain["signals"] = {signal.name: signal.to_dict() for signal in self.signals}
         return {key: value for key, value in plain.items() if value is not None}
 
@@ -195,8 +202,22 @@ class Description:
     def _roles(self) -> dict[str, str]:
         """The columns that are something else than a signal."""
         label = {} if self.label_rule is None else {"label": self.label_rule.column}
-        others = {role: getattr(self, role) for role in ("weight", "time", "query", "id")}
+        others = {role: getattr(self, role) for role in ("weight", "time", "query", "id", "offset")}
         return label | {role: column for role, column in others.items() if column is not None}
+
+    def _offset_of(self, given: object) -> tuple[str | None, str]:
+        """The column of the offset, and what its numbers are."""
+        plain = {"column": given} if isinstance(given, str) else given
+        if plain is None:
+            return None, _SCALES[0]
+        if isinstance(plain, Mapping) and {"column"} <= set(plain) <= {"column", "scale"}:
+            column, scale = plain["column"], plain.get("scale", _SCALES[0])
+            if isinstance(column, str) and column and scale in _SCALES:
+                return column, scale
+        raise self.error(
+            ("offset",),
+            f'offset must be a column of log-odds, or {{ column = "p", scale = "probability" }}, but it is {given!r}.',
+        )
 
     def _check_texts(self, time: object) -> None:
         """Everything but the signals."""

@@ -39,7 +39,8 @@ export function sumPeriods(grid, periods) {
         for (let s = 0; s < S; s++) {
           const v = grid.period_value[at + s];
           if (v !== v) continue;
-          const [n, c] = [grid.period_impressions[p * S + s], grid.period_clicks[p * S + s]];
+          const n = grid.period_impressions[p * S + s];
+          const c = grid.period_clicks[p * S + s];
           const weight = byPairs ? c * (n - c) : n;
           sum[s] += weight * v;
           squares[s] += (weight * grid.period_se[at + s]) ** 2;
@@ -79,11 +80,12 @@ export function makeChanges(grid, data, rows, baseline) {
     const best = grid.metrics[metric].best;
     const [v, b, out] = [(metric * M + model) * S, (metric * M + baseline) * S, r * S];
     const [errors, e] = errorsOf(grid, data, metric, model, baseline) ?? [null, 0];
+    const sign = best === "high" ? -1 : 1;
     for (let s = 0; s < S; s++) {
-      const [own, base] = [data.value[v + s], data.value[b + s]];
-      if (best === "zero") change[out + s] = Math.abs(own) - Math.abs(base);
-      else change[out + s] = ((own - base) / Math.abs(base)) * (best === "high" ? -1 : 1);
-      if (Math.abs(change[out + s]) === Infinity) change[out + s] = NaN;
+      const own = data.value[v + s];
+      const base = data.value[b + s];
+      const apart = best === "zero" ? Math.abs(own) - Math.abs(base) : (sign * (own - base)) / Math.abs(base);
+      change[out + s] = apart - apart === 0 ? apart : NaN; // infinite where the baseline is 0
       z[out + s] = errors && errors[e + s] > 0 ? (own - base) / errors[e + s] : NaN;
     }
   });
@@ -222,10 +224,10 @@ function discoveryBound(families) {
     bound = next;
   }
   let least = Infinity;
+  at = 0;
   for (const family of families) {
     for (let i = 0; i < family.length; i++) {
-      const size = Math.abs(family[i]);
-      if (size < least && pValue(size) <= bound) least = size;
+      if (family[i] === family[i] && p[at++] <= bound && Math.abs(family[i]) < least) least = Math.abs(family[i]);
     }
   }
   return least;

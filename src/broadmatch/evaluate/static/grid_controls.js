@@ -16,7 +16,7 @@ export function makeControls(grid, change) {
     menu("Baseline", grid.models.map((name, i) => [i, nameText(name, 60)]), "baseline", change, Number),
     findField(change),
     menu("Order", Object.entries(CHOICES.sort), "sort", change),
-    menu("… of", rowChoices(grid), "row", change, Number),
+    menu("… of row", rowChoices(grid), "row", change, Number),
   ];
   const finer = [
     menu("Width of columns", Object.entries(CHOICES.width), "width", change),
@@ -32,6 +32,10 @@ export function makeControls(grid, change) {
     element,
     sync(state, wrong) {
       for (const part of [...parts, ...finer]) part.sync(state, wrong);
+    },
+    // Whoever clicks elsewhere is done with a list.
+    close(target) {
+      for (const { element: part } of parts) if (part.open && !part.contains(target)) part.open = false;
     },
   };
 }
@@ -92,7 +96,6 @@ function tickList(text, choices, key, change, shortName) {
     list.open = false;
     summary.focus();
   });
-  document.addEventListener("pointerdown", (event) => list.contains(event.target) || (list.open = false));
   return {
     element: list,
     sync(state) {
@@ -120,9 +123,10 @@ export function makeLegend(grid, change) {
       });
       const reset = make("button", { type: "button", class: "plain", title: "By quantile again", "aria-label": `Range of ${metric.name} by quantile again`, onclick: () => set(k, 0) }, "↺");
       bars.set(k, { canvas, input, reset });
-      return make("div", { class: "grid-scale" }, make("strong", {}, nameText(metric.name, 30)), make("span", { class: "quiet" }, "better"), canvas, make("span", { class: "quiet" }, "worse"), make("span", {}, "±"), input, make("span", {}, unit), reset);
+      return make("div", { class: "grid-scale" }, make("strong", {}, nameText(metric.name, 30)), canvas, make("span", {}, "±"), input, make("span", {}, unit), reset);
     });
-    const marks = make("div", { class: "grid-scale grid-keys" }, make("span", { class: "grid-key-mark", "aria-hidden": "true" }), "significant (Benjamini–Hochberg, q = 0.05)", make("span", { class: "grid-key-none", "aria-hidden": "true" }), "not known");
+    const key = (kind, text, title) => make("span", { class: "grid-key", title }, make("span", { class: `grid-key-${kind}`, "aria-hidden": "true" }), text);
+    const marks = make("div", { class: "grid-scale" }, key("better", "better"), key("worse", "worse"), key("mark", "significant", "Benjamini–Hochberg over all cells shown of a metric, q = 0.05, paired differences"), key("none", "not known"));
     element.replaceChildren(...found, marks);
   }
   function set(k, bound) {

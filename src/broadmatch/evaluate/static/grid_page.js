@@ -38,9 +38,7 @@ class GridPage {
     this.empty = message("");
     this.said = make("p", { class: "quiet grid-said", role: "status" });
     this.element = this.assemble();
-    this.followTheme();
-    if (!options.query) addEventListener("hashchange", () => this.readAddress());
-    addEventListener("scroll", () => this.keptCell || this.report.hide(), { passive: true });
+    this.listen();
   }
 
   assemble() {
@@ -53,8 +51,8 @@ class GridPage {
     if (grid.left_out) notes.push(`${whole(grid.left_out)} rows are left out: they have no label, no weight, or no prediction of one of the models.`);
     if (grid.periods.length > 1) notes.push("Over some of the periods, a value is the mean of theirs, weighted by impressions (AucLoss: by pairs of a click and a non-click), and periods are taken as independent.");
     return make("div", { class: "grid-page" },
-      make("h1", { class: "text" }, nameText(grid.title, 200)), this.controls.element, this.time.element,
-      make("div", { class: "grid-head" }, this.legend.element, tools), this.said, this.empty, view.element, this.panels.element, this.table.element,
+      make("div", { class: "grid-head" }, make("div", {}, make("h1", { class: "text" }, nameText(grid.title, 200)), this.said), tools),
+      this.controls.element, this.legend.element, this.empty, view.element, this.panels.element, this.time.element, this.table.element,
       notes.map((note) => make("p", { class: "quiet" }, note)), this.report.element);
   }
 
@@ -63,9 +61,18 @@ class GridPage {
     return this.colors;
   }
 
-  followTheme() {
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
-    new MutationObserver(() => this.refresh()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  // Follow the theme and the address for as long as this page is in the document.
+  listen() {
+    const ended = new AbortController();
+    const here = (act) => (event) => (this.element.isConnected ? act(event) : ended.abort());
+    const on = (target, name, act) => target.addEventListener(name, here(act), { signal: ended.signal, passive: true });
+    on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.refresh());
+    on(window, "scroll", () => this.keptCell || this.report.hide());
+    on(document, "pointerdown", (event) => this.controls.close(event.target));
+    if (!this.options.query) on(window, "hashchange", () => this.readAddress());
+    const watching = new MutationObserver(here(() => this.refresh()));
+    watching.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    ended.signal.addEventListener("abort", () => watching.disconnect());
   }
 
   readAddress() {

@@ -20,7 +20,8 @@ export class CellPainter {
       [this.sum, this.weight] = [new Float32Array(width), new Float32Array(width)];
       [this.mark, this.known] = [new Uint8Array(width), new Uint8Array(width)];
     }
-    if (!(this.begin?.length >= n)) [this.begin, this.end, this.share] = [new Int32Array(n), new Int32Array(n), new Float32Array(n)];
+    if (this.begin?.length >= n) return;
+    [this.begin, this.end, this.share] = [new Int32Array(n), new Int32Array(n), new Float32Array(n)];
   }
 
   // frame: {rows: [{top, height, strip, model, metric, isBaseline}], areas: [{x, width, first, last, left, right, scale,
@@ -30,21 +31,25 @@ export class CellPainter {
     const pixels = new Uint32Array(image.data.buffer);
     pixels.fill(scene.shades.paper);
     this.reserve(image.width, scene.N);
-    for (const area of frame.areas) this.place(area);
+    for (const area of frame.areas) area.wide = this.place(area);
     frame.rows.forEach((row, r) => this.paintRow(pixels, image.width, frame, row, r, scene));
   }
 
-  // In which pixels each column of an area begins and ends; one that ends where it begins is narrower than a pixel.
+  // In which pixels each column of an area begins and ends; one that ends where it begins is narrower than a pixel. Gives
+  // those that have room for a line or a number.
   place({ first, last, left, right, scale, offset, x, width }) {
     const { begin, end, share } = this;
     const edge = x + width;
+    const wide = [];
     for (let j = first; j < last; j++) {
       const a = left[j] * scale + offset;
       const b = right[j] * scale + offset;
       begin[j] = Math.min(edge - 1, Math.max(x, Math.round(a)));
       end[j] = Math.min(edge, Math.round(b));
       share[j] = b - a;
+      if (b - a >= 8) wide.push(j);
     }
+    return wide;
   }
 
   paintRow(pixels, W, frame, row, r, scene) {
@@ -71,56 +76,82 @@ export class CellPainter {
     }
     const body = row.height - row.strip;
     for (let y = row.top; y < row.top + body; y++) pixels.set(line, y * W);
-    for (let y = row.top + body + 1; y < row.top + row.height; y++) pixels.set(under, y * W);
+    const quarter = row.strip >> 2; // of the strip below a cell, free above and below its mark
+    for (let y = row.top + body + quarter; y < row.top + row.height - quarter; y++) pixels.set(under, y * W);
     this.hatch(pixels, W, frame, row, body, shades);
     if (body >= scene.font + 2) this.write(pixels, W, frame, row, r, body, scene);
   }
 
+  // Columns of a pixel and more fill their pixels; the narrower ones of a pixel share it by their widths.
   gatherMean(change, marked, at, { first, last }) {
     const { begin, end, share, sum, weight, mark, known } = this;
-    for (let j = first; j < last; j++) {
-      const value = change[at + j];
-      const b = begin[j];
+    for (let j = first; j < last; ) {
+      const p = begin[j];
       const e = end[j];
-      if (value !== value) {
-        known[b] = 1;
-        for (let p = b + 1; p < e; p++) known[p] = 1;
-      } else if (e <= b) {
-        sum[b] += value * share[j];
-        weight[b] += share[j];
-        mark[b] |= marked[at + j];
-      } else {
-        for (let p = b; p < e; p++) {
-          sum[p] += value;
-          weight[p] += 1;
-          mark[p] |= marked[at + j];
+      if (e > p) {
+        const value = change[at + j];
+        const m = marked[at + j];
+        j++;
+        for (let q = p; q < e; q++) {
+          if (value === value) {
+            sum[q] += value;
+            weight[q] += 1;
+            mark[q] |= m;
+          } else known[q] = 1;
         }
+        continue;
       }
+      let s = 0;
+      let w = 0;
+      let m = 0;
+      do {
+        const value = change[at + j];
+        if (value === value) {
+          s += value * share[j];
+          w += share[j];
+          m |= marked[at + j];
+        }
+        j++;
+      } while (j < last && begin[j] === p && end[j] <= p);
+      sum[p] += s;
+      weight[p] += w;
+      mark[p] |= m;
+      known[p] = 1;
     }
   }
 
+  // The largest change wins the pixel, so that no outlier hides.
   gatherLargest(change, marked, at, { first, last }) {
     const { begin, end, sum, weight, mark, known } = this;
-    for (let j = first; j < last; j++) {
-      const value = change[at + j];
-      const b = begin[j];
-      const e = end[j];
-      if (value !== value) {
-        known[b] = 1;
-        for (let p = b + 1; p < e; p++) known[p] = 1;
-        continue;
-      }
-      for (let p = b; p < e || p === b; p++) {
-        if (weight[p] === 0 || Math.abs(value) > Math.abs(sum[p])) sum[p] = value;
-        weight[p] = 1;
-        mark[p] |= marked[at + j];
+    for (let j = first; j < last; ) {
+      const p = begin[j];
+      const e = end[j] > p ? end[j] : p + 1;
+      let most = 0;
+      let size = -1;
+      let m = 0;
+      do {
+        const value = change[at + j];
+        const own = value < 0 ? -value : value;
+        if (own > size) {
+          most = value;
+          size = own;
+        }
+        m |= marked[at + j];
+        j++;
+      } while (j < last && begin[j] === p && end[j] <= p);
+      for (let q = p; q < e; q++) {
+        known[q] = 1;
+        mark[q] |= m;
+        if (size < 0 || (weight[q] > 0 && Math.abs(sum[q]) >= size)) continue;
+        sum[q] = most;
+        weight[q] = 1;
       }
     }
   }
 
   // A line of paper at the right of columns that are wide enough to spare it.
-  separate({ first, last, lines }, paper) {
-    for (let j = first; j < last; j++) {
+  separate({ wide, lines }, paper) {
+    for (const j of wide) {
       if (this.end[j] - this.begin[j] < 8 * lines) continue;
       for (let p = this.end[j] - lines; p < this.end[j]; p++) {
         this.line[p] = paper;
@@ -147,7 +178,7 @@ export class CellPainter {
     const metric = metrics[row.metric];
     const base = row.top + Math.round((body - glyphs.height) / 2);
     for (const area of frame.areas) {
-      for (let j = area.first; j < area.last; j++) {
+      for (const j of area.wide) {
         const room = this.end[j] - this.begin[j] - 4 * (area.lines || 1);
         if (room < 3 * glyphs.wide) continue;
         const change = scene.change[r * N + j];
@@ -179,7 +210,7 @@ class DigitGlyphs {
     const context = canvas.getContext("2d", { willReadFrequently: true });
     const font = `500 ${size}px system-ui, "Segoe UI", Roboto, sans-serif`;
     context.font = font;
-    this.advance = new Map([...GLYPHS].map((letter) => [letter, Math.ceil(context.measureText(letter).width)]));
+    this.advance = new Map([...GLYPHS].map((letter) => [letter, Math.round(context.measureText(letter).width)]));
     this.wide = this.advance.get("0");
     this.height = Math.round(0.74 * size);
     this.tall = size + 2;

@@ -5,7 +5,7 @@ import { errorsOf, pValue } from "./grid_cells.js";
 import { cssOf } from "./grid_colors.js";
 import { chanceText, changeText, nameText, timeText, valueText } from "./grid_numbers.js";
 
-const [PLOT_WIDTH, PLOT_HEIGHT] = [210, 116];
+const [PLOT_WIDTH, PLOT_HEIGHT] = [230, 104];
 
 // Everything that is known of a cell: the row's model on the column's slice, one entry for each metric shown.
 export function factsOf(scene, { row, column }) {
@@ -85,19 +85,17 @@ function metricsTable({ grid, state, data }, facts) {
   const z = deviateOf(1 - grid.level);
   const level = `${Math.round(100 * grid.level)} %`;
   const isBase = facts.model === state.baseline;
-  const head = ["Metric", `Value (${level} interval)`, ...(isBase ? [] : ["Baseline", `Difference (${level} interval)`, "Change", "Chance p"])];
+  const head = ["Metric", ...(isBase ? [] : ["Change", "p"]), "Value", `${level} interval`, ...(isBase ? [] : ["Baseline", `Difference, ${level}`])];
   const rows = facts.metrics.map((one) => {
     const metric = grid.metrics[one.metric];
-    const interval = data.whole && Number.isFinite(one.low) ? ` (${valueText(one.value - one.low)} … ${valueText(one.value + one.high)})` : "";
+    const interval = data.whole && Number.isFinite(one.low) ? `${valueText(one.value - one.low)} … ${valueText(one.value + one.high)}` : "–";
     const apart = Number.isFinite(one.error) ? ` ± ${valueText(z * one.error, 2)}` : "";
-    const cells = [make("td", { class: "number" }, `${valueText(one.value)}${interval}`)];
+    const number = (text, kind = "") => make("td", { class: `number ${kind}` }, text);
+    const cells = [number(valueText(one.value)), number(interval)];
     if (!isBase) {
-      cells.push(
-        make("td", { class: "number" }, valueText(one.base)),
-        make("td", { class: "number" }, `${valueText(one.difference, 3)}${apart}`),
-        make("td", { class: `number ${one.marked ? (one.change > 0 ? "bad" : "good") : ""}` }, changeText(metric, one.change)),
-        make("td", { class: "number" }, chanceText(one.chance), one.marked ? make("span", { class: "grid-mark", title: "significant" }, " ▁") : ""),
-      );
+      const tone = one.marked ? (one.change > 0 ? "bad" : "good") : "";
+      cells.unshift(number(make("strong", {}, changeText(metric, one.change)), tone), number([chanceText(one.chance), one.marked ? " significant" : ""]));
+      cells.push(number(valueText(one.base)), number(`${valueText(one.difference, 2)}${apart}`));
     }
     const name = metric.unit ? `${metric.name}, ${metric.unit}` : metric.name;
     return make("tr", { class: one.metric === facts.active ? "active" : "" }, make("th", { scope: "row" }, nameText(name, 30)), cells);

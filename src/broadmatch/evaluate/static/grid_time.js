@@ -76,11 +76,12 @@ export function makePanels(grid, change) {
     element,
     sync(scene, shades) {
       const { state } = scene;
+      const rows = scene.rows.filter(({ model }) => model !== state.baseline);
       element.replaceChildren(...panelsOf(grid, state).map((panel) => {
         const data = sumPeriods(grid, panel.periods);
-        const cells = arrangeCells(grid, state, scene.rows, makeChanges(grid, data, scene.rows, state.baseline), scene.columns);
+        const cells = arrangeCells(grid, state, rows, makeChanges(grid, data, rows, state.baseline), scene.columns);
         const canvas = make("canvas", { "aria-hidden": "true" });
-        paintPanel(painter, canvas, scene, cells, shades);
+        paintPanel(painter, canvas, { ...scene, rows }, cells, shades);
         let marked = 0;
         for (const mark of cells.marked) marked += mark;
         const seen = data.impressions[scene.columns.columns[0]] ?? 0;

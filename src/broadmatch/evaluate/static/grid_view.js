@@ -7,6 +7,7 @@ import { nameText } from "./grid_numbers.js";
 import { CellPainter } from "./grid_paint.js";
 
 const NARROW = 640; // px of the view, below which model names stand above their rows
+const NAMES = `12px system-ui, "Segoe UI", Roboto, sans-serif`;
 const HELP =
   "Cells of the grid. Arrow keys move from cell to cell, Page Up and Page Down by ten columns, Home and End to the ends; " +
   "plus and minus zoom, 0 shows all; Shift with arrow keys moves the view; Enter keeps the report open, Escape closes it.";
@@ -40,10 +41,10 @@ export class GridView {
     const { rows, state, columns } = this.scene;
     const width = this.element.clientWidth;
     const narrow = width < NARROW;
-    const gutter = narrow ? 72 : 184;
+    const gutter = narrow ? 72 : 192;
     const gap = narrow ? 22 : 8;
     const several = columns.sections.length > 1;
-    const header = (narrow ? 62 : 84) + (several ? 22 : 0);
+    const header = this.headerHeight(width - gutter) + (several ? 22 : 0);
     const room = Math.max(320, 0.6 * innerHeight) - header - state.models.length * gap;
     const height = Math.max(16, Math.min(32, Math.floor(room / rows.length)));
     const placed = [];
@@ -56,6 +57,21 @@ export class GridView {
     const pinned = columns.pinned ? (narrow ? 52 : 70) : 0;
     const x = pinned ? pinned + 8 : 0;
     return { narrow, gutter, header, several, rows: placed, pinned, x, width: Math.max(40, width - gutter - x), height: top + 12 };
+  }
+
+  // As tall as the upright names of the columns that will have one, within bounds.
+  headerHeight(width) {
+    const { grid, columns } = this.scene;
+    const { left, right, pinned } = columns;
+    this.context.font = NAMES;
+    let tall = 12;
+    for (let j = pinned, n = 0; j < left.length && n < 40; j++) {
+      const own = (right[j] - left[j]) * width;
+      if (own < 13 || own >= 64) continue;
+      n++;
+      tall = Math.max(tall, this.context.measureText(nameText(grid.slices[columns.columns[j]], 40)).width);
+    }
+    return Math.min(140, Math.ceil(tall) + 14) + (left.length > 400 ? Math.max(0, 76 - Math.ceil(tall) - 14) : 0);
   }
 
   resize() {
@@ -122,7 +138,7 @@ export class GridView {
     context.putImageData(this.image, 0, 0);
     context.save();
     context.scale(dots, dots);
-    this.writeHeader(shades);
+    this.writeHeader(shades, frame.areas.at(-1).wide);
     this.drawBar(shades);
     if (this.cursor && document.activeElement === this.field) this.outline(this.cursor, shades, 3);
     if (this.hover) this.outline(this.hover, shades, 2);
@@ -166,17 +182,16 @@ export class GridView {
     return [place(columns.left[j]), place(columns.right[j])];
   }
 
-  writeHeader(shades) {
+  writeHeader(shades, wide) {
     const { context, at } = this;
     const { grid, columns } = this.scene;
-    const bottom = at.header - 6 + (at.narrow ? 0 : 0);
+    const bottom = at.header - 6;
     context.fillStyle = cssOf(shades.ink);
-    context.font = `${at.narrow ? 11 : 12}px system-ui, "Segoe UI", Roboto, sans-serif`;
+    context.font = NAMES;
     context.textBaseline = "alphabetic";
     context.textAlign = "center";
     if (at.pinned) context.fillText("all", at.pinned / 2, bottom);
-    const [first, last] = this.visible();
-    for (let j = first; j < last; j++) {
+    for (const j of wide) {
       const [a, b] = this.columnPlace(j);
       if (b - a < 13) continue;
       const name = grid.slices[columns.columns[j]];

@@ -62,12 +62,18 @@ class QualityFolder:
             if start < hour.start - self.keep_days * 24 * HOUR:
                 file.unlink(missing_ok=True)
 
-    def hours(self) -> Iterator[HourFigures]:
-        """The hours that are kept, in order of time; `BadInput` names a file that is damaged."""
+    def newest(self) -> int | None:
+        """When the last hour that is kept starts; None if there is none."""
+        return max((start for start, _ in self._files()), default=None)
+
+    def hours(self, since: int | None = None) -> Iterator[HourFigures]:
+        """The hours that are kept, from a time on, in order; `BadInput` names a file that is damaged."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         for start, file in self._files():
+            if since is not None and start < since:
+                continue
             try:
                 rows = pq.read_table(file, columns=["metric", "model", "slicing", "slice", "value", "n"]).to_pylist()
             except (pa.ArrowException, OSError, KeyError) as error:

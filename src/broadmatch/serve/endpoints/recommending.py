@@ -2,15 +2,17 @@
 
 import asyncio
 import html
+from collections.abc import Collection
 from concurrent.futures import Executor
 from typing import Any
 
 from broadmatch.io import Page
 from broadmatch.labels import KEX
 from broadmatch.labels.recommender import Recommendation
-from broadmatch.serve.messages import RecommendReply, RecommendRequest, ScoredPhrase
+from broadmatch.serve.messages import PageRequest, RecommendReply, RecommendRequest, ScoredPhrase
 from broadmatch.serve.problems import Problem
 from broadmatch.serve.service import LiveService, Service
+from broadmatch.serve.studio.excluded import excluded_on
 
 _MOST_WAITING = 8
 _SEEDS = 100
@@ -42,16 +44,17 @@ def recommend(service: Service, request: RecommendRequest) -> RecommendReply:
     model: Any = service.recommender
     if model is None:
         raise Problem(404, "No phrase model is served here; put one in the folder's recommender/, and reload.")
-    page = _page(service, request)
+    page = page_of(service, request)
     how: dict[str, Any] = {}
     if request.revealed:
         if isinstance(model, KEX):
             raise Problem(422, "The phrase model looks at the page alone; leave revealed out.")
         how["revealed"] = [request.revealed]
     _check(service, request)
+    left_out = excluded_on(service.excluded, request.address)
     k = None if request.set else max(request.k, _SEEDS) if request.expand else request.k
-    (found,) = model.recommend([page], k, **how)
-    phrases = _expanded(service, request, found) if request.expand else [
+    found = recommended(model, page, k, left_out, **how)
+    phrases = _expanded(service, request, found, left_out) if request.expand else [
         ScoredPhrase(phrase=phrase, score=score) for phrase, score in found.phrases
     ]  # fmt: skip
     version = str(service.recommender_version)
@@ -60,6 +63,12 @@ def recommend(service: Service, request: RecommendRequest) -> RecommendReply:
     asked = [one.phrase for one in found.phrases[: min(request.k, _EXPLAINED)]]
     asked = asked if request.explain is True else [str(request.explain)]
     return RecommendReply(version=version, phrases=phrases, explanations=[_why(model, page, one) for one in asked])
+
+
+def recommended(model: Any, page: Page, k: int | None, left_out: Collection[str], **how: Any) -> Recommendation:
+    """The `k` best phrases of a page, or its set, without those that are left out; as many more are looked at."""
+    (found,) = model.recommend([page], None if k is None else k + len(left_out), **how)
+    return Recommendation(found.name, [one for one in found.phrases if one.phrase not in left_out][:k])
 
 
 def _check(service: Service, request: RecommendRequest) -> None:
@@ -73,7 +82,8 @@ def _check(service: Service, request: RecommendRequest) -> None:
         raise Problem(404, "No expansion of phrases is served here; put one in the folder's ksp/, and reload.")
 
 
-def _page(service: Service, request: RecommendRequest) -> Page:
+def page_of(service: Service, request: PageRequest) -> Page:
+    """The page that is given, or known by its address."""
     given = [one for one in (request.html, request.text, request.address) if one is not None]
     if len(given) != 1:
         raise Problem(422, "Give a page by exactly one of html, text and address.")
@@ -85,12 +95,16 @@ def _page(service: Service, request: RecommendRequest) -> Page:
     return Page("page", str(text).encode("utf-8", "replace"))
 
 
-def _expanded(service: Service, request: RecommendRequest, found: Recommendation) -> list[ScoredPhrase]:
+def _expanded(
+    service: Service, request: RecommendRequest, found: Recommendation, left_out: Collection[str]
+) -> list[ScoredPhrase]:
     assert service.expansion is not None  # noqa: S101
+    expanded = service.expansion.expand(found.phrases, request.k + len(left_out))
     return [
         ScoredPhrase(phrase=one.phrase, score=one.score, sources=[source._asdict() for source in one.sources])
-        for one in service.expansion.expand(found.phrases, request.k)
-    ]
+        for one in expanded
+        if one.phrase not in left_out
+    ][: request.k]
 
 
 def _why(model: Any, page: Page, phrase: str) -> dict[str, Any]:

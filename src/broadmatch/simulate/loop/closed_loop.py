@@ -245,7 +245,7 @@ class _Loop:
             days,
             burn_in,
             {name: found.figures(burn_in, bootstrap) for name, found in sums.items()},
-            {name: found.by_day() for name, found in sums.items()},
+            {name: found.by_day(bootstrap) for name, found in sums.items()},
             {name: found.totals() for name, found in sums.items()},
             {name: _share(spent) for name, spent in self.spent_above.items()},
             dict(seconds),

@@ -52,14 +52,13 @@ class ArmSums:
         """All sums over all days."""
         return dict(zip(SUMS, self.table.sum(axis=(0, 1)).tolist(), strict=True))
 
-    def by_day(self) -> list[dict[str, float]]:
+    def by_day(self, bootstrap: Bootstrap) -> list[Mapping[str, Estimate]]:
         """The figures of each day."""
-        days = _figures(self.table.sum(axis=1))
-        return [{name: float(values[day]) for name, values in days.items()} for day in range(len(self.table))]
+        return [self.figures(day, bootstrap, day + 1).figures for day in range(len(self.table))]
 
-    def figures(self, since: int, bootstrap: Bootstrap) -> "ArmFigures":
-        """All figures, of the days from `since` on."""
-        table = self.table[since:].sum(axis=0)
+    def figures(self, since: int, bootstrap: Bootstrap, until: int | None = None) -> "ArmFigures":
+        """All figures, of the days from `since` on, and before `until`."""
+        table = self.table[since:until].sum(axis=0)
         draws = _figures(np.concatenate([counts @ table for counts in bootstrap.drawn_counts(GROUPS)]))
         values = _figures(table.sum(axis=0, keepdims=True))
         estimates = {

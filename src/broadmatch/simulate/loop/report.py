@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from broadmatch.evaluate.report import Estimate
 from broadmatch.simulate.loop.measures import ArmFigures
 
 
@@ -12,7 +13,7 @@ class LoopReport:
     """What became of each arm, the first of which is the baseline.
 
     `figures` are of all days after the first `burn_in`, in which click models find their feet; `by_day` has the same
-    for each day, without intervals. `overspend` is what campaigns with a budget spent above it, in shares of those
+    for each day. `overspend` is what campaigns with a budget spent above it, in shares of those
     budgets. `seconds` are those of traffic and of nights, by the clock.
     """
 
@@ -20,7 +21,7 @@ class LoopReport:
     days: int
     burn_in: int
     figures: Mapping[str, ArmFigures]
-    by_day: Mapping[str, list[dict[str, float]]]
+    by_day: Mapping[str, list[Mapping[str, Estimate]]]
     totals: Mapping[str, dict[str, float]]
     overspend: Mapping[str, float]
     seconds: Mapping[str, float]
@@ -37,7 +38,7 @@ class LoopReport:
             name: {
                 "figures": {figure: asdict(value) for figure, value in found.figures.items()},
                 "relative": {figure: asdict(found.relative(first, figure)) for figure in found.figures},
-                "by_day": self.by_day[name],
+                "by_day": [{figure: asdict(value) for figure, value in day.items()} for day in self.by_day[name]],
                 "totals": self.totals[name],
                 "overspend": self.overspend[name],
             }
