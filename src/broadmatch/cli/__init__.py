@@ -25,6 +25,7 @@ from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.serve import command as serve_command
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
+from broadmatch.cli.studio import command as studio_command
 from broadmatch.cli.train import command as train_command
 from broadmatch.cli.warmup import command as warmup_command
 
@@ -56,6 +57,7 @@ app.add_typer(clicks_app, name="clicks")
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
 app.command("serve")(serve_command)
+app.command("studio")(studio_command)
 app.add_typer(publish_app, name="publish")
 app.add_typer(keys_app, name="keys")
 app.add_typer(alerts_app, name="alerts")

@@ -14,6 +14,13 @@ _EXTRA = ("uvicorn", "uvloop", "httptools", "starlette", "msgspec", "prometheus_
 _DAY = 86_400.0
 
 
+def need_serving() -> None:
+    """Refuse to go on without the packages of serving."""
+    missing = [name for name in _EXTRA if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(f"Serving needs {', '.join(missing)}; pip install 'broadmatch[serve]' brings it.")
+
+
 def command(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="An ad engine, as `broadmatch ads index --clicks` makes one.")
@@ -44,9 +51,7 @@ def command(
       broadmatch serve engine/
       broadmatch serve engine/ --workers 2 --port 8000
     """
-    missing = [name for name in _EXTRA if find_spec(name) is None]
-    if missing:
-        raise MissingExtra(f"Serving needs {', '.join(missing)}; pip install 'broadmatch[serve]' brings it.")
+    need_serving()
     from broadmatch.serve import supervisor
 
     config = ServeConfig(
