@@ -1,7 +1,7 @@
 // Blind sheets to grade by keyboard: 1 to 4 grade and go on, arrows move, u takes back; a grade counts when it is on disk.
 
 import { call, send } from "./api.js";
-import { fixed, make, state, whole } from "./dom.js";
+import { coded, fixed, make, state, whole } from "./dom.js";
 import { select, table } from "./models.js";
 
 export const title = "Judge";
@@ -130,7 +130,8 @@ export async function show(main, query) {
   if (main.contains(document.activeElement)) document.activeElement.blur();
 
   async function agreement() {
-    const found = await call("POST", "/v1/studio/sheets/agreement", { sheet });
+    const found = await call("POST", "/v1/studio/sheets/agreement", { sheet }).catch((error) => (agreed.replaceChildren(state(error.message, "bad")), null));
+    if (!found) return;
     const say = (value) => (value ? `${fixed(value.value, 3)} (${fixed(value.low, 3)} to ${fixed(value.high, 3)})` : "– (two judges need rows in common)");
     const save = async () => {
       const file = await send("GET", `/v1/studio/sheets/${sheet}.csv`);
@@ -139,10 +140,10 @@ export async function show(main, query) {
       URL.revokeObjectURL(address);
     };
     const judges = Object.entries(found.judges);
-    agreed.replaceChildren(make("h2", {}, "Agreement"),
+    agreed.replaceChildren(make("div", {}, make("h2", {}, "Agreement"),
       make("p", {}, `On relevant or not: ${say(found.agreement)}. ${found.kappa_name}: ${say(found.kappa)}.`),
       judges.length > 0 && table("Judges", [["Judge", "text"], ["Graded", "number"], ["Rows", "number"]], judges.map(([judge, n]) => [judge, whole(n), whole(found.n_rows)])),
       make("div", { class: "bar" }, judges.length > 0 && make("button", { type: "button", onclick: save }, "Save the grades as CSV")),
-      make("p", { class: "quiet" }, "`broadmatch evaluate SHEET.key.json --judgements SHEET.grades.csv` says what they mean for each model."));
+      make("p", { class: "quiet" }, coded(`\`broadmatch evaluate ${sheet}.key.json --judgements ${sheet}.grades.csv\` says what they mean for each model.`))));
   }
 }

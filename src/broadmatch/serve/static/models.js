@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { chart } from "./chart.js";
-import { fixed, make, percent, signed, state, whole } from "./dom.js";
+import { coded, fixed, make, percent, signed, state, whole } from "./dom.js";
 import { showTrace } from "./trace.js";
 
 export const title = "Models";
@@ -44,11 +44,11 @@ async function served(room) {
   });
   const phrases = found.recommender ? `${found.recommender}, version ${found.recommender_version}` : "none; put one in the folder’s recommender/, or `broadmatch publish recommender`";
   room.replaceChildren(
-    make("p", {}, `All of this since ${day(found.since)} UTC: ${whole(found.n_ads)} ads with ${whole(found.n_bids)} bids. Phrase model: ${phrases}.`),
+    make("p", {}, coded(`All of this since ${day(found.since)} UTC: ${whole(found.n_ads)} ads with ${whole(found.n_bids)} bids. Phrase model: ${phrases}.`)),
     make("h2", {}, "Arms of the click model"),
-    table("Arms", [["Arm", "text"], ["Share", "number"], ["Version", "text"], ["Published (UTC)", "text"], ["Coefficients", "number"], ["Calibration", "text"], ["Before it", "text"]], arms),
+    table("Arms", [["Arm", "short"], ["Share", "number"], ["Version", "short"], ["Published (UTC)", "short"], ["Coefficients", "number"], ["Calibration", "short"], ["Before it", "text"]], arms),
     make("h2", {}, "Published versions, and what the guard said"),
-    versions.length ? table("Versions", [["Version", "text"], ["Kind", "text"], ["Arm", "text"], ["Published (UTC)", "text"], ["State", "text"], ["Log loss", "number"], ["In service", "number"], ["Clicks / expected", "number"], ["Why", "text"]], versions)
+    versions.length ? table("Versions", [["Version", "short"], ["Kind", "short"], ["Arm", "short"], ["Published (UTC)", "short"], ["State", "short"], ["Log loss", "number"], ["In service", "number"], ["Clicks / expected", "number"], ["Why", "text"]], versions)
       : state("Nothing was published yet: the folder’s own models are served. `broadmatch clicks follow server/events --publish server/` learns and publishes."));
 }
 
@@ -68,7 +68,9 @@ async function curves(room, query, keep) {
   const about = `${asked.metric}: ${found.metrics[asked.metric] || ""}`;
   const series = found.curves.filter((one) => one.slice === slice).map((one) => ({ name: one.model || "traffic", points: found.hours.map((hour, i) => [hour, one.values[i]]) }));
   if (!series.length) return host.replaceChildren(state(`There is no ${asked.metric} by ${asked.slicing}; choose another figure.`));
-  chart(host, { label: about, x: { label: "hour (UTC)", text: (value) => day(value).slice(5) }, y: { label: about, text: (value) => Number(value.toPrecision(3)).toString() }, series });
+  const step = [1, 3, 6, 12, 24, 72].find((hours) => found.hours.length / hours <= 8) ?? 168;
+  const marks = found.hours.filter((hour) => hour % (3600 * step) === 0);
+  chart(host, { label: about, x: { label: "hour (UTC)", text: (value) => day(value).slice(5), ticks: marks }, y: { label: about, text: (value) => Number(value.toPrecision(3)).toString() }, series });
   room.append(make("p", { class: "quiet" }, "“served” is the model in service, “learned” the learner beside it; both said it before the click was known (progressive)."));
 }
 
@@ -110,8 +112,8 @@ async function features(room, query, keep) {
   };
   const names = found.named_by === "model" ? "Names are those that the model keeps." : `The model keeps no names; these are of the newest impressions of the log, and ${whole(found.n_unnamed)} features with weights as large have none there. \`broadmatch clicks train --names\` keeps all.`;
   room.replaceChildren(
-    make("p", { class: "quiet" }, `${whole(found.n_nonzero)} of ${whole(found.n_features)} features have a coefficient. ${names}`),
+    make("p", { class: "quiet" }, coded(`${whole(found.n_nonzero)} of ${whole(found.n_features)} features have a coefficient. ${names}`)),
     make("div", { class: "bar" }, select("Signal", ["all signals", ...signals], chosen, (signal) => (keep({ signal }), features(room, query, keep)))),
-    shown.length ? table("Features", [["Signal", "text"], ["Value", "text"], ["", "bar"], ["Coefficient (log-odds)", "number"], ["Learning rate", "number"]], shown.map((one) => [one.signal, one.value, bar(one.weight), signed(one.weight, 3), fixed(one.rate, 4)]))
+    shown.length ? table("Features", [["Signal", "text"], ["Value", "text"], [make("span", { class: "hidden-text" }, "bar"), ""], ["Coefficient (log-odds)", "number"], ["Learning rate", "number"]], shown.map((one) => [one.signal, one.value, bar(one.weight), signed(one.weight, 3), fixed(one.rate, 4)]))
       : state("No feature has a name yet: serve some searches, or train with names."));
 }

@@ -60,7 +60,7 @@ export async function showTrace(room, query, keep) {
 
   function listed(excluded) {
     const rows = excluded.map((one) => [one.phrase, one.address ?? "everywhere", day(one.since), make("button", { type: "button", onclick: tried(() => change(false, one.phrase, one.address)) }, "Bring back")]);
-    left.replaceChildren(make("h2", {}, "Excluded phrases"), rows.length ? table("Excluded phrases", [["Phrase", "text"], ["Where", "text"], ["Since (UTC)", "text"], ["", ""]], rows) : make("p", { class: "quiet" }, "None. Excluding only leaves a phrase out of answers; to cure the model, train again without the label."));
+    left.replaceChildren(make("h2", {}, "Excluded phrases"), rows.length ? table("Excluded phrases", [["Phrase", "text"], ["Where", "text"], ["Since (UTC)", "short"], [make("span", { class: "hidden-text" }, "undo"), ""]], rows) : make("p", { class: "quiet" }, "None. Excluding only leaves a phrase out of answers; to cure the model, train again without the label."));
   }
 
   room.replaceChildren(
