@@ -131,7 +131,7 @@ def drifts(at: I64, seen: I64, window: int) -> NDArray[np.float64]:
 
 
 def sustained(drift: NDArray[np.float64]) -> float | None:
-    """The highest drift that two in a row have: what lasts for one part only is an event, not a change."""
+    """The highest drift that two in a row have: a change lasts, and the peak of an event does not."""
     known = drift[~np.isnan(drift)].tolist()
     if not known:
         return None
