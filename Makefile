@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo serve test lint fuzz bench clean
+.PHONY: install demo serve test postgresql lint fuzz bench clean
 
 install: $(STAMP)
 
@@ -26,8 +26,14 @@ serve: install
 	@test -d demo/server || $(MAKE) demo
 	$(BIN)/broadmatch serve demo/server
 
-test: install lint
+test: install lint postgresql
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+# The signal index is tested on a real PostgreSQL, which the tests start by themselves in a temporary folder.
+postgresql:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq postgresql; } || \
+		echo "PostgreSQL is missing, and its tests are skipped; on Debian and Ubuntu: apt-get install postgresql"
 
 lint: install
 	$(BIN)/ruff check .

@@ -1,5 +1,11 @@
 from .alerts import AlertMessage as AlertMessage
 from .alerts import Alerts as Alerts
+from .index import SignalIndex as SignalIndex
+from .records import BoardRow as BoardRow
+from .records import Consumer as Consumer
+from .records import ConsumptionReport as ConsumptionReport
+from .records import SignalModel as SignalModel
+from .records import SignalVersion as SignalVersion
 from .rules import AlertRule as AlertRule
 from .rules import read_rules as read_rules
 from .selection import SelectionStep as SelectionStep

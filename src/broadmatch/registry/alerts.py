@@ -8,24 +8,21 @@ import hashlib
 import json
 import logging
 import math
-import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
 from broadmatch.errors import BadInput
 from broadmatch.evaluate.traffic_quality import HourFigures
 from broadmatch.io.files import replacing_file
 from broadmatch.registry.rules import STANDARD, AlertRule, read_rules
+from broadmatch.registry.sending import send
 
 log = logging.getLogger("broadmatch")
 
-_TIMEOUT, _MOST_BYTES, _MOST_UNSENT, _MOST_ALERTS = 5.0, 1 << 24, 1000, 10_000
+_MOST_BYTES, _MOST_UNSENT, _MOST_ALERTS = 1 << 24, 1000, 10_000
 _FORGOTTEN = 24
 """Hours without its figure after which an alert ends."""
 
@@ -218,41 +215,7 @@ def _message(rule: AlertRule, key: Key, value: float | None, state: str, hour: i
 
 def _sent(rule: AlertRule, message: AlertMessage) -> str | None:
     """Send a message to where its rule says; what went wrong, if something did."""
-    body = json.dumps(message._asdict()).encode()
-    if rule.command is not None:
-        try:
-            done = subprocess.run(  # noqa: S603 - the words of whoever runs the server, without a shell
-                rule.command,
-                input=body,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                timeout=_TIMEOUT,
-                check=False,
-            )
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            return f"{rule.command[0]}: {str(error)[:200]}"
-        return None if done.returncode == 0 else f"{rule.command[0]} ended with {done.returncode}"
-    if rule.webhook is None:
-        return None
-    host = urlsplit(rule.webhook).hostname  # the rest of an address may be a secret
-    request = urllib.request.Request(rule.webhook, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310
-    try:
-        with _OPENER.open(request, timeout=_TIMEOUT) as answer:
-            return None if 200 <= answer.status < 300 else f"{host} answered {answer.status}"
-    except urllib.error.HTTPError as error:
-        return f"{host} answered {error.code}"
-    except (OSError, ValueError) as error:
-        return f"{host}: {str(error)[:200]}"
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """What is sent goes where the file says, and nowhere else."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
-_OPENER = urllib.request.build_opener(_NoRedirects)
+    return send(message._asdict(), webhook=rule.webhook, command=rule.command)
 
 
 def _read_state(path: Path) -> _AlertState:
