@@ -4,14 +4,15 @@ from collections import Counter
 
 
 def add_sights(rows, missing, part):
-    """Of each part: features by the highest six bits of their keys (64: rows without any), and the four counts."""
+    """Of each part: features by the highest six bits of their keys and by the next (64: none), and the four counts."""
     seen, counts, known = {}, {}, set()
     for keys, p in zip(rows, part, strict=True):
-        buckets, n = seen.setdefault(p, Counter()), counts.setdefault(p, [0, 0, 0, 0])
+        n = counts.setdefault(p, [0, 0, 0, 0])
         n[0] += 1
         n[1] += any(key != missing for key in keys)
         n[2] += len(keys)
         n[3] += len({key for key in keys if key != missing} - known)
         known |= {key for key in keys if key != missing}
-        buckets.update([key >> 58 for key in keys] or [64])
+        for way, shift in enumerate((58, 52)):
+            seen.setdefault((p, way), Counter()).update([key >> shift & 63 for key in keys] or [64])
     return seen, counts, known

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from broadmatch.params import OneOf, Whole
 from broadmatch.registry.vetting.paired import Interval, PairedLosses
 from broadmatch.signals import Cross, Description
 
-Direction = Literal["forward", "backward", "both"]
 DIRECTIONS = ("forward", "backward", "both")
 
 
@@ -70,7 +69,7 @@ def select_signals(
     source: Source,
     description: Description,
     *,
-    direction: Direction = "both",
+    direction: str = "both",
     most: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> SignalSelection:

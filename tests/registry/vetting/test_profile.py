@@ -20,12 +20,13 @@ KEYS = st.sampled_from([NONE, *(int(key_of("ad", str(i))) for i in range(9))])
 def test_the_kernel_counts_what_the_twin_counts(rows):
     data = Impressions.from_rows([keys for keys, _ in rows])
     part = np.array([p for _, p in rows], np.int64)
-    seen, counts = np.zeros((3, kernels.BUCKETS), np.int64), np.zeros((3, kernels.COLUMNS), np.int64)
+    seen, counts = np.zeros((3, 2, kernels.BUCKETS), np.int64), np.zeros((3, kernels.COLUMNS), np.int64)
     often, bits = np.zeros(64, np.int64), np.zeros(1 << 14, np.uint64)
     kernels.add_sights(data.indptr, data.keys, np.uint64(NONE), part, seen, counts, often, bits)
     wanted, totals, known = reference.add_sights([keys for keys, _ in rows], NONE, part.tolist())
     for p in range(3):
-        assert {b: n for b, n in enumerate(seen[p].tolist()) if n} == dict(wanted.get(p, {}))
+        for way in range(kernels.WAYS):
+            assert {b: n for b, n in enumerate(seen[p, way].tolist()) if n} == dict(wanted.get((p, way), {}))
         assert counts[p].tolist() == totals.get(p, [0, 0, 0, 0])
     assert often.sum() == len(data.keys)
     assert all(kernels.seen_before(np.uint64(key), bits) for key in known)
@@ -82,9 +83,18 @@ def test_a_change_at_noon_is_found_within_the_day_once_or_every_day():
     assert clocked["DriftByDay"] is clocked["DriftWithinDay"] is None
 
 
+def test_values_that_share_a_bucket_hide_no_change():
+    keys = [int(key_of("noon", value)) for value in ("0", "1000000")]
+    assert keys[0] >> 58 == keys[1] >> 58  # by chance
+    profile = SignalProfile("noon")
+    rows = Impressions.from_rows([[keys[i // 3000]] for i in range(6000)])
+    profile.add(Batch(rows, time=np.arange(6000) // 1000 * PART), rows)
+    assert profile.figures()["DriftWithinDay"] > 1
+
+
 def test_small_parts():
     assert sustained(np.array([np.nan])) is None
     assert sustained(np.array([np.nan, 0.5])) == 0.5
     assert growth(np.array([5]), np.array([5])) is None
     assert new_share(np.array([], np.int64), np.array([], np.int64)) is None
-    assert np.isnan(drifts(np.array([0, 9]), np.full((2, 2), 900), 7)).all()  # the days before are too far away
+    assert np.isnan(drifts(np.array([0, 9]), np.full((2, 1, 2), 900), 7)).all()  # the days before are too far away

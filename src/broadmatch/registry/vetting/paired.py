@@ -63,9 +63,9 @@ class PairedLosses:
         """The log loss of the base model."""
         return _mean(self._late(), WB, WWB, WWBB)
 
-    def series(self) -> list[tuple[int, float]]:
+    def series(self) -> list[list[float]]:
         """How many rows there were, and by what share the log loss was lower up to there."""
-        return [(int(mark[N]), float(mark[WD] / mark[WB])) for mark in [*self.marks, self.sums] if mark[WB] > 0]
+        return [[int(mark[N]), float(mark[WD] / mark[WB])] for mark in [*self.marks, self.sums] if mark[WB] > 0]
 
     def _late(self) -> F64:
         early = [mark for mark in self.marks if mark[N] <= self.sums[N] / 2]
