@@ -62,7 +62,8 @@ def test_what_was_added_is_found_whole(index):
 
 
 NAMES = [
-    "it's", '"; DROP TABLE signals; --', "%_\\", "💸 prix 价格", "a@b", "x" * LONGEST, "💸" * LONGEST, "new\nline", "a/b", " ", "{}",
+    "it's", '"; DROP TABLE signals; --', "%_\\", "💸 prix 价格", "a@b", "x" * LONGEST, "💸" * LONGEST,
+    "new\nline", "a/b", " ", "{}",
 ]  # fmt: skip
 
 
@@ -222,7 +223,10 @@ def test_a_date_in_the_past_is_refused(index):
 def test_the_second_of_two_who_change_a_signal_is_refused(index, address):
     seen = add(index).revision
     index.edit("price", by="anna", description="euros", revision=seen)
-    with SignalIndex.open(address) as other, pytest.raises(Conflict, match=r"changed by somebody else since revision 1"):
+    with (
+        SignalIndex.open(address) as other,
+        pytest.raises(Conflict, match=r"changed by somebody else since revision 1"),
+    ):
         other.edit("price", by="ben", description="dollars", revision=seen)
     assert index.get("price").description == "euros"
     index.deprecate("price", by="anna")

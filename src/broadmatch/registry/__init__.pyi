@@ -6,5 +6,8 @@ from .records import Consumer as Consumer
 from .records import ConsumptionReport as ConsumptionReport
 from .records import SignalModel as SignalModel
 from .records import SignalVersion as SignalVersion
+from .reports import Reporter as Reporter
 from .rules import AlertRule as AlertRule
 from .rules import read_rules as read_rules
+from .validation import SignalProblem as SignalProblem
+from .validation import check_signals as check_signals
