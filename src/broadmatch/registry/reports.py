@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import threading
+import uuid
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 from broadmatch.errors import BadInput, BroadmatchError
 from broadmatch.io.files import replacing_file
 from broadmatch.registry.names import shown_name
-from broadmatch.registry.records import ConsumptionReport
+from broadmatch.registry.records import DAY, ConsumptionReport, now_us
 
 if TYPE_CHECKING:
     from broadmatch.registry.index import SignalIndex
@@ -51,6 +53,7 @@ class Reporter:
         self.address = address
         self.spool_folder = spool_of(address) if spool_folder is None else spool_folder
         self._unkept: list[ConsumptionReport] = []
+        self._latest: dict[tuple[str, str], ConsumptionReport] = {}
         self._n_sent = self._n_lost = 0
         self._said_down = False
         self._wake, self._lock, self._ending = threading.Event(), threading.Lock(), False
@@ -63,7 +66,8 @@ class Reporter:
         return {"sent": self._n_sent, "waiting": len(self._files()) + len(self._unkept), "lost": self._n_lost}
 
     def report(self, report: ConsumptionReport) -> None:
-        """Keep a report, and send it soon."""
+        """Keep a report, and send it soon; while this process runs, it holds, and is sent again every day."""
+        self._latest[report.model, report.use] = report
         try:
             with replacing_file(self.spool_folder / f"{report.seen:020d}-{report.id}{_SUFFIX}") as out:
                 out.write(json.dumps(report.to_dict()).encode())
@@ -101,6 +105,9 @@ class Reporter:
             self._wake.wait(_RETRY_SECONDS)
             self._wake.clear()
             ending = self._ending
+            for latest in list(self._latest.values()):
+                if not ending and now_us() - latest.seen >= DAY:
+                    self.report(replace(latest, seen=now_us(), id=uuid.uuid4().hex, reason=""))
             try:
                 self._send_all()
             except (BroadmatchError, OSError) as error:

@@ -17,11 +17,15 @@ _LONGEST_GUESS = 200
 
 @dataclass(frozen=True)
 class SignalProblem:
-    """Why a signal must not be used, in a sentence, and the version to use instead, if there is one."""
+    """Why a signal must not be used, in a sentence, and the version to use instead, if there is one.
+
+    What is `replaceable` is deprecated only: nothing new may be trained with it, but what serves it goes on.
+    """
 
     signal: str
     text: str
     use: str | None = None
+    replaceable: bool = False
 
 
 def check_signals(
@@ -63,7 +67,8 @@ def check_names(
         if what is not None:
             use = _usable(index, version)
             instead = "" if use is None else f"; use {shown_name(use)} instead"
-            problems.append(SignalProblem(name, f"{shown_name(name)} {what}{instead}.", use))
+            text, deprecated = f"{shown_name(name)} {what}{instead}.", version.status == DEPRECATED
+            problems.append(SignalProblem(name, text, use, deprecated))
     return problems
 
 
