@@ -23,6 +23,7 @@ from broadmatch.cli.phrases.extract import command as extract_command
 from broadmatch.cli.publish import app as publish_app
 from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.serve import command as serve_command
+from broadmatch.cli.signals import app as signals_app
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
 from broadmatch.cli.studio import command as studio_command
@@ -61,6 +62,7 @@ app.command("studio")(studio_command)
 app.add_typer(publish_app, name="publish")
 app.add_typer(keys_app, name="keys")
 app.add_typer(alerts_app, name="alerts")
+app.add_typer(signals_app, name="signals")
 app.command("warmup")(warmup_command)
 
 

@@ -1,6 +1,6 @@
 // GridViz (McMahan et al., KDD 2013, §5.2): models by slices at a glance. `showGrid` puts it into an element.
 
-import { make, state as message, whole } from "./dom.js";
+import { make, whole } from "./dom.js";
 import { arrangeCells, boundsOf, chosenPeriods, expressionOf, makeChanges, makeColumns, rowsOf, sumPeriods } from "./grid_cells.js";
 import { shadesOf, themeOf } from "./grid_colors.js";
 import { makeControls, makeLegend } from "./grid_controls.js";
@@ -35,7 +35,7 @@ class GridPage {
     this.table = makeTable();
     this.report = new CellReport(() => this.closeReport());
     this.view = new GridView({ cell: (cell, kept, spoken) => this.point(cell, kept, spoken), zoom: (from, to) => this.change({ from, to }) });
-    this.empty = message("");
+    this.empty = make("p", { class: "state", role: "status" });
     this.said = make("p", { class: "quiet grid-said", role: "status" });
     this.element = this.assemble();
     this.listen();
@@ -66,11 +66,11 @@ class GridPage {
     const ended = new AbortController();
     const here = (act) => (event) => (this.element.isConnected ? act(event) : ended.abort());
     const on = (target, name, act) => target.addEventListener(name, here(act), { signal: ended.signal, passive: true });
-    on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.refresh());
+    on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.recolour());
     on(window, "scroll", () => this.keptCell || this.report.hide());
     on(document, "pointerdown", (event) => this.controls.close(event.target));
     if (!this.options.query) on(window, "hashchange", () => this.readAddress());
-    const watching = new MutationObserver(here(() => this.refresh()));
+    const watching = new MutationObserver(here(() => this.recolour()));
     watching.observe(document.documentElement, { attributeFilter: ["data-theme"] });
     ended.signal.addEventListener("abort", () => watching.disconnect());
   }
@@ -135,6 +135,12 @@ class GridPage {
     this.summarise(scene, n);
     if (several) this.panels.sync(scene, this.shades());
     else this.view.show(scene);
+  }
+
+  recolour() {
+    const cell = this.keptCell;
+    this.refresh();
+    if (cell) this.point(cell, true);
   }
 
   redraw() {
