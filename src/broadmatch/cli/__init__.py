@@ -13,6 +13,7 @@ from broadmatch.cli.demo import command as demo_command
 from broadmatch.cli.evaluate import command as evaluate_command
 from broadmatch.cli.events import app as events_app
 from broadmatch.cli.explain import command as explain_command
+from broadmatch.cli.gridviz import command as gridviz_command
 from broadmatch.cli.group import Commands
 from broadmatch.cli.harvest import command as harvest_command
 from broadmatch.cli.judge import app as judge_app
@@ -55,6 +56,7 @@ app.command("expand")(expand_command)
 app.command("explain")(explain_command)
 app.add_typer(judge_app, name="judge")
 app.add_typer(clicks_app, name="clicks")
+app.command("gridviz")(gridviz_command)
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
 app.command("serve")(serve_command)
