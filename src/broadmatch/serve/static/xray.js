@@ -102,7 +102,7 @@ export async function show(main, query) {
   const choose = (ad) => ((chosen = ad), ask());
   const label = (one) => one.title || one.advertiser || one.ad;
 
-  // A bar is bid × q^s; the dark part of it is what a click costs, in the same measure.
+  // A bar is bid × q^s; the full part of it is what a click costs, in the same measure.
   function picture(found) {
     const rows = found.candidates.slice(0, 15);
     const most = Math.max(...rows.map((one) => one.score), found.terms.reserve, 1e-12);
@@ -120,7 +120,7 @@ export async function show(main, query) {
         svg("text", { x: px(one.score) + 6, y: y + 14 }, one.place ? `${one.place}. pays ${fixed(one.price)}` : short(one.outcome, 14))));
     });
     if (found.terms.reserve > 0) made.append(svg("line", { class: "cursor", x1: px(found.terms.reserve), x2: px(found.terms.reserve), y1: 0, y2: rows.length * high }), svg("text", { x: px(found.terms.reserve), y: rows.length * high + 16, "text-anchor": "middle" }, "reserve"));
-    return make("figure", {}, make("figcaption", { class: "quiet" }, `Score: bid × probability^${fixed(found.terms.squashing)}; dark: the part of it that is paid.`), make("div", { class: "scroll" }, made));
+    return make("figure", {}, make("figcaption", { class: "quiet" }, `Score: bid × probability^${fixed(found.terms.squashing)}; the full colour is the part that is paid.`), make("div", { class: "scroll" }, made));
   }
 
   function candidates(found) {
