@@ -96,7 +96,7 @@ def generated(n: int = 200_000, days: int = 14, seed: int = 0) -> tuple[pa.Table
         _, place = np.unique(codes, return_inverse=True)
         return np.asarray(rng.normal(0, size, place.max() + 1)[place])
 
-    score = -3 + effect(ad, 0.6) + effect(query, 0.5) + effect(country, 0.4) - 0.4 * position - 0.3 * np.log(price)
+    score = -1.2 + effect(ad, 0.6) + effect(query, 0.5) + effect(country, 0.4) - 0.4 * position - 0.3 * np.log(price)
     score += 0.5 * np.sin(hour / 24 * 2 * np.pi)
     clicked = rng.random(n) < 1 / (1 + np.exp(-score))
     columns = {"time": seconds, "clicked": clicked, "ad": ad, "query": query, "country": country}
