@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from broadmatch.cli import output
+from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.errors import MissingExtra
 from broadmatch.serve.config import Clock, ServeConfig
 
@@ -14,6 +15,7 @@ _EXTRA = ("uvicorn", "uvloop", "httptools", "starlette", "msgspec", "prometheus_
 _DAY = 86_400.0
 
 
+@reports_signals
 def command(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="An ad engine, as `broadmatch ads index --clicks` makes one.")
@@ -49,6 +51,7 @@ def command(
         raise MissingExtra(f"Serving needs {', '.join(missing)}; pip install 'broadmatch[serve]' brings it.")
     from broadmatch.serve import supervisor
 
+    _check_signals(folder)
     config = ServeConfig(
         folder=folder,
         host=host,
@@ -57,6 +60,7 @@ def command(
         events=events,
         max_age=max_age_days * _DAY,
         clock=clock,
+        signals=consumption().address,
     )
 
     def started(address: str) -> None:
@@ -69,3 +73,21 @@ def command(
     code = supervisor.run(config, started)
     if code:
         raise typer.Exit(code)
+
+
+def _check_signals(folder: Path) -> None:
+    """Refuse models in service whose signals the index does not allow; what is only deprecated goes on."""
+    if consumption().address is None or not folder.is_dir():
+        return
+    from broadmatch.clicks import ClickModel
+    from broadmatch.io.artifacts import load
+    from broadmatch.serve import PublishedModels
+
+    models = PublishedModels(folder)
+    for arm in models.serving().clicks:
+        path = models.path("clicks", arm.version)
+        model: ClickModel | None = load(path, ClickModel, verify=False) if path.is_dir() else None
+        if model is not None and not isinstance(model.description, str):
+            consumption().check(model.description, f"{folder.resolve().name}/{arm.name}", use="serving")
+            if consumption().allowed_because:
+                consumption().report([signal.name for signal in model.description.signals])

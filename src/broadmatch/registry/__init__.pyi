@@ -6,6 +6,7 @@ from .records import Consumer as Consumer
 from .records import ConsumptionReport as ConsumptionReport
 from .records import SignalModel as SignalModel
 from .records import SignalVersion as SignalVersion
+from .reports import Reporter as Reporter
 from .rules import AlertRule as AlertRule
 from .rules import read_rules as read_rules
 from .selection import SelectionStep as SelectionStep
@@ -17,3 +18,5 @@ from .vetting.report import VettingReport as VettingReport
 from .vetting.verdict import judge as judge
 from .vetting.verdict import read_vetting_rules as read_vetting_rules
 from .vetting.vet import vet_signal as vet_signal
+from .validation import SignalProblem as SignalProblem
+from .validation import check_signals as check_signals

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from broadmatch.registry.names import key_of_text, shown_name
 from broadmatch.registry.records import Consumer, SignalVersion, now_us, shown_time
@@ -52,7 +51,13 @@ class SignalNotice:
 
 def inserting(connection: sa.Connection, table: sa.Table) -> Any:
     """An insert that can say what becomes of a row that is there already."""
-    return (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert as of_sqlite
+
+        return of_sqlite(table)
+    from sqlalchemy.dialects.postgresql import insert as of_postgresql  # a dialect takes a while to import
+
+    return of_postgresql(table)
 
 
 def put_notices(connection: sa.Connection, texts: Iterable[NoticeText]) -> None:

@@ -39,6 +39,7 @@ from broadmatch.serve.messages import (
 from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
 from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
+from broadmatch.serve.served_signals import ServedSignals
 from broadmatch.serve.service import LiveService
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class App:
         self._posting = Posting(ids, sink, times, self.metrics, self._pool)
         self._predicting, self._ads = Predicting(service, self._pool), Ads(service, self._pool)
         self._recommending = Recommending(service, self._pool)
-        self._state = ServerState(service, self.metrics, self._pool)
+        self._served = ServedSignals(config)
+        self._state = ServerState(service, self.metrics, self._pool, self._served.report)
         table = self._table()
         self.endpoints = (*table, document_endpoint(table), *page_endpoints())
         self.requests = Requests(keys, self.metrics)
@@ -160,6 +162,7 @@ class App:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
             await self._sink.close()
+            await asyncio.to_thread(self._served.close)
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _look_after(self, hung_up: asyncio.Event) -> None:
