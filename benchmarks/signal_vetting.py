@@ -8,6 +8,7 @@ JSON line for each signal, with the rules that it breaks and those that it shoul
 """
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Mapping
@@ -151,7 +152,8 @@ def main() -> None:
         else:
             pq.write_table(reddit(given.data), log, row_group_size=65_536)
             right = compared(log, "reddit", REDDIT, REDDIT_BASE, {"alpha": 0.5, "l1": 1.0})
-    tell(log="generated" if given.generated else "reddit", all_right=right)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    tell(log="generated" if given.generated else "reddit", all_right=right, peak_mb=round(peak))
 
 
 if __name__ == "__main__":

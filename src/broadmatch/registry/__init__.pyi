@@ -12,11 +12,11 @@ from .rules import read_rules as read_rules
 from .selection import SelectionStep as SelectionStep
 from .selection import SignalSelection as SignalSelection
 from .selection import select_signals as select_signals
+from .validation import SignalProblem as SignalProblem
+from .validation import check_signals as check_signals
 from .vetting.page import vetting_page as vetting_page
 from .vetting.report import Finding as Finding
 from .vetting.report import VettingReport as VettingReport
 from .vetting.verdict import judge as judge
 from .vetting.verdict import read_vetting_rules as read_vetting_rules
 from .vetting.vet import vet_signal as vet_signal
-from .validation import SignalProblem as SignalProblem
-from .validation import check_signals as check_signals
