@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta
 
-from broadmatch.ads import AdAnswers, AdEngine, Auction
+from broadmatch.ads import AdAnswers, AdEngine, AdIndex, Auction
 from broadmatch.ads._auction import NO_BUDGET
 from broadmatch.ads.engine.engine import AdAnswer
 from broadmatch.ads.engine.explain import ExplainedCandidate
@@ -18,8 +18,8 @@ from broadmatch.serve.messages import MOST_CANDIDATES, AdName, AnsweredVersions,
 from broadmatch.serve.studio.work import StudioWork
 
 _LARGEST = 1 << 17
-_MOST_FEATURES = 1 << 10
-"""Features of a candidate that are answered: all, but for texts without end."""
+_MOST_FEATURES, _EXAMPLES = 1 << 10, 6
+"""Features of a candidate that are answered (all, but for texts without end), and ads that give examples."""
 _CHANGED = ("rule", "places", "squashing", "reserve")
 Rule = Literal["gsp", "vcg", "first"]
 TriedBids = Annotated[dict[AdName, Annotated[float, Meta(ge=0, le=1e6)]], Meta(max_length=MOST_CANDIDATES)]
@@ -103,6 +103,7 @@ class XrayReply(Reply, frozen=True):
     terms: AuctionTerms
     reads: Annotated[list[str], Meta(description="The columns of the context that the click model reads.")]
     n_ads: int
+    examples: Annotated[list[str], Meta(description="Phrases to begin with, if there is no query.")]
     candidates: list[XrayCandidate]
     asked: str | None
 
@@ -148,9 +149,17 @@ def take_apart(prepared: PreparedSearch, request: XrayRequest) -> XrayReply:
         terms=_terms_of(tried),
         reads=[name for name in arm.context_columns if name != "time"],
         n_ads=view.n_ads,
+        examples=[] if found.query else _examples(engine.index, view.n_ads),
         candidates=_candidates(engine, found, request, search.key),
         asked=asked,
     )
+
+
+def _examples(index: AdIndex, n_ads: int) -> list[str]:
+    """The phrases with the highest bids of a few ads."""
+    ads = [index.record(i) for i in range(0, n_ads, max(1, n_ads // _EXAMPLES))[:_EXAMPLES]]
+    best = [max(ad.phrases, key=lambda phrase: phrase.bid).text for ad in ads if ad is not None and ad.phrases]
+    return list(dict.fromkeys(best))
 
 
 def _with(auction: Auction, changes: dict[str, Any]) -> Auction:
