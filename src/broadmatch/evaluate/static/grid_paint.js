@@ -30,7 +30,9 @@ export class CellPainter {
   // scene: {shades, bounds, cells (of arrangeCells), N columns, largest, font, metrics, values, value()}.
   paint(image, frame, scene) {
     const pixels = new Uint32Array(image.data.buffer);
-    pixels.fill(scene.shades.paper);
+    const clear = [scene.shades.theme, image.width, frame.rows.map(({ top }) => top)].join();
+    if (this.clear !== clear || this.image !== image) pixels.fill(scene.shades.paper); // between rows it stays
+    [this.clear, this.image] = [clear, image];
     this.reserve(image.width, scene.N);
     for (const area of frame.areas) Object.assign(area, this.place(area));
     frame.rows.forEach((row, r) => this.paintRow(pixels, image.width, frame, row, r, scene));
