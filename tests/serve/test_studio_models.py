@@ -124,7 +124,7 @@ def test_arms_of_the_market(page, studio, folder):
     add_loop(folder, arms=("own",), name="one")
     page.reload()
     page.get_by_label("Run").select_option("one")
-    page.get_by_text("100 %").wait_for()
+    page.locator("[aria-label='Arms'] tbody tr").nth(1).wait_for(state="detached")
     assert page.locator("[aria-label='Arms'] tbody tr").count() == 1 and "run=one" in page.url
 
 
