@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo serve test chromium lint fuzz bench clean
+.PHONY: install demo serve studio test chromium postgresql lint fuzz bench clean
 
 install: $(STAMP)
 
@@ -26,7 +26,11 @@ serve: install
 	@test -d demo/server || $(MAKE) demo
 	$(BIN)/broadmatch serve demo/server
 
-test: install lint chromium
+studio: install
+	@test -d demo/server/studio || $(MAKE) demo
+	$(BIN)/broadmatch studio demo/server
+
+test: install lint chromium postgresql
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # The browser that tests of pages look through: Debian's own, which gets its fixes with the rest of the machine.
@@ -35,6 +39,13 @@ chromium:
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } || \
 		{ echo "Tests of pages need /usr/bin/chromium; on Debian and Ubuntu: apt-get install chromium"; exit 1; }
+
+# The signal index is tested on a real PostgreSQL, which the tests start by themselves in a temporary folder.
+postgresql:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql; } || \
+		echo "PostgreSQL is missing, and its tests are skipped; on Debian and Ubuntu: apt-get install postgresql"
 
 lint: install
 	$(BIN)/ruff check .

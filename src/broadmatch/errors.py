@@ -46,6 +46,10 @@ class NotFitted(BroadmatchError, ValueError, AttributeError):
         return cls(sentence) if theirs is None else _both(cls, theirs)(sentence)
 
 
+class Conflict(BroadmatchError):
+    """Somebody else changed meanwhile what was to be changed."""
+
+
 class MissingExtra(BroadmatchError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
 

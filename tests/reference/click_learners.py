@@ -1,6 +1,7 @@
 """The click learners the slow, obvious way: dictionaries over keys, to be read beside the paper (KDD 2013, §3, §4, §6).
 
 A row is a dictionary {key: x}; `y` is 0 or 1, `weight` the importance of the example, which multiplies its gradient.
+`offset` is what a fixed model says in log-odds: it is a part of the score, and nothing is learned of it.
 An example of weight 0 changes no sum, but the features of it are known and the time t goes on.
 """
 
@@ -48,16 +49,16 @@ class Reference:
     def pass_time(self, others, n_before):
         """What happens to the coordinates that the example does not have."""
 
-    def predict(self, row):
-        return sigma(sum(x * self.w(i) for i, x in row.items()))
+    def predict(self, row, offset=0.0):
+        return sigma(offset + sum(x * self.w(i) for i, x in row.items()))
 
-    def learn(self, row, y, weight=1.0):
+    def learn(self, row, y, weight=1.0, offset=0.0):
         """One round of Algorithm 1; gives p before the update."""
         self.known |= set(row)
         touched = self.known if self.rates == GLOBAL else row  # a rate of its own does not change unseen
         w = {i: self.w(i) for i in touched}
         n_before = {i: self.n(i) for i in touched}
-        p = sigma(sum(x * w[i] for i, x in row.items()))
+        p = sigma(offset + sum(x * w[i] for i, x in row.items()))
         self.t += 1
         if weight == 0:
             row = {}

@@ -1,7 +1,8 @@
 """Many variants in one pass (§4.3 to 4.5 of McMahan et al., KDD 2013) over dictionaries, one row after the other.
 
-A row is (features, clicked, weight), its features are {key: (field, value)}. A variant is an object with `learner`,
-`alpha`, `beta`, `l1`, `l2` and `fields` (None: all).
+A row is (features, clicked, weight, offset), its features are {key: (field, value)}; the offset is added to every
+score, and may be left out where it is 0. A variant is an object with `learner`, `alpha`, `beta`, `l1`, `l2` and
+`fields` (None: all).
 """
 
 import math
@@ -58,10 +59,10 @@ def many(rows, variants):
     counts = defaultdict(lambda: (0.0, 0.0))
     kept = [defaultdict(float) for _ in variants]
     out = []
-    for features, clicked, weight in rows:
+    for features, clicked, weight, *offset in rows:
         used = [{k: x for k, (field, x) in features.items() if uses(v, field)} for v in variants]
         p = [
-            sigmoid(sum(coefficient(v, z[k], counts[k]) * x for k, x in of.items()))
+            sigmoid(sum(offset) + sum(coefficient(v, z[k], counts[k]) * x for k, x in of.items()))
             for v, z, of in zip(variants, kept, used, strict=True)
         ]
         out.append(p)
@@ -85,11 +86,11 @@ def single_value(rows, variants, intercepts):
     value = defaultdict(float)
     intercept, seen = [0.0 for _ in variants], (0.0, 0.0)
     out = []
-    for features, clicked, weight in rows:
+    for features, clicked, weight, *offset in rows:
         p = []
         for v, own in zip(variants, intercept, strict=True):
             used = {k: x for k, (field, x) in features.items() if uses(v, field)}
-            p.append(sigmoid(own + sum(coefficient(v, value[k], counts[k]) * x for k, x in used.items())))
+            p.append(sigmoid(own + sum(offset) + sum(coefficient(v, value[k], counts[k]) * x for k, x in used.items())))
         out.append(p)
         if weight == 0:
             continue

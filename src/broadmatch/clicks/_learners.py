@@ -65,7 +65,7 @@ def learn_block(
     With `min_count`, a coordinate that was not seen often enough yet holds minus the number of times (OGD-Count).
     """
     cells, at, state = table.cells, table.first + 1, table.state
-    indptr, values, clicked, weight = rows.indptr, rows.values, rows.clicked, rows.weight
+    indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
     codec, rates, base, random = codec_of(cells.itemsize), settings.rates, indptr[start], stream[0]
     longest = longest_row(indptr, start, stop)
     kept, weights, roots = np.empty(longest), np.empty(longest), np.empty(longest)
@@ -73,7 +73,7 @@ def learn_block(
         a, b = indptr[r], indptr[r + 1]
         state[STEP] += 1
         step = float(state[STEP])
-        score = 0.0
+        score = float(offset[r]) if len(offset) else 0.0
         for j in range(a, b):
             slot = slots[j - base]
             if slot < 0:
@@ -132,7 +132,7 @@ def learn_ftrl_block(
     branch and no random access to memory, so that the compiler does several at once.
     """
     cells, first, state = table.cells, table.first, table.state
-    indptr, values, clicked, weight = rows.indptr, rows.values, rows.clicked, rows.weight
+    indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
     beta, l1, l2, inverse = settings.beta, settings.l1, settings.l2, 1.0 / settings.alpha
     most, base = codec_of(cells.itemsize).most, indptr[start]
     longest = longest_row(indptr, start, stop)
@@ -154,7 +154,7 @@ def learn_ftrl_block(
             w = -(z - math.copysign(l1, z)) / curvature
             roots[i] = root
             weights[i] = w if (abs(z) > l1) & (curvature != 0.0) else 0.0
-        score = 0.0
+        score = float(offset[r]) if len(offset) else 0.0
         for i in range(m):
             score += weights[i] * x[i]
         p = sigmoid(score)
@@ -248,8 +248,8 @@ def weights_and_rates(table: Table, slots: I64, settings: Settings, weights: F64
 
 @kernel
 def score_rows(table: Table, rows: Impressions, settings: Settings, scores: F64, spread: F64) -> None:
-    """Of each row the score x·w and the uncertainty u(x) = Σ |x_i| η_i (§6); the table is not changed."""
-    indptr, keys, values = rows.indptr, rows.keys, rows.values
+    """Of each row the score offset + x·w and the uncertainty u(x) = Σ |x_i| η_i (§6); the table is not changed."""
+    indptr, keys, values, offset = rows.indptr, rows.keys, rows.values, rows.offset
     slots, weights, etas = np.empty(0, np.int64), np.empty(0), np.empty(0)
     n = len(indptr) - 1
     for row in range(0, n, BLOCK):
@@ -260,7 +260,7 @@ def score_rows(table: Table, rows: Impressions, settings: Settings, scores: F64,
         find_all(table.words, keys, a, b, slots)
         weights_and_rates(table, slots[: b - a], settings, weights, etas)
         for r in range(row, stop):
-            score, total = 0.0, 0.0
+            score, total = float(offset[r]) if len(offset) else 0.0, 0.0
             for j in range(indptr[r], indptr[r + 1]):
                 x = float(values[j]) if len(values) else 1.0
                 score += x * weights[j - a]

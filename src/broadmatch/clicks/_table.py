@@ -208,9 +208,9 @@ def serve_one(
 
 @kernel
 def serve_rows(
-    words: Words, cells: F32, indptr: I64, keys: U64, values: F32, unseen: float, scores: F64, spread: F64
+    words: Words, cells: F32, indptr: I64, keys: U64, values: F32, offset: F32, unseen: float, scores: F64, spread: F64
 ) -> None:
-    """`serve_one` for every row."""
+    """`serve_one` for every row, and its offset added to the score; without `offset` there is none."""
     flat = words.reshape(-1)
     mask, width = np.uint64(words.shape[0] - 1), np.int64(words.shape[1])
     n = len(indptr) - 1
@@ -221,3 +221,5 @@ def serve_rows(
                 prefetch(flat, home(keys[j], mask) * width)
             ahead += 1
         scores[r], spread[r] = serve_one(words, cells, keys, values, indptr[r], indptr[r + 1], unseen)
+        if len(offset):
+            scores[r] += np.float64(offset[r])

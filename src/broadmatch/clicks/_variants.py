@@ -103,7 +103,7 @@ def learn_many_block(
     a feature is 0, and so its coefficient stays 0.
     """
     words, cells, first, state = table.words, table.cells, table.first, table.state
-    indptr, values, clicked, weight = rows.indptr, rows.values, rows.clicked, rows.weight
+    indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
     learners, alphas, betas, l1s, l2s = variants.learners, variants.alphas, variants.betas, variants.l1s, variants.l2s
     places, halves = variants.places, variants.halves
     if first < 0:  # never: it tells the compiler that no index counts from the end
@@ -125,7 +125,7 @@ def learn_many_block(
                 for line in range(_LINE, width, _LINE):
                     prefetch(flat, max(slots[j - base], 0) * width + line)
         state[STEP] += 1
-        scores[:] = 0.0
+        scores[:] = float(offset[r]) if len(offset) else 0.0
         for j in range(a, b):
             slot, i = slots[j - base], j - a
             if slot < 0:
@@ -210,7 +210,7 @@ def learn_single_block(
     values cannot fit.
     """
     words, cells, first, state = table.words, table.cells, table.first, table.state
-    indptr, values, clicked, weight = rows.indptr, rows.values, rows.clicked, rows.weight
+    indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
     levels, halves = variants.levels, variants.halves
     if first < 0:  # never, as above
         return
@@ -227,6 +227,8 @@ def learn_single_block(
         a, b = indptr[r], indptr[r + 1]
         state[STEP] += 1
         scores[:] = levels[2:]
+        if len(offset):
+            scores[:] += float(offset[r])
         for j in range(a, b):
             slot, i = slots[j - base], j - a
             if slot < 0:
@@ -321,12 +323,12 @@ def learn_variants(
 
 @kernel
 def score_variants(table: Table, rows: Impressions, variants: Variants, single: bool, scores: F64) -> None:
-    """Of each row the score x·w of every variant, to `scores[:, places[v]]`; the table is not changed.
+    """Of each row the score offset + x·w of every variant, to `scores[:, places[v]]`; the table is not changed.
 
     With `single`, all variants that include a feature read its one coefficient.
     """
     words, cells, first = table.words, table.cells, table.first
-    indptr, keys, values = rows.indptr, rows.keys, rows.values
+    indptr, keys, values, offset = rows.indptr, rows.keys, rows.values, rows.offset
     learners, alphas, betas, l1s, l2s = variants.learners, variants.alphas, variants.betas, variants.l1s, variants.l2s
     places, halves, levels = variants.places, variants.halves, variants.levels
     codec, n_variants = codec_of(cells.itemsize), len(alphas)
@@ -340,6 +342,8 @@ def score_variants(table: Table, rows: Impressions, variants: Variants, single: 
         find_all(words, keys, base, indptr[stop], slots)
         for r in range(row, stop):
             scores[r, :] = levels[2:]
+            if len(offset):
+                scores[r, :] += float(offset[r])
             for j in range(indptr[r], indptr[r + 1]):
                 slot = slots[j - base]
                 if slot < 0:

@@ -169,10 +169,16 @@ class ClickLearner(TableLearner):
         return self._learn(impressions, np.empty(impressions.n_rows))
 
     def learn_one(
-        self, keys: Sequence[int] | NDArray[np.uint64], clicked: float, *, values: Any = None, weight: float = 1.0
+        self,
+        keys: Sequence[int] | NDArray[np.uint64],
+        clicked: float,
+        *,
+        values: Any = None,
+        weight: float = 1.0,
+        offset: float = 0.0,
     ) -> float:
         """Learn from one impression; gives its probability before that."""
-        row = _one(keys, values)
+        row = _one(keys, values, offset)
         given = row._replace(clicked=np.array([clicked], np.float32), weight=np.array([weight], np.float32))
         return float(self.learn_many(given)[0])
 
@@ -210,9 +216,11 @@ class ClickLearner(TableLearner):
         """The click probability of each impression; the model does not change."""
         return sigmoids(self._scores(impressions)[0])
 
-    def predict_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
+    def predict_one(
+        self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None, *, offset: float = 0.0
+    ) -> float:
         """The click probability of one impression, given the keys of its features; `ServingModel` is faster at it."""
-        return float(self.predict_many(_one(keys, values))[0])
+        return float(self.predict_many(_one(keys, values, offset))[0])
 
     def uncertainty_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """u(x) = Σ |x_i| η_i: how far one more example could move the log-odds of each impression at most (§6).
@@ -263,12 +271,13 @@ class ClickLearner(TableLearner):
         return Settings(self.number, RATES[self.rates], 0.0, *numbers)
 
 
-def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any) -> Impressions:
+def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any, offset: float) -> Impressions:
     """One impression that has no label yet."""
     keys = np.asarray(keys, np.uint64)
     given = np.empty(0, np.float32) if values is None else np.asarray(values, np.float32)
     indptr = np.array([0, len(keys)], np.int64)
-    return Impressions(indptr, keys, given, np.empty(0, np.int16), np.empty(0, np.float32), np.empty(0, np.float32))
+    none = np.empty(0, np.float32)
+    return Impressions(indptr, keys, given, np.empty(0, np.int16), none, none, np.array([offset], np.float32))
 
 
 def _most_features(indptr: NDArray[np.int64], row: int) -> int:

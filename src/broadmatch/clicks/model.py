@@ -69,6 +69,7 @@ class ClickModel(Artifact):
         """
         serving, is_first = self.variant(model), model in (None, next(iter(self.models)))
         batch = rows if isinstance(rows, Batch) else self._known_encoder().encode(rows, labelled=False)
+        self._check_offset(batch.impressions)
         p = serving.predict_many(batch.impressions, encoded=batch is not rows)
         return self._calibrated(p, batch.slices) if is_first else p
 
@@ -76,6 +77,7 @@ class ClickModel(Artifact):
         self, impressions: Impressions, slices: Mapping[str, Any]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The click probability, calibrated, and u(x) of each row that an encoder made, in one pass."""
+        self._check_offset(impressions)
         p, uncertainty = self.variant().serve_many(impressions, encoded=True)
         return self._calibrated(p, slices), uncertainty
 
@@ -87,7 +89,7 @@ class ClickModel(Artifact):
     def predict_one(self, row: Mapping[str, Any]) -> float:
         """The click probability of one impression, given as column → value."""
         encoder = self._known_encoder()
-        p = self.variant().predict_one(*encoder.encode_one(row))
+        p = self.variant().predict_one(*encoder.encode_one(row), offset=encoder.offset_one(row))
         return p if self.calibration is None else float(self._calibrated([p], encoder.slices_one(row, self._by))[0])
 
     def uncertainty_one(self, row: Mapping[str, Any]) -> float:
@@ -166,6 +168,14 @@ class ClickModel(Artifact):
         if calibration is not None:
             calibrated = calibration.apply(p, slices) if self._by else calibration.apply(p)
         return calibrated
+
+    def _check_offset(self, impressions: Impressions) -> None:
+        """Refuse rows without the offset that the coefficients were learned beside: they would be wrong everywhere."""
+        needed = isinstance(self.description, Description) and self.description.offset is not None
+        if needed and not len(impressions.offset) and impressions.n_rows:
+            raise BadInput(
+                "This model was trained beside an offset, and these rows have none; let its encoder make them."
+            )
 
     def _known_encoder(self) -> Encoder:
         if self._encoder is None or self._encoder.description.slices != self._by:

@@ -71,9 +71,11 @@ class ServingModel(Artifact):
         """u(x) of each impression, in log-odds (§6)."""
         return self._serve(impressions, False)[1]
 
-    def predict_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
-        """The click probability of one impression, given the keys of its features."""
-        return sigmoid(self._one(keys, values)[0])
+    def predict_one(
+        self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None, *, offset: float = 0.0
+    ) -> float:
+        """The click probability of one impression, given the keys of its features and an offset of its log-odds."""
+        return sigmoid(self._one(keys, values)[0] + offset)
 
     def uncertainty_one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any = None) -> float:
         """u(x) of one impression."""
@@ -121,9 +123,9 @@ class ServingModel(Artifact):
 
     def _serve(self, impressions: Impressions, encoded: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         impressions.check(encoded=encoded)
-        indptr, keys, values = impressions[:3]
+        indptr, keys, values, offset = *impressions[:3], impressions.offset
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
-        serve_rows(self.words, self.cells, indptr, keys, values, self.unseen, scores, spread)
+        serve_rows(self.words, self.cells, indptr, keys, values, offset, self.unseen, scores, spread)
         return scores, spread
 
 

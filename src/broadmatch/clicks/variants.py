@@ -207,7 +207,7 @@ class VariantModels(TableLearner):
         if not self._variants.halves:
             return impressions
         masks = self._variants.masks
-        indptr, keys, values, fields, _, _ = impressions
+        indptr, keys, values, fields = impressions[:4]
         if len(fields) != len(keys):
             raise BadInput(
                 f"Variants that use some signals only need the signal of each feature, but there are {len(keys)} keys "

@@ -16,7 +16,15 @@ from broadmatch.state import State, unpack
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_DTYPES = {"indptr": np.int64, "keys": np.uint64, "values": np.float32, "clicked": np.float32, "weight": np.float32}
+_DTYPES = {
+    "indptr": np.int64,
+    "keys": np.uint64,
+    "values": np.float32,
+    "clicked": np.float32,
+    "weight": np.float32,
+    "offset": np.float32,
+}
+_NO_OFFSET: NDArray[np.float32] = np.empty(0, np.float32)
 CONSTANT = "constant"
 """The signal that every row has: its coefficient is the intercept."""
 
@@ -27,7 +35,8 @@ class Impressions(NamedTuple):
     `values` are the values of the features; an empty array means that all are 1, which is the usual case and the
     fast one. `fields` says which signal each feature comes from (its number in the description); it may be empty where
     nobody asks. `clicked` is 0 or 1, NaN where it is not known (rows that are only predicted). `weight` is the
-    importance weight, 1 unless given.
+    importance weight, 1 unless given. `offset` is added to the log-odds of each row and not learned: what a fixed model
+    says already; an empty array means that all are 0.
 
     >>> from broadmatch.data import Impressions
     >>> two = Impressions.from_rows([[7, 8], [8]], clicked=[1, 0])
@@ -41,6 +50,7 @@ class Impressions(NamedTuple):
     fields: NDArray[np.int16]
     clicked: NDArray[np.float32]
     weight: NDArray[np.float32]
+    offset: NDArray[np.float32] = _NO_OFFSET
 
     @property
     def n_rows(self) -> int:
@@ -56,6 +66,7 @@ class Impressions(NamedTuple):
         fields: Sequence[Sequence[int]] | None = None,
         clicked: Sequence[float] | None = None,
         weight: Sequence[float] | None = None,
+        offset: Sequence[float] | None = None,
     ) -> "Impressions":
         """Make impressions of lists: small data, tests and examples."""
         n = len(keys)
@@ -66,6 +77,7 @@ class Impressions(NamedTuple):
             np.array([f for row in fields for f in row] if fields is not None else [], np.int16),
             np.full(n, np.nan, np.float32) if clicked is None else np.asarray(clicked, np.float32),
             np.ones(n, np.float32) if weight is None else np.asarray(weight, np.float32),
+            _NO_OFFSET if offset is None else np.asarray(offset, np.float32),
         )
 
     def check(self, *, labelled: bool = False, encoded: bool = False) -> None:
@@ -90,6 +102,8 @@ class Impressions(NamedTuple):
             raise BadInput(f"There are {len(keys)} keys but {len(self.values)} values; give one each, or none.")
         if not np.isfinite(self.values).all():
             raise BadInput("The value of a feature is not a finite number; leave such features out.")
+        if len(self.offset) not in (0, self.n_rows) or not np.isfinite(self.offset).all():
+            raise BadInput(f"{self.n_rows} impressions need as many offsets, each a finite number, or none.")
         if (row := first_wrong_row(indptr, keys)) >= 0:
             self._refuse_row(row)
 
@@ -123,22 +137,26 @@ class Impressions(NamedTuple):
             self.fields[a:b],
             self.clicked[start:stop],
             self.weight[start:stop],
+            self.offset[start:stop],
         )
 
     def take(self, rows: NDArray[np.int64]) -> "Impressions":
         """The given rows, in that order."""
         indptr, at = gathered(self.indptr, rows)
         values, fields = (_part(array, at) for array in (self.values, self.fields))
-        return Impressions(indptr, self.keys[at], values, fields, self.clicked[rows], self.weight[rows])
+        labels = self.clicked[rows], self.weight[rows]
+        return Impressions(indptr, self.keys[at], values, fields, *labels, _part(self.offset, rows))
 
     @staticmethod
     def concatenate(parts: "Sequence[Impressions]") -> "Impressions":
-        """All rows of `parts`, in order; values are written out where only some parts have them."""
+        """All rows of `parts`, in order; values and offsets are written out where only some parts have them."""
         if len(parts) < 2:
             return parts[0] if parts else Impressions.from_rows([])
         plain = all(len(p.values) == 0 for p in parts)
         named = all(len(p.fields) == len(p.keys) for p in parts)
         ones = [p.values if len(p.values) or not len(p.keys) else np.ones(len(p.keys), np.float32) for p in parts]
+        alone = all(len(p.offset) == 0 for p in parts)
+        zeros = [p.offset if len(p.offset) else np.zeros(p.n_rows, np.float32) for p in parts]
         return Impressions(
             joined_ptr([p.indptr for p in parts]),
             np.concatenate([p.keys for p in parts]),
@@ -146,6 +164,7 @@ class Impressions(NamedTuple):
             np.concatenate([p.fields for p in parts]) if named else np.empty(0, np.int16),
             np.concatenate([p.clicked for p in parts]),
             np.concatenate([p.weight for p in parts]),
+            _NO_OFFSET if alone else np.concatenate(zeros),
         )
 
 

@@ -101,6 +101,58 @@ def paired_moments(cell: I64, weight: F64, a: F64, b: F64, moments: F64) -> None
 
 
 @kernel
+def pair_moments(cell: I64, weight: F64, values: F64, first: I64, second: I64, moments: F64) -> None:
+    """Add Σwd, Σw²d and Σw²d² of each cell to moments[cell, pair], with d = values[first] − values[second] of a row.
+
+    Each pair by its own d, for the reason of `paired_moments`.
+    """
+    for i in range(len(cell)):
+        w, m = weight[i], moments[cell[i]]
+        for k in range(len(first)):
+            d = values[first[k], i] - values[second[k], i]
+            wd = w * d
+            m[k, 0] += wd
+            m[k, 1] += w * wd
+            m[k, 2] += wd * wd
+
+
+@kernel
+def reliability_sums(ranked: U64, group: I64, n_groups: int, clicked: Flags, weight: F64, p: F64, n_bins: int) -> F64:
+    """Σw, Σwp and Σwy of each group and bin: groups × bins × 3, bins of equal mass as `equal_mass_bins` makes them.
+
+    `ranked` holds 2³²·score + row, sorted. Rows of one score of a group go together to where the middle of their mass
+    falls.
+    """
+    total = np.zeros(n_groups, np.float64)
+    for i in range(len(group)):
+        total[group[i]] += weight[i]
+    below = np.zeros(n_groups, np.float64)
+    tied = np.zeros(n_groups, np.float64)
+    sums = np.zeros((n_groups, n_bins, 3), np.float64)
+    i = 0
+    while i < len(ranked):
+        j = i
+        while j < len(ranked) and ranked[j] >> np.uint64(32) == ranked[i] >> np.uint64(32):
+            row = np.int64(ranked[j] & np.uint64(0xFFFFFFFF))
+            tied[group[row]] += weight[row]
+            j += 1
+        for k in range(i, j):
+            row = np.int64(ranked[k] & np.uint64(0xFFFFFFFF))
+            g = group[row]
+            place = int(n_bins * (below[g] + tied[g] / 2) / total[g] + 1e-9)
+            into = sums[g, place if place < n_bins else n_bins - 1]
+            into[0] += weight[row]
+            into[1] += weight[row] * p[row]
+            into[2] += weight[row] * clicked[row]
+        for k in range(i, j):
+            g = group[np.int64(ranked[k] & np.uint64(0xFFFFFFFF))]
+            below[g] += tied[g]
+            tied[g] = 0.0
+        i = j
+    return sums
+
+
+@kernel
 def add_to_histogram(cell: I64, score_bin: I64, weight: F64, histogram: F64) -> None:
     """Add the weight of each row to histogram[cell, bin]."""
     for i in range(len(cell)):

@@ -208,6 +208,29 @@ def estimate(
     return found
 
 
+def paired_errors(metric: str, pairs: F64, base: F64) -> F64:
+    """The standard error of the difference of two models: groups × pairs, from `pair_moments` by class and pair.
+
+    `base` has the moments of any model, for the sums of weights. With D the difference, a row adds w·(d − D·y)/Σwy,
+    where y is 1, a click for Bias; for AucLoss within each class, as for its value.
+    """
+    wd, wwd, wwdd = (pairs[..., i] for i in range(3))
+    n, w, ww = (base[:, :, None, i] for i in (N, W, WW))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if metric == "AucLoss":
+            both = (w[:, 0] > 0) & (w[:, 1] > 0)
+            d = np.where(both, wd[:, 1] / w[:, 1], np.nan)[:, None]
+            by_class = (_root(wwdd - 2 * d * wwd + d**2 * ww, n) / w) ** 2
+            error: F64 = np.sqrt(by_class.sum(axis=1))
+            return error
+        part = slice(1, 2) if metric == "Bias" else slice(None)
+        below = w[:, part].sum(axis=1)
+        d = np.where(below > 0, wd.sum(axis=1) / below, np.nan)
+        square = wwdd.sum(axis=1) - 2 * d * wwd[:, part].sum(axis=1) + d**2 * ww[:, part].sum(axis=1)
+        found: F64 = _root(square, n.sum(axis=1)) / below
+        return found
+
+
 def _interval(value: F64, half: F64, relative: F64, relative_half: F64, least: float, most: float) -> GroupEstimates:
     """Normal intervals; no bound beyond what the metric can be, and none at all where the spread is not known."""
     relative_half = np.where(np.isfinite(relative_half), relative_half, np.nan)

@@ -25,7 +25,7 @@ from broadmatch.evaluate.click_report import (
 )
 from broadmatch.evaluate.predictions import Predictions, joined_by_id, joined_chunks
 from broadmatch.evaluate.report import aligned
-from broadmatch.evaluate.slices import Grouping, Traffic
+from broadmatch.evaluate.slices import MICROSECONDS, Grouping, Traffic, groupings_of
 from broadmatch.io.values import arrow_of, numpy_of, texts_to_arrow
 from broadmatch.params import Either, Number, OneOf, Whole
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broadmatch")
 
-_MICROSECONDS = {"hour": 3_600_000_000, "day": 86_400_000_000}
 _NUMBERS = GroupEstimates._fields
 
 
@@ -106,7 +105,7 @@ class ProgressiveReport:
 def progressive_report(
     predictions: Any,
     *,
-    slices: Sequence[str] | None = None,
+    slices: Sequence[str | Sequence[str]] | None = None,
     every: str | float | None = None,
     baseline: str | None = None,
     level: float = 0.95,
@@ -116,9 +115,9 @@ def progressive_report(
 
     `predictions` is the folder of a `PredictionLog`, a Parquet file or an Arrow table with its columns; or a list of
     folders of several runs, whose models are compared on exactly the same rows, joined by their ids. `slices` are
-    the slicings to report (None: all there are), `every` is "hour", "day" or the seconds of a time bucket (None: only
-    the whole period), `baseline` the model to compare with (None: the first). Only rows with a label and a prediction
-    of every model count, so that all figures are about the same rows.
+    the slicings to report (None: all there are; a list of names among them is one crossed slicing), `every` is "hour",
+    "day" or the seconds of a time bucket (None: only the whole period), `baseline` the model to compare with (None: the
+    first). Only rows with a label and a prediction of every model count, so that all figures are about the same rows.
 
     Up to `max_rows` rows AucLoss is exact; beyond, memory stays bounded and scores go to bins, and the column
     `auc_error` says how far AucLoss can be off; the intervals include it.
@@ -128,13 +127,13 @@ def progressive_report(
     >>> [(r["model"], r["value"], r["relative"]) for r in progressive_report(log).summary() if r["metric"] == "AucLoss"]
     [('old', 0.375, 0.0), ('new', 0.0, -100.0)]
     """
-    Either((OneOf((*_MICROSECONDS, None)), Number(1))).check("every", every)
+    Either((OneOf((*MICROSECONDS, None)), Number(1))).check("every", every)
     Number(0, 1, above=True).check("level", level)
     Whole(1).check("max_rows", max_rows)
     source = joined_by_id(predictions) if isinstance(predictions, list | tuple) else Predictions(predictions)
     base = source.models[0] if baseline is None else baseline
     OneOf(tuple(source.models)).check("baseline", base)
-    traffic = Traffic(source, source.models, _groupings(source, slices, every))
+    traffic = Traffic(source, source.models, groupings_of(source, slices, every))
     traffic.scan()
     if not traffic.n_counted:
         raise BadInput(f"{source.name} has no row with a label, a weight and a prediction of every model.")
@@ -152,22 +151,6 @@ def progressive_report(
     table = table.combine_chunks().replace_schema_metadata({"baseline": base, "level": repr(level)})
     counts = traffic.n_counted, traffic.n_left_out
     return ProgressiveReport(table, tuple(source.models), base, level, *counts, exact, source.finished)
-
-
-def _groupings(source: Predictions, slices: Sequence[str] | None, every: str | float | None) -> list[Grouping]:
-    chosen = source.slicings if slices is None else list(slices)
-    for name in chosen:
-        if name not in source.slicings:
-            there = ", ".join(source.slicings) or "none"
-            raise BadInput(f"{source.name} has no slicing {name!r}; it has {there}.")
-    if "all" in chosen:
-        raise BadInput(f"{source.name} has a slicing 'all', the report's name for the whole traffic; rename it.")
-    if every is not None and "time" not in source.columns:
-        raise BadInput(f"{source.name} has no column time, so there are no time buckets; pass every=None.")
-    widths: list[int | None] = [None]
-    if every is not None:
-        widths.append(_MICROSECONDS[every] if isinstance(every, str) else round(every * 1_000_000))
-    return [Grouping(name, width) for name in (None, *chosen) for width in widths]
 
 
 def _table(measured: GroupMetrics, models: Sequence[str]) -> "pa.Table":
@@ -206,7 +189,7 @@ def _table(measured: GroupMetrics, models: Sequence[str]) -> "pa.Table":
     return pa.table(
         {
             "model": named(spread(np.arange(len(models)), 1), models),
-            "slicing": named(np.zeros(errors.size, np.int64), [grouping.slicing or "all"]),
+            "slicing": named(np.zeros(errors.size, np.int64), [grouping.name]),
             "slice": named(spread(grouping.slice_of[order], 0), list(grouping.values)),
             "bucket_start": stamp(0),
             "bucket_end": stamp(1),

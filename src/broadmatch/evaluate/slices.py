@@ -24,10 +24,11 @@ Flags = NDArray[np.bool_]
 class Grouping:
     """The groups of one slicing, over the whole period or by time bucket; group g is (slice_of[g], bucket_of[g]).
 
-    `slicing` None is the whole traffic; `width` None is the whole period, else the microseconds of a bucket.
+    `slicing` None is the whole traffic, several names are crossed: each combination is a slice. `width` None is the
+    whole period, else the microseconds of a bucket.
     """
 
-    slicing: str | None
+    slicing: str | tuple[str, ...] | None
     width: int | None
     values: dict[str | None, int] = field(default_factory=dict)
     pairs: list[I64] = field(default_factory=list)
@@ -73,19 +74,79 @@ class Grouping:
             return np.zeros(piece.num_rows, np.int64)
         return microseconds(piece) // self.width
 
-    def _codes(self, piece: "pa.Table") -> I64:
-        import pyarrow as pa
+    @property
+    def name(self) -> str:
+        """What the slicing is called: "all" is the whole traffic."""
+        return crossed_name(*self.columns) or "all"
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the slices come from."""
+        return (self.slicing,) if isinstance(self.slicing, str) else self.slicing or ()
+
+    def _codes(self, piece: "pa.Table") -> I64:
         if self.slicing is None:
             self.values.setdefault("all", 0)
             return np.zeros(piece.num_rows, np.int64)
-        column = joined_chunks(piece.column(self.slicing))
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        names = [*column.dictionary.cast(pa.string()).to_pylist(), None]
+        names, codes = coded_column(piece, self.columns[0])
+        for column in self.columns[1:]:
+            more, of_it = coded_column(piece, column)
+            met, codes = np.unique(codes * len(more) + of_it, return_inverse=True)
+            names = [crossed_name(names[pair // len(more)], more[pair % len(more)]) for pair in met.tolist()]
         new = np.array([self.values.setdefault(name, len(self.values)) for name in names], np.int64)
-        found: I64 = new[with_gaps(column.indices, len(names) - 1)]
+        found: I64 = new[codes]
         return found
+
+
+NO_VALUE = "(no value)"
+"""What a crossed slice is called after where impressions have no value."""
+
+
+def crossed_name(*names: str | None) -> str:
+    """The name of a slice of a crossed slicing.
+
+    >>> crossed_name("at", None)
+    'at × (no value)'
+    """
+    return " × ".join(NO_VALUE if name is None else name for name in names)
+
+
+def coded_column(piece: "pa.Table", column: str) -> tuple[list[str | None], I64]:
+    """The values of a column, None at last, and which of them each row has."""
+    import pyarrow as pa
+
+    values = joined_chunks(piece.column(column))
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    names = [*values.dictionary.cast(pa.string()).to_pylist(), None]
+    codes: I64 = with_gaps(values.indices.cast(pa.int64()), len(names) - 1)
+    return names, codes
+
+
+MICROSECONDS = {"hour": 3_600_000_000, "day": 86_400_000_000}
+
+
+def groupings_of(
+    source: Predictions, slices: Sequence[str | Sequence[str]] | None, every: str | float | None
+) -> list[Grouping]:
+    """The whole traffic and the chosen slicings (None: all there are), each also by time bucket if `every` is given."""
+    chosen = source.slicings if slices is None else [s if isinstance(s, str) else tuple(s) for s in slices]
+    found = [Grouping(None, None), *(Grouping(slicing, None) for slicing in chosen)]
+    for name in (column for grouping in found for column in grouping.columns):
+        if name not in source.slicings:
+            there = ", ".join(source.slicings) or "none"
+            raise BadInput(f"{source.name} has no slicing {name!r}; it has {there}.")
+    names = [grouping.name for grouping in found]
+    if "all" in names[1:]:
+        raise BadInput(f"{source.name} has a slicing 'all', the report's name for the whole traffic; rename it.")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BadInput(f"The slicing {twice[0]!r} is asked for twice; name it once.")
+    if every is None:
+        return found
+    if "time" not in source.columns:
+        raise BadInput(f"{source.name} has no column time, so there are no time buckets; pass every=None.")
+    width = MICROSECONDS[every] if isinstance(every, str) else round(every * 1_000_000)
+    return [Grouping(g.slicing, of_bucket) for g in found for of_bucket in (None, width)]
 
 
 def microseconds(piece: "pa.Table") -> I64:
@@ -153,7 +214,7 @@ class Traffic:
             )
 
     def _columns(self, models: Sequence[str], groupings: Sequence[Grouping]) -> list[str]:
-        names = ["clicked", *(MODEL + m for m in models), *(g.slicing for g in groupings if g.slicing is not None)]
+        names = ["clicked", *(MODEL + m for m in models), *(c for g in groupings for c in g.columns)]
         if "weight" in self.predictions.columns:
             names.append("weight")
         if any(g.width is not None for g in groupings):

@@ -1,6 +1,7 @@
 """What the columns of a log mean: label, weight, time, and the signals that become features."""
 
 import fnmatch
+import json
 import math
 import os
 import re
@@ -17,7 +18,8 @@ from broadmatch.io.columns import no_columns
 from broadmatch.io.formats import LOGS
 from broadmatch.signals.signal import Cross, Hour, Numeric, Signal, Weekday, signal_from
 
-_KEYS = ("format", "label", "weight", "time", "query", "id", "slices", "signals")
+_KEYS = ("format", "label", "weight", "time", "query", "id", "offset", "slices", "signals")
+_SCALES = ("log-odds", "probability")
 _RULE = re.compile(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*")
 
 
@@ -50,7 +52,9 @@ class Description:
     `label` is a column of 0 and 1, or a rule on a number such as "comments >= 100". `weight`, `time`, `query` (the
     query or page view of the impression) and `id` (of the impression) are columns; a time with a format of its own is
     `{"column": "hour", "format": "%y%m%d%H"}`. `slices` are columns, or names of signals, along which figures are
-    broken down. The name of a signal may be a pattern over columns such as "C*": see `resolve`.
+    broken down. `offset` is a column of what a fixed model says already, which is part of the score and not learned:
+    log-odds or, as `{"column": "p", "scale": "probability"}`, probabilities. The name of a signal may be a pattern over
+    columns such as "C*": see `resolve`.
 
     >>> from broadmatch.signals import Categorical, Cross, Description, Numeric
     >>> d = Description(label="clicked", signals=[Categorical("ad"), Numeric("price"), Categorical("query")])
@@ -67,6 +71,7 @@ class Description:
         time: str | Mapping[str, str] | None = None,
         query: str | None = None,
         id: str | None = None,
+        offset: str | Mapping[str, str] | None = None,
         slices: Sequence[str] = (),
         format: str | None = None,
         file: str | None = None,
@@ -76,6 +81,7 @@ class Description:
         self.slices, self.format = tuple(slices), format
         self.time: str | None = None
         self.time_format: str | None = None
+        self.offset, self.offset_scale = self._offset_of(offset)
         self._check_texts(time)
         self._check_signals()
 
@@ -119,8 +125,25 @@ class Description:
         """Everything, in what JSON and TOML have; `from_dict` makes the same description of it."""
         time = self.time if self.time_format is None else {"column": self.time, "format": self.time_format}
         plain = {key: getattr(self, key) for key in _KEYS} | {"time": time, "slices": list(self.slices) or None}
+        if self.offset_scale != _SCALES[0]:
+            plain["offset"] = {"column": self.offset, "scale": self.offset_scale}
         plain["signals"] = {signal.name: signal.to_dict() for signal in self.signals}
         return {key: value for key, value in plain.items() if value is not None}
+
+    def to_toml(self) -> str:
+        """The text of a file that `read` makes the same description of.
+
+        >>> from broadmatch.signals import Categorical, Description
+        >>> print(Description(label="clicked", signals=[Categorical("ad")]).to_toml(), end="")
+        label = "clicked"
+        <BLANKLINE>
+        [signals]
+        "ad" = { "kind" = "categorical", "column" = "ad" }
+        """
+        plain = self.to_dict()
+        signals = plain.pop("signals")
+        lines = [f"{key} = {_toml(value)}" for key, value in plain.items()]
+        return "\n".join([*lines, "", "[signals]", *(f"{_toml(n)} = {_toml(s)}" for n, s in signals.items()), ""])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Description) and self.to_dict() == other.to_dict()
@@ -195,8 +218,22 @@ class Description:
     def _roles(self) -> dict[str, str]:
         """The columns that are something else than a signal."""
         label = {} if self.label_rule is None else {"label": self.label_rule.column}
-        others = {role: getattr(self, role) for role in ("weight", "time", "query", "id")}
+        others = {role: getattr(self, role) for role in ("weight", "time", "query", "id", "offset")}
         return label | {role: column for role, column in others.items() if column is not None}
+
+    def _offset_of(self, given: object) -> tuple[str | None, str]:
+        """The column of the offset, and what its numbers are."""
+        plain = {"column": given} if isinstance(given, str) else given
+        if plain is None:
+            return None, _SCALES[0]
+        if isinstance(plain, Mapping) and {"column"} <= set(plain) <= {"column", "scale"}:
+            column, scale = plain["column"], plain.get("scale", _SCALES[0])
+            if isinstance(column, str) and column and scale in _SCALES:
+                return column, scale
+        raise self.error(
+            ("offset",),
+            f'offset must be a column of log-odds, or {{ column = "p", scale = "probability" }}, but it is {given!r}.',
+        )
 
     def _check_texts(self, time: object) -> None:
         """Everything but the signals."""
@@ -275,6 +312,15 @@ def _wrong(file: str | None, path: tuple[str, ...], what: str) -> BadInput:
 
 def _place(file: str | None, path: tuple[str, ...]) -> str:
     return f"{file or 'The description'}, {'.'.join(path)}"
+
+
+def _toml(value: Any) -> str:
+    """A value of a description as TOML writes it: texts as JSON does, which escapes all but one control character."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _is_pattern(signal: Signal | Cross) -> bool:

@@ -13,7 +13,7 @@ from broadmatch.signals.columns import Source, categories, keys_of, put_sources
 from broadmatch.signals.description import Description
 from broadmatch.signals.feature_names import FeatureNames
 from broadmatch.signals.naming import Naming
-from broadmatch.signals.one_row import Singles
+from broadmatch.signals.one_row import Singles, one_number
 from broadmatch.signals.reading import ParsedBatch, Reader
 from broadmatch.signals.row_plan import RowPlan
 from broadmatch.signals.signal import Signal
@@ -108,6 +108,13 @@ class Encoder:
         self._plan.put_crosses(self._one_row, keys)
         return keys, _NO_VALUES
 
+    def offset_one(self, row: Mapping[str, Any]) -> float:
+        """The offset of one row, the same that `encode` gives; 0 if the description has none."""
+        column = self.description.offset
+        if column is None:
+            return 0.0
+        return self._reader.offset_one(one_number(column, row.get(column)))
+
     def slices_one(self, row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         """The slices of one row, each as an array of one text, the same that `encode` gives."""
         return {name: self._one.slice(name, self._plan.named.get(name), row) for name in names}
@@ -123,7 +130,7 @@ class Encoder:
             fixed = [*plan.singles, None, *plan.plain_crosses]
             Naming(fixed, sources, plan.many, parts, layout, keys).enter(self.names)
         fields = plan.fields(layout) if self._with_fields else _NO_FIELDS
-        return Impressions(layout.indptr, keys, values, fields, reading.clicked, reading.weight)
+        return Impressions(layout.indptr, keys, values, fields, reading.clicked, reading.weight, reading.offset)
 
     def _hashes(self, column: Any, seed: str) -> NDArray[np.uint64]:
         return keys_of(categories(column, self._plan.seeds[seed]))

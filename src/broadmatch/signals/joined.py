@@ -120,6 +120,8 @@ class JoinedEncoder:
 
     def __init__(self, description: Description, sides: Sequence[Collection[str]]) -> None:
         _ = description.columns_needed  # a pattern that is left is an error
+        if description.offset is not None:
+            raise description.error(("offset",), "rows that are joined from tables have no offset; train without one.")
         self.description, self._plan = description, RowPlan(description)
         side_of = {column: i for i, columns in enumerate(sides) for column in columns}
         signals: list[list[Signal]] = [[] for _ in range(len(sides) + 1)]

@@ -38,6 +38,7 @@ class ParsedBatch:
     table: Any
     clicked: NDArray[np.float32]
     weight: NDArray[np.float32]
+    offset: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
     times: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
@@ -79,6 +80,8 @@ class Reader:
         if self.joins and self.description.id in have:
             faults.add(no_value(table.column(self.description.id)), "the id is missing")
         found = ParsedBatch(table, clicked, weight)
+        if self.description.offset is not None:
+            found.offset = self._offset(table.column(self.description.offset), faults)
         for column in self.time_columns:
             if column in have:
                 found.times[column] = self._time(table.column(column), column, faults, labelled or self.joins)
@@ -107,6 +110,28 @@ class Reader:
         faults.add(bad | np.isnan(found), "the label is not a finite number")
         return np.asarray(_COMPARE[rule.comparison](found, rule.bound)).astype(np.float32)
 
+    def _offset(self, column: Any, faults: Faults) -> NDArray[np.float32]:
+        """The log-odds of a fixed model; a row without is bad, for 0 would say that half of such are clicked."""
+        given, bad = numbers(column)
+        if self.description.offset_scale == "probability":
+            bad = bad | ~((given > 0) & (given < 1))
+            faults.add(bad, "the offset is not a probability between 0 and 1")
+            inside = np.where(bad, 0.5, given)
+            return np.asarray(np.log(inside) - np.log1p(-inside)).astype(np.float32)
+        bad = bad | ~(np.abs(given) <= _LARGEST)
+        faults.add(bad, "the offset is not a finite number")
+        return np.where(bad, 0, given).astype(np.float32)
+
+    def offset_one(self, value: float) -> float:
+        """The offset of one row; an error if it is none."""
+        faults = Faults(1)
+        found = self._offset(pa.array([value], pa.float64()), faults)
+        if faults.reasons:
+            raise BadInput(
+                f"{self.description.offset}: {faults.reasons[0]} ({value!r}); give what the fixed model says."
+            )
+        return float(found[0])
+
     def _time(self, column: Any, name: str, faults: Faults, needed: bool) -> NDArray[np.int64]:
         is_time = name == self.description.time
         found, bad = times(column, self.description.time_format if is_time else None)
@@ -121,8 +146,11 @@ class Reader:
         absent = [column for column in self.description.columns_needed if column not in have]
         needed = absent
         if not labelled and not self.joins:
-            absent = [column for column in absent if column in self.features or column in self.description.slices]
-            needed = [] if any(column in have for column in self.features) else absent
+            offset = self.description.offset
+            known = {*self.features, *self.description.slices, *([] if offset is None else [offset])}
+            absent = [column for column in absent if column in known]
+            some = any(column in have for column in self.features)
+            needed = [column for column in absent if column == offset] if some else absent
         if needed:
             advice = "correct the description or the file"
             raise no_columns(place or "The batch", needed, sorted(have), advice=advice)
@@ -144,6 +172,7 @@ def _only(found: ParsedBatch, good: NDArray[np.bool_]) -> ParsedBatch:
         found.table.filter(arrow_of(good)),
         found.clicked[good],
         found.weight[good],
+        found.offset[good] if len(found.offset) else found.offset,
         {column: time[good] for column, time in found.times.items()},
         {column: number[good] for column, number in found.numbers.items()},
     )

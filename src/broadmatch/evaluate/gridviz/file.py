@@ -5,9 +5,9 @@ What `read_grid` reads is untrusted: every length is compared with what the head
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ def grid_bytes(grid: Grid) -> bytes:
         "baseline": grid.baseline,
         "level": grid.level,
         "metrics": [metric._asdict() for metric in grid.metrics],
-        "groups": [group._asdict() for group in grid.groups],
+        "groups": [asdict(group) for group in grid.groups],
         "slices": list(grid.slices),
         "periods": [{"start": _stamp(p.start), "end": _stamp(p.end)} for p in grid.periods],
         "left_out": grid.left_out,
@@ -298,7 +298,7 @@ def _entries(header: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
 
 

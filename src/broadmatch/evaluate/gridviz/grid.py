@@ -15,8 +15,8 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 BINS = 10
-NO_VALUE = "(no value)"
-"""The name of the slice of impressions without a value."""
+MIN_OF_CLASS = 10
+"""Fewer clicks, or fewer impressions without one, tell too little of how a difference spreads."""
 
 
 class GridMetric(NamedTuple):
@@ -27,7 +27,8 @@ class GridMetric(NamedTuple):
     best: Literal["low", "zero", "high"]
 
 
-class GridGroup(NamedTuple):
+@dataclass(frozen=True)
+class GridGroup:
     """A slicing: `count` slices from the `first` on."""
 
     name: str

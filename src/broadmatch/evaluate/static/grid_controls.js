@@ -33,6 +33,10 @@ export function makeControls(grid, change) {
     sync(state, wrong) {
       for (const part of [...parts, ...finer]) part.sync(state, wrong);
     },
+    // Whoever clicks elsewhere is done with a list.
+    close(target) {
+      for (const { element: part } of parts) if (part.open && !part.contains(target)) part.open = false;
+    },
   };
 }
 
@@ -92,7 +96,6 @@ function tickList(text, choices, key, change, shortName) {
     list.open = false;
     summary.focus();
   });
-  document.addEventListener("pointerdown", (event) => list.contains(event.target) || (list.open = false));
   return {
     element: list,
     sync(state) {

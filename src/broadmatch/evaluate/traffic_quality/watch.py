@@ -215,7 +215,7 @@ class TrafficQuality(Online):
                 raise BadInput(f"The impressions have no slices by {name!r}; name it among the slices of the log.")
             self._number(at, s, batch.slices[name], cells[s])
             cells[s] += 1 + s * (_SLICES + 1)
-        indptr, keys, values, fields, clicked, weight = (_plain(array, array.dtype) for array in impressions)
+        indptr, keys, values, fields, clicked, weight = (_plain(array, array.dtype) for array in impressions[:6])
         kernels.add_rows(cells, clicked, weight, learned, served, self.sums_[at])
         if len(fields) == len(keys):
             kernels.add_features(indptr, keys, values, fields, self._missing, self.seen_[at], self.present_[at])

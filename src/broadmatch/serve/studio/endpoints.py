@@ -7,12 +7,13 @@ from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.matching import Matching
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
+from broadmatch.serve.studio.grids import Grids
 from broadmatch.serve.studio.judging import Judging
 from broadmatch.serve.studio.market import Market
 from broadmatch.serve.studio.model_pages import ModelPages
 from broadmatch.serve.studio.parts import StudioParts
-from broadmatch.serve.studio.planner import Planning
-from broadmatch.serve.studio.planner_exports import Exporting
+from broadmatch.serve.studio.planner.exports import Exporting
+from broadmatch.serve.studio.planner.planning import Planning
 from broadmatch.serve.studio.tracing import Tracing
 from broadmatch.serve.studio.work import StudioWork
 from broadmatch.serve.studio.xray import Xray
@@ -30,5 +31,6 @@ def studio_endpoints(live: LiveService, pool: Executor, matching: Matching, even
         *Market(folder, work).endpoints(),
         *Tracing(live, work).endpoints(),
         *Xray(matching, work).endpoints(),
+        *Grids(live, folder, work).endpoints(),
         # A page's part adds a line here.
     )

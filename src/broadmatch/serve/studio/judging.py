@@ -19,7 +19,7 @@ from broadmatch.serve.problems import Problem
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
 from broadmatch.serve.studio.grades import GRADES, RELEVANT, GradeFile, Pair
-from broadmatch.serve.studio.page_text import TextBlock, text_blocks
+from broadmatch.serve.studio.planner.page_text import TextBlock, text_blocks
 from broadmatch.serve.studio.work import StudioWork
 
 _KEY, _GRADES = ".key.json", ".grades.csv"

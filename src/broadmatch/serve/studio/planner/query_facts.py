@@ -14,7 +14,7 @@ from broadmatch.harvest import QueryMonths, QueryTable
 from broadmatch.harvest.query_counts import BY_MONTH, QUERIES
 from broadmatch.io.duck import clear_errors, connect, fetch_names
 from broadmatch.io.files import replacing_file
-from broadmatch.serve.studio.auction_facts import AuctionLogFacts, auction_facts
+from broadmatch.serve.studio.planner.auction_facts import AuctionLogFacts, auction_facts
 
 if TYPE_CHECKING:
     import pyarrow as pa

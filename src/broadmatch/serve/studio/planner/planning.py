@@ -17,10 +17,10 @@ from broadmatch.serve.messages import Reply, Request
 from broadmatch.serve.problems import Problem
 from broadmatch.serve.service import LiveService, Service
 from broadmatch.serve.studio.folder import StudioFolder
-from broadmatch.serve.studio.page_text import TextBlock, text_blocks
-from broadmatch.serve.studio.planner_phrases import FoundPhrase, find_phrases
-from broadmatch.serve.studio.planner_themes import themes
-from broadmatch.serve.studio.query_facts import QueryFactsTable
+from broadmatch.serve.studio.planner.page_text import TextBlock, text_blocks
+from broadmatch.serve.studio.planner.phrases import FoundPhrase, find_phrases
+from broadmatch.serve.studio.planner.query_facts import QueryFactsTable
+from broadmatch.serve.studio.planner.themes import themes
 from broadmatch.serve.studio.work import StudioWork
 
 LARGEST_PAGE, _MOST_PHRASES = 6_000_000, 300

@@ -1,0 +1,46 @@
+// GridViz in the studio: the grids that were published to this server.
+
+import { call, send } from "./api.js";
+import { make, state } from "./dom.js";
+import { decode } from "./grid_data.js";
+import { showGrid } from "./grid_page.js";
+
+export const title = "GridViz";
+
+export async function show(main, query) {
+  await styled();
+  const { grids } = await call("GET", "/v1/studio/grids");
+  if (!grids.length) {
+    main.replaceChildren(make("h1", {}, title), state("This server has no grids yet. Publish one: broadmatch publish studio FOLDER --grid NAME=PREDICTIONS"));
+    return;
+  }
+  const named = query.get("grid") ?? grids[0].name;
+  const view = make("div");
+  const menu = make("select", { onchange: () => open(menu.value, new URLSearchParams()) }, grids.map(({ name }) => make("option", { value: name }, name)));
+  if (grids.some(({ name }) => name === named)) menu.value = named;
+  main.replaceChildren(make("div", { class: "bar", hidden: grids.length < 2 }, make("label", {}, "Grid", menu)), view);
+  await open(named, query);
+
+  async function open(name, its) {
+    view.replaceChildren(state("Loading the grid …"));
+    try {
+      const grid = decode(await (await send("GET", `/v1/studio/grids/${encodeURIComponent(name)}`)).arrayBuffer());
+      showGrid(view, grid, { query: its, address: (now) => keep(name, now) });
+      keep(name, its);
+    } catch (error) {
+      view.replaceChildren(state(error.message, "bad"));
+    }
+  }
+}
+
+// The grid's name and the state of its view stand in the address, if this page is still the one shown.
+function keep(name, query) {
+  if (!/^#grid(\?|$)/.test(location.hash)) return;
+  const all = new URLSearchParams([["grid", name], ...[...query].filter(([key]) => key !== "grid")]);
+  history.replaceState(null, "", `#grid?${all}`);
+}
+
+function styled() {
+  if (document.querySelector("link[href='/static/grid.css']")) return null;
+  return new Promise((done) => document.head.append(make("link", { rel: "stylesheet", href: "/static/grid.css", onload: done, onerror: done })));
+}
