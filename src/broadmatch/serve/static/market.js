@@ -11,13 +11,17 @@ export async function show(main, query) {
   const { runs } = await call("GET", "/v1/studio/loop");
   const head = make("h1", {}, title);
   if (!runs.length) return main.replaceChildren(head, state("No loop is here. `broadmatch simulate market/ --arms own,swiftxml --json > loop.json` runs one, and `broadmatch publish studio server/ --loop loop.json` brings it."));
+  draw(main, query, runs, head);
+}
+
+function draw(main, query, runs, head) {
   const run = runs.find((one) => one.name === query.get("run")) ?? runs[0];
   const measures = Object.keys(run.arms[0].figures);
   const measure = measures.includes(query.get("measure")) ? query.get("measure") : measures[0];
   const keep = (name) => (value) => {
     query.set(name, value);
     history.replaceState(null, "", `#market?${query}`);
-    return show(main, query);
+    draw(main, query, runs, head);
   };
   const text = (value) => (value === null || !Number.isFinite(value) ? "–" : Number(value.toPrecision(4)).toString());
   const between = (value, say = text) => [say(value[0]), value[1] === null ? "–" : `${say(value[1])} to ${say(value[2])}`];

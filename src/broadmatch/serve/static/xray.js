@@ -17,7 +17,7 @@ export async function show(main, query) {
   }
   const first = await call("POST", "/v1/studio/xray", { query: "", ...(asked.key && { key: asked.key }) });
   asked.key ??= first.search;
-  if (!first.n_ads) return main.replaceChildren(make("h1", {}, title), state("No ads are served here; put some with `broadmatch ads index`, or POST /v1/ads/changes."));
+  if (!first.examples.length) return main.replaceChildren(make("h1", {}, title), state("No ad bids on anything here; index some with `broadmatch ads index`, or send them to /v1/ads/changes."));
   let [chosen, before, sent, timer] = [query.get("ad"), null, null, 0];
 
   const field = (text, attributes, change) => make("label", {}, text, make("input", { autocomplete: "off", ...attributes, oninput: (event) => (change(event.target.value), later()) }));
@@ -41,7 +41,7 @@ export async function show(main, query) {
     const set = (name, value) => (asked[name] = value === first.served[name] ? undefined : value);
     const rule = make("select", { onchange: (event) => (set("rule", event.target.value), later()) }, [["gsp", "GSP"], ["vcg", "VCG"], ["first", "first price"]].map(([value, text]) => make("option", { value, selected: value === (asked.rule ?? first.served.rule) }, text)));
     const slide = make("input", { type: "range", min: 0, max: 2, step: 0.05, value: asked.squashing ?? first.served.squashing, oninput: (event) => (set("squashing", Number(event.target.value)), (said.textContent = event.target.value), later()) });
-    const said = make("output", {}, String(slide.value));
+    const said = make("b", {}, String(slide.value));
     const reset = make("button", { type: "button", onclick: () => (TERMS.forEach((name) => delete asked[name]), (asked.bids = {}), drawTerms(), ask()) }, "As served");
     terms.replaceChildren(make("label", {}, "Prices", rule), number("places", "Places", 100, 1), number("reserve", "Reserve (score)", 1e6, "any"),
       make("label", {}, make("span", {}, "Squashing s: ", said), slide), reset);
