@@ -40,5 +40,6 @@ def _signals() -> None:
       broadmatch signals add price --kind number --set buckets=log --owner anna --signals signals/
       broadmatch signals vet price 'logs/*.parquet' --description clicks.toml --page price.html
       broadmatch signals deprecate price --use price@2 --by 2030-01-31 --signals signals/
+      broadmatch signals vet price logs/ --description clicks.toml --signals signals/ --page price.html
       broadmatch signals alerts --signals signals/
     """
