@@ -49,13 +49,16 @@ def fill(index: SignalIndex, seed: int = 13) -> None:
         keys = [key_of_text("ads", "", f"m{i}") for i in range(N_MODELS)]
         rows = [{"id": i + 1, "key": key, "name": f"m{i}", **where, **seen} for i, key in enumerate(keys)]
         connection.execute(models.insert(), rows)
-        for part in np.array_split(np.sort(pairs), 20):
-            times = {"use": "training", "first_seen": now - DAY, "coverage": 0.9}
-            latest = np.where(rng.random(len(part)) < 0.5, now, now - DAY)
-            both = zip((part // N_MODELS + 1).tolist(), (part % N_MODELS + 1).tolist(), latest.tolist(), strict=True)
-            connection.execute(
-                edges.insert(), [{"version": v, "model": m, "last_seen": last, **times} for v, m, last in both]
-            )
+        latest = np.where(rng.random(N_EDGES) < 0.5, now, now - DAY).tolist()
+        pairs.sort()
+        both = zip((pairs // N_MODELS + 1).tolist(), (pairs % N_MODELS + 1).tolist(), latest, strict=True)
+        rows = [(version, model, "training", now - DAY, last, 0.9) for version, model, last in both]
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?)", rows)
+        else:
+            with connection.connection.cursor().copy("COPY edges FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
         if connection.dialect.name != "sqlite":
             for table, n in (("signals", N_SIGNALS), ("versions", N_SIGNALS), ("models", N_MODELS)):
                 connection.execute(sa.text(f"SELECT setval('{table}_id_seq', {n})"))
