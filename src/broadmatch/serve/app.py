@@ -24,6 +24,7 @@ from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints
 from broadmatch.serve.endpoints.posting import Posting
 from broadmatch.serve.endpoints.predicting import Predicting
 from broadmatch.serve.endpoints.recommending import Recommending
+from broadmatch.serve.endpoints.served_signals import ServedSignals
 from broadmatch.serve.endpoints.server_state import ServerState
 from broadmatch.serve.endpoints.signals import Signals
 from broadmatch.serve.garbage import leave_old_objects
@@ -41,7 +42,6 @@ from broadmatch.serve.messages import (
 from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
 from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
-from broadmatch.serve.served_signals import ServedSignals
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.endpoints import studio_endpoints
 
