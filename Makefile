@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo serve test chromium postgresql lint fuzz bench clean
+.PHONY: install demo serve studio test chromium postgresql lint fuzz bench clean
 
 install: $(STAMP)
 
@@ -25,6 +25,10 @@ demo: install
 serve: install
 	@test -d demo/server || $(MAKE) demo
 	$(BIN)/broadmatch serve demo/server
+
+studio: install
+	@test -d demo/server/studio || $(MAKE) demo
+	$(BIN)/broadmatch studio demo/server
 
 test: install lint chromium postgresql
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

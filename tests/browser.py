@@ -67,7 +67,7 @@ def troubles() -> list[str]:
 def page(browser: Browser, troubles: list[str]) -> Iterator[Page]:
     """A new page of 1280 × 800; the test fails on an error in it and on a request to another host."""
     context = browser.new_context(viewport=WIDE, color_scheme="light", reduced_motion="reduce", locale="en-GB")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(15_000)
 
     def only_here(route: Route) -> None:
         if (urlsplit(route.request.url).hostname or "") in HERE:

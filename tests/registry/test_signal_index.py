@@ -62,7 +62,8 @@ def test_what_was_added_is_found_whole(index):
 
 
 NAMES = [
-    "it's", '"; DROP TABLE signals; --', "%_\\", "💸 prix 价格", "a@b", "x" * LONGEST, "💸" * LONGEST, "new\nline", "a/b", " ", "{}",
+    "it's", '"; DROP TABLE signals; --', "%_\\", "💸 prix 价格", "a@b", "x" * LONGEST, "💸" * LONGEST,
+    "new\nline", "a/b", " ", "{}",
 ]  # fmt: skip
 
 

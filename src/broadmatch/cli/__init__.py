@@ -24,8 +24,10 @@ from broadmatch.cli.phrases.extract import command as extract_command
 from broadmatch.cli.publish import app as publish_app
 from broadmatch.cli.recommend import command as recommend_command
 from broadmatch.cli.serve import command as serve_command
+from broadmatch.cli.signals import app as signals_app
 from broadmatch.cli.simulate import command as simulate_command
 from broadmatch.cli.simulate import matrix_command
+from broadmatch.cli.studio import command as studio_command
 from broadmatch.cli.train import command as train_command
 from broadmatch.cli.warmup import command as warmup_command
 
@@ -58,9 +60,11 @@ app.command("gridviz")(gridviz_command)
 app.add_typer(ads_app, name="ads")
 app.add_typer(events_app, name="events")
 app.command("serve")(serve_command)
+app.command("studio")(studio_command)
 app.add_typer(publish_app, name="publish")
 app.add_typer(keys_app, name="keys")
 app.add_typer(alerts_app, name="alerts")
+app.add_typer(signals_app, name="signals")
 app.command("warmup")(warmup_command)
 
 
@@ -85,6 +89,7 @@ def _top(
     Click prediction: clicks train, follow, predict, validate, calibrate, show.
     Ads by query: ads check, index, match, why. Event logs: events tail, export.
     All of it over HTTP: serve. Its models: publish; API keys: keys; alerts on the traffic: alerts.
+    Which signals there are, who consumes them, and whether they may: signals.
     """
 
 

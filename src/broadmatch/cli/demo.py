@@ -8,6 +8,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator
+from json import dumps as to_json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -33,6 +34,15 @@ _SYSTEMS = ("KEX", "KEX+KSP", "MLRF", "MLRF+SSL", "MLRF+SSL+KSP")
 """Those of the MLRF paper: extracted, expanded, learned from clicks, from beliefs, and expanded."""
 _DEPTH = 100
 _ARMS, _DAYS, _TRAFFIC_A_PAGE = ("own", "pfastrexml", "swiftxml"), 3, 20
+_VARIANTS = ("usual: alpha=0.1", "fast: alpha=0.5", "sparse: alpha=0.1 l1=5")
+_CLICKS = """label = "clicked"
+time = "time"
+slices = ["position", "page"]
+[signals]
+position = "categorical"
+page = "categorical"
+query = "text"
+"""
 _OPENING = (
     "broadmatch learns from a click log which bid phrases fit a landing page, and which ads to show for a query, at "
     "what price. Real logs are private and nobody knows how wrong they are, so this demo simulates one, and holds the "
@@ -95,11 +105,12 @@ def command(
         loop = _serve_days(run, n_pages * _TRAFFIC_A_PAGE, seed)
         _take_apart(run)
         server = _put_together(run)
+        _fill_studio(run, server, loop)
         typer.echo(_OWN_DATA)
         run.seconds["in all"] = round(time.monotonic() - started, 1)
         print_text(
             f"Done in {run.seconds['in all']:.0f} s. The marketplace, the data and the model are in {out}; "
-            f"{out / 'phrases.html'} is a page to open, and `broadmatch serve {server}` a server to ask."
+            f"{out / 'phrases.html'} is a page to open, and `broadmatch studio {server}` opens the studio."
         )
     if json:
         metrics = {name: {side: r.to_dict()["metrics"] for side, r in sides.items()} for name, sides in reports.items()}
@@ -156,6 +167,19 @@ def _put_together(run: "_Run") -> Path:
             typer.secho(f"$ cp -r {part} {server / name}", dim=True)
             (shutil.copytree if part.is_dir() else shutil.copy)(part, folder / name)
     return server
+
+
+def _fill_studio(run: "_Run", server: Path, loop: "LoopReport") -> None:
+    """What the studio shows beside the models: facts of queries, variants of a click model by slice, the days above."""
+    described, arms, log = run.out / "clicks.toml", run.out / "arms.json", run.market / "impressions.parquet"
+    with run.step("Fill the studio"):
+        described.write_text(_CLICKS)
+        arms.write_text(to_json(loop.to_dict()))
+        kept = ("--out", run.out / "variants", "--predictions", run.out / "predictions", "--overwrite")
+        variants = [word for variant in _VARIANTS for word in ("--variant", variant)]
+        run.call("clicks", "train", log, "--describe", described, *kept, *variants)
+        facts = ("--queries", run.out / "data", "--auctions", log, "--kex", run.out / "kex")
+        run.call("publish", "studio", server, *facts, "--grid", f"variants={run.out / 'predictions'}", "--loop", arms)
 
 
 def _searched_most(run: "_Run") -> str:

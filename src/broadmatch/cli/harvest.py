@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.errors import CannotWrite
 
 _LEFT_OUT = {
@@ -39,6 +40,7 @@ def _folder_for_queries(out: Path) -> Iterator[str]:
             raise CannotWrite(str(error).replace(folder, str(out))) from error
 
 
+@reports_signals
 def command(
     clicks: Annotated[Path, typer.Option("--clicks", metavar="LOG", help="Log: CSV, TSV, JSON lines, Parquet.")],
     pages: Annotated[
@@ -100,6 +102,7 @@ def command(
     from broadmatch.harvest.harvested import check_place, summarise, write_harvested
 
     check_place(out)
+    consumption().take(_consumed(window, split_time, labels), out)
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
     from broadmatch.io import ClickLog, PageSource, Rejects, read_pairs
@@ -137,6 +140,13 @@ def command(
         write_harvested(out, train, test, vectorizer, kept, queries=queries)
     said = kept | {"bad_reasons": dict(bad_rows.reasons), "out": str(out)}
     output.print_json(said) if json else _print(out, kept, bad_rows.summary())
+
+
+def _consumed(window: str | None, split_time: str | None, labels: str) -> list[str]:
+    """The signals that a harvest makes its data of, by the file and the column that has them."""
+    timed, placed = window is not None or split_time is not None, labels == "coec"
+    more = ["clicks.time"] * timed + ["clicks.position"] * placed
+    return ["clicks.query", "clicks.page", "pages.html", *more]
 
 
 def _parse_window(given: str | None) -> tuple[str | None, str | None]:

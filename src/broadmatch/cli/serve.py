@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from broadmatch.cli import output
+from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.errors import MissingExtra
 from broadmatch.serve.config import Clock, ServeConfig
 
@@ -14,6 +15,14 @@ _EXTRA = ("uvicorn", "uvloop", "httptools", "starlette", "msgspec", "prometheus_
 _DAY = 86_400.0
 
 
+def need_serving() -> None:
+    """Refuse to go on without the packages of serving."""
+    missing = [name for name in _EXTRA if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(f"Serving needs {', '.join(missing)}; pip install 'broadmatch[serve]' brings it.")
+
+
+@reports_signals
 def command(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="An ad engine, as `broadmatch ads index --clicks` makes one.")
@@ -44,11 +53,10 @@ def command(
       broadmatch serve engine/
       broadmatch serve engine/ --workers 2 --port 8000
     """
-    missing = [name for name in _EXTRA if find_spec(name) is None]
-    if missing:
-        raise MissingExtra(f"Serving needs {', '.join(missing)}; pip install 'broadmatch[serve]' brings it.")
+    need_serving()
     from broadmatch.serve import supervisor
 
+    _check_signals(folder)
     config = ServeConfig(
         folder=folder,
         host=host,
@@ -57,6 +65,7 @@ def command(
         events=events,
         max_age=max_age_days * _DAY,
         clock=clock,
+        signals=consumption().address,
     )
 
     def started(address: str) -> None:
@@ -69,3 +78,21 @@ def command(
     code = supervisor.run(config, started)
     if code:
         raise typer.Exit(code)
+
+
+def _check_signals(folder: Path) -> None:
+    """Refuse models in service whose signals the index does not allow; what is only deprecated goes on."""
+    if consumption().address is None or not folder.is_dir():
+        return
+    from broadmatch.clicks import ClickModel
+    from broadmatch.io.artifacts import load
+    from broadmatch.serve import PublishedModels
+
+    models = PublishedModels(folder)
+    for arm in models.serving().clicks:
+        path = models.path("clicks", arm.version)
+        model: ClickModel | None = load(path, ClickModel, verify=False) if path.is_dir() else None
+        if model is not None and not isinstance(model.description, str):
+            consumption().check(model.description, f"{folder.resolve().name}/{arm.name}", use="serving")
+            if consumption().allowed_because:
+                consumption().report([signal.name for signal in model.description.signals])

@@ -10,6 +10,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.common import read_points
+from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.cli.phrases.training import KexPages, KspBids, KspClicks, KspSeeds, Sources, train_phrases
 from broadmatch.cli.settings import catalog, check_name, class_of, make, split_settings
 from broadmatch.errors import CannotWrite
@@ -24,6 +25,7 @@ _Settings = Annotated[
 ]
 
 
+@reports_signals
 def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Harvested folder, data set folder, or matrix file.")],
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
@@ -69,6 +71,7 @@ def command(
     columns = options.parse_columns(label_columns, "--label-columns")
     texts = split_settings(settings)
     sources = Sources(pages, clicks, bids, seeds)
+    consumption().take(_consumed(data), out)
     if model in catalog()["phrases"]:
         learner = make(class_of("phrases", model), texts[""], model, seed=seed, n_jobs=n_jobs)
         _check_phrases(model, sets or hierarchy or label_features or labels_path or n_trees or resume or texts["sets"])
@@ -116,6 +119,13 @@ def command(
     facts = {"model": str(out), "kind": kind, "label_model": model, **_learned(learner, sets), "points": len(points)}
     facts |= {"features": points.X.n_cols, "labels": points.Y.n_cols, "seconds": round(time.monotonic() - started, 2)}
     output.print_json(facts) if json else output.print_text(_sentence(facts))
+
+
+def _consumed(data: Path) -> list[str]:
+    """The signals that a model learns from: words of pages and the clicks of queries, or a matrix, by its name."""
+    from broadmatch.harvest.harvested import is_harvested
+
+    return ["clicks.query", "pages.html"] if is_harvested(data) else [data.resolve().name.split(".")[0] or "matrix"]
 
 
 def _check_phrases(model: str, others: Any) -> None:

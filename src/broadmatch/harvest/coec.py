@@ -52,7 +52,8 @@ def place_effects(
         rate = of_pair / np.maximum(np.bincount(pair, shows * effects[place], len(of_pair)), 1e-12)
         expected = np.bincount(place, shows * rate[pair], len(positions))
         new = np.where(seen, observed / np.maximum(expected, 1e-12), 1.0)
-        new = np.where(seen, new / new[np.argmax(np.bincount(place, shows, len(positions)))], 1.0)
+        usual = new[np.argmax(np.bincount(place, shows, len(positions)))]
+        new = np.where(seen, new / (usual or new[seen].max()), 1.0)
         done = np.abs(new - effects).max() < _CLOSE
         effects = new
         if done:

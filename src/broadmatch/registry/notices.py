@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from broadmatch.registry.names import key_of_text, shown_name
 from broadmatch.registry.records import Consumer, SignalVersion, now_us, shown_time
@@ -52,7 +51,13 @@ class SignalNotice:
 
 def inserting(connection: sa.Connection, table: sa.Table) -> Any:
     """An insert that can say what becomes of a row that is there already."""
-    return (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert as of_sqlite
+
+        return of_sqlite(table)
+    from sqlalchemy.dialects.postgresql import insert as of_postgresql  # a dialect takes a while to import
+
+    return of_postgresql(table)
 
 
 def put_notices(connection: sa.Connection, texts: Iterable[NoticeText]) -> None:
@@ -103,10 +108,12 @@ def trying(version: SignalVersion, before: SignalVersion) -> tuple[str, str]:
 
 
 def description_line(version: SignalVersion) -> str:
-    """The line of a description that uses a version; the column is that of the settings, or the signal's name."""
+    """The line of a description that uses a version; without a column of its own, the one behind it or its name."""
     if version.kind == "cross":
         return f"{_toml(version.described_as)} = {{ cross = {_toml(version.settings['cross'])} }}"
-    settings = {"kind": version.kind, "column": version.name, **version.settings}
+    columns = version.data.get("columns", ())
+    column = columns[0] if len(columns) == 1 else version.name
+    settings = {"kind": version.kind, "column": column, **version.settings}
     inner = ", ".join(f"{key} = {_toml(value)}" for key, value in settings.items())
     return f"{_toml(version.described_as)} = {{ {inner} }}"
 

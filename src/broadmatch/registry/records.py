@@ -1,11 +1,12 @@
 """What goes into the signal index and comes out of it."""
 
+import os
 import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 from broadmatch.errors import BadInput
 from broadmatch.registry.names import checked_text, described_name, parse_name, version_name
@@ -181,6 +182,20 @@ class ConsumptionReport:
             return cls(**plain)
         except TypeError as error:
             raise BadInput(f"This is no report of consumption: {str(error)[:100]}.") from error
+
+
+class ReportingAs(TypedDict):
+    """Whose model it is that reports."""
+
+    team: str
+    contact: str
+    environment: str
+
+
+def reporting_as() -> ReportingAs:
+    """Whose models this process reports, by BROADMATCH_TEAM, BROADMATCH_CONTACT and BROADMATCH_ENVIRONMENT."""
+    team, contact, environment = (os.environ.get(f"BROADMATCH_{w}", "") for w in ("TEAM", "CONTACT", "ENVIRONMENT"))
+    return {"team": team, "contact": contact, "environment": environment}
 
 
 class VettingResult(Protocol):

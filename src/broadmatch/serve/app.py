@@ -24,7 +24,9 @@ from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints
 from broadmatch.serve.endpoints.posting import Posting
 from broadmatch.serve.endpoints.predicting import Predicting
 from broadmatch.serve.endpoints.recommending import Recommending
+from broadmatch.serve.endpoints.served_signals import ServedSignals
 from broadmatch.serve.endpoints.server_state import ServerState
+from broadmatch.serve.endpoints.signals import Signals
 from broadmatch.serve.garbage import leave_old_objects
 from broadmatch.serve.impression_ids import ImpressionIds
 from broadmatch.serve.messages import (
@@ -94,7 +96,9 @@ class App:
         self._posting = Posting(ids, sink, times, self.metrics, self._pool)
         self._predicting, self._ads = Predicting(service, self._pool), Ads(service, self._pool)
         self._recommending = Recommending(service, self._pool)
-        self._state = ServerState(service, self.metrics, self._pool)
+        self._served = ServedSignals(config)
+        self._state = ServerState(service, self.metrics, self._pool, self._served.report)
+        self._signals = Signals(config.signals, self._pool)
         table = self._table()
         self.endpoints = (*table, document_endpoint(table), *page_endpoints())
         self.requests = Requests(keys, self.metrics)
@@ -142,6 +146,7 @@ class App:
                 self._recommending.answer, RecommendRequest, RecommendReply, 4 * MB, problems=(404, 503),
             ),
             *self._ads.endpoints(),
+            *self._signals.endpoints(),
             *state.endpoints(),
             *studio_endpoints(self._service, self._pool, self._matching, self._events),
         )  # fmt: skip
@@ -172,6 +177,8 @@ class App:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
             await self._sink.close()
+            await asyncio.to_thread(self._served.close)
+            self._signals.close()
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _look_after(self, hung_up: asyncio.Event) -> None:

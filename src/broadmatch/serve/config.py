@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+SIGNALS = "BROADMATCH_SIGNALS"
+"""The variable that names the signal index; its address may hold a password, which a command line would show."""
 Clock = Literal["server", "request"]
 """Whose time counts: that of the server, or the one that each request gives, to replay a log."""
 
@@ -21,6 +23,8 @@ class ServeConfig:
     max_age: float | None = 30 * 86_400.0
     """Seconds that events are kept."""
     clock: Clock = "server"
+    signals: str | None = None
+    """The signal index: a folder or postgresql://…"""
 
 
 @dataclass(frozen=True)

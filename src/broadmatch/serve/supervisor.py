@@ -24,7 +24,7 @@ from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.io.event_log.log import EventLog
 from broadmatch.params import Whole
 from broadmatch.serve import worker
-from broadmatch.serve.config import ServeConfig, ServeFolder
+from broadmatch.serve.config import SIGNALS, ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import WorkerLink
 from broadmatch.serve.garbage import leave_old_objects
@@ -99,7 +99,7 @@ class _Process:
         ours, theirs = socket.socketpair()
         files = listener.fileno(), theirs.fileno(), sums.file
         command = [sys.executable, "-m", "broadmatch.serve.worker", worker.arguments(config, *files)]
-        environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": metrics}
+        environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": metrics, SIGNALS: config.signals or ""}
         self.child = subprocess.Popen(command, pass_fds=files, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603
         theirs.close()
         self.link, self.began, self.ready = ours, time.monotonic(), False

@@ -21,7 +21,7 @@ from broadmatch.io.event_log.log import EventLog
 from broadmatch.io.event_log.opening import KAFKA, open_event_log
 from broadmatch.serve.api_keys import ApiKeys
 from broadmatch.serve.app import make_app
-from broadmatch.serve.config import ServeConfig, ServeFolder
+from broadmatch.serve.config import SIGNALS, ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import SocketSink
 from broadmatch.serve.service import LiveService
@@ -125,7 +125,7 @@ def local_sink(log: EventLog) -> OpenSink:
 
 def arguments(config: ServeConfig, listener: int, link: int, sums: int) -> str:
     """What a worker process is started with, as a text."""
-    plain = {**dataclasses.asdict(config), "folder": str(config.folder)}
+    plain = {**dataclasses.asdict(config), "folder": str(config.folder), "signals": None}
     return json.dumps({"config": plain, "listener": listener, "link": link, "sums": sums, "parent": os.getpid()})
 
 
@@ -136,7 +136,8 @@ def main(text: str) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # Ctrl-C is for the parent, which says what to do
     logging.basicConfig(format="%(message)s", level=logging.INFO)
-    config = ServeConfig(**{**given["config"], "folder": Path(given["config"]["folder"])})
+    own = {"folder": Path(given["config"]["folder"]), "signals": os.environ.get(SIGNALS) or None}
+    config = ServeConfig(**{**given["config"], **own})
     listener, link = socket.socket(fileno=given["listener"]), socket.socket(fileno=given["link"])
 
     async def open_sink(lost: Callable[[], None]) -> EventSink:

@@ -1,6 +1,7 @@
 """What the columns of a log mean: label, weight, time, and the signals that become features."""
 
 import fnmatch
+import json
 import math
 import os
 import re
@@ -128,6 +129,21 @@ class Description:
             plain["offset"] = {"column": self.offset, "scale": self.offset_scale}
         plain["signals"] = {signal.name: signal.to_dict() for signal in self.signals}
         return {key: value for key, value in plain.items() if value is not None}
+
+    def to_toml(self) -> str:
+        """The text of a file that `read` makes the same description of.
+
+        >>> from broadmatch.signals import Categorical, Description
+        >>> print(Description(label="clicked", signals=[Categorical("ad")]).to_toml(), end="")
+        label = "clicked"
+        <BLANKLINE>
+        [signals]
+        "ad" = { "kind" = "categorical", "column" = "ad" }
+        """
+        plain = self.to_dict()
+        signals = plain.pop("signals")
+        lines = [f"{key} = {_toml(value)}" for key, value in plain.items()]
+        return "\n".join([*lines, "", "[signals]", *(f"{_toml(n)} = {_toml(s)}" for n, s in signals.items()), ""])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Description) and self.to_dict() == other.to_dict()
@@ -296,6 +312,15 @@ def _wrong(file: str | None, path: tuple[str, ...], what: str) -> BadInput:
 
 def _place(file: str | None, path: tuple[str, ...]) -> str:
     return f"{file or 'The description'}, {'.'.join(path)}"
+
+
+def _toml(value: Any) -> str:
+    """A value of a description as TOML writes it: texts as JSON does, which escapes all but one control character."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _is_pattern(signal: Signal | Cross) -> bool:

@@ -11,9 +11,11 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.clicks.common import prepare
+from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.cli.settings import parse_values, rules_of, split_settings
 
 
+@reports_signals
 def command(
     events: Annotated[
         str, typer.Argument(metavar="EVENTS", help="An event log: a folder, or kafka://SERVER[,SERVER]/TOPIC.")
@@ -74,6 +76,8 @@ def command(
         ) as training,
     ):
         before = training.counts()
+        consumption().check(training.description, f"{publish.resolve().name}/{arm}")
+        consumption().report(one.name for one in training.description.signals)
         output.log.info("Learning from %s; what is published goes to %s.", events, publish)
         training.run(follow=not once, stop=stop)
         counts = training.counts()

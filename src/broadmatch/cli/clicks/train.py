@@ -12,6 +12,7 @@ import typer
 from broadmatch.cli import options, output
 from broadmatch.cli.clicks.common import prepare, source_of
 from broadmatch.cli.clicks.variants import variants_of
+from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.cli.settings import parse_values, rules_of, split_settings
 from broadmatch.errors import BadParameter, CannotWrite
 from broadmatch.io.formats import STANDARD_INPUT
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from broadmatch.signals import Description
 
 
+@reports_signals
 def command(
     data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Files, folders, patterns, or -.")],
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
@@ -82,6 +84,7 @@ def command(
 
     Number(0, 1, above=True, none=True).check("subsample", subsample)
     described = _described(describe, format, data)
+    consumption().check(described, out)
     texts = split_settings(settings)[""]
     given = parse_values(texts, rules_of(FTRL), "ftrl")
     learner = variants_of(variant, given, described, data) if variant else FTRL(**given)
@@ -107,10 +110,13 @@ def command(
             follow=follow,
         )
         before = training.n_learned
+        consumption().check(training.described, out)
+        consumption().report(training.consumed())
         with _interruptible(training, checkpoints):
             training.run()
             model = _with_calibration(training.model(), out, resume)
             model.save(out)
+        consumption().report(training.consumed())
     seconds = time.monotonic() - started
     facts = {"model": str(out), **training.counts(), "learned_now": training.n_learned - before}
     facts |= {"models": _measured(model, predictions), "seconds": round(seconds, 2)}

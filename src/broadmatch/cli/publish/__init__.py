@@ -7,6 +7,7 @@ from broadmatch.cli.publish.arms import command as arms_command
 from broadmatch.cli.publish.models import clicks_command, list_command, recommender_command
 from broadmatch.cli.publish.rollback import release_command
 from broadmatch.cli.publish.rollback import rollback_command as rollback_command
+from broadmatch.cli.publish.studio import command as studio_command
 
 app = typer.Typer(cls=Subcommands, rich_markup_mode=None, no_args_is_help=True)
 app.command("clicks")(clicks_command)
@@ -15,6 +16,7 @@ app.command("list")(list_command)
 app.command("rollback")(rollback_command)
 app.command("release")(release_command)
 app.command("arms")(arms_command)
+app.command("studio")(studio_command)
 
 
 @app.callback()

@@ -1,5 +1,7 @@
 """Impressions from files of any format: columns by a description, or lines that are features already."""
 
+import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import Batch
+from broadmatch.data.impressions import CONSTANT
 from broadmatch.errors import BadParameter
 from broadmatch.io import Position, RecordStream, Rejects
 from broadmatch.io.files import Source
 from broadmatch.io.streams import Chunk, Records
 from broadmatch.io.values import arrow_of
-from broadmatch.signals import Description, Encoder
+from broadmatch.signals import Cross, Description, Encoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +54,7 @@ class BatchStream:
         self.description = description
         self._labelled, self._joins, self._fields = labelled and not joins, joins, fields
         self._predicts = not labelled
+        self._n_rows, self._n_missing, self._counting = 0, Counter[str](), threading.Lock()
         if isinstance(description, str):
             self._open_lines(source, description, start, follow)
         else:
@@ -64,6 +68,7 @@ class BatchStream:
         from broadmatch.io.vw import VWStream
 
         position: Any = None if start is None else checked_position(format, start)
+        self._namespaces: tuple[str, ...] = () if position is None else position.signals
         self._lines = VWStream(source, labelled=self._labelled, rejects=self.rejects, start=position)
 
     def _open_columns(
@@ -104,7 +109,11 @@ class BatchStream:
     def batches(self, chunk: "Chunk | VWChunk") -> Iterator[tuple[Batch, Position]]:
         """The impressions of a chunk, each batch with the position after it."""
         for rows in chunk.read():
-            yield self._encode(rows) if isinstance(rows, Records) else rows.batch, rows.end
+            if isinstance(rows, Records):
+                yield self._encode(rows), rows.end
+            else:
+                self._namespaces = rows.end.signals
+                yield rows.batch, rows.end
 
     def __iter__(self) -> Iterator[tuple[Batch, Position]]:
         for chunk in self.chunks():
@@ -132,12 +141,28 @@ class BatchStream:
                 good[rows.file] = good.get(rows.file, 0) + int(kept.sum())
                 yield batch, number[kept], self._ids(rows.table, kept)
 
+    def coverage(self) -> dict[str, float | None]:
+        """The signals that are read, with the share of the rows so far whose column is not null; None of vw text."""
+        if isinstance(self.description, str):
+            return dict.fromkeys(name for name in self._namespaces if name != CONSTANT)
+        found: dict[str, float | None] = {}
+        for signal in self.description.signals:
+            if isinstance(signal, Cross) or not self._n_rows:
+                found[signal.name] = None
+            else:
+                found[signal.name] = 1 - self._n_missing[signal.column] / self._n_rows
+        return {name: share for name, share in found.items() if not {"*", "?"} & set(name)}
+
     def stop(self) -> None:
         """End a stream that follows a growing folder."""
         if not isinstance(self.description, str):
             self._records.stop()
 
     def _encode(self, rows: Records) -> Batch:
+        nulls = {name: rows.table.column(name).null_count for name in rows.table.schema.names}
+        with self._counting:
+            self._n_rows += len(rows)
+            self._n_missing.update(nulls)
         return self.encoder.encode(
             rows.table, file=rows.file, line=rows.line, rejects=self.rejects, labelled=self._labelled
         )

@@ -200,6 +200,15 @@ class ClickTraining:
             self._stream.description, served, calibration=self.calibration, names=self._names, training=self._made_by()
         )
 
+    @property
+    def described(self) -> Description | str:
+        """The description of the files, patterns written out once a file is there; or "vw"."""
+        return self._stream.description
+
+    def consumed(self) -> dict[str, float | None]:
+        """The signals that the run consumes, each with the share of the impressions read that had it, if known."""
+        return self._stream.coverage()
+
     def counts(self) -> dict[str, int]:
         """What happened to the impressions: learned, rejected, out of order; with a join, late, doubled and so on."""
         joined_counts = {} if self._join is None else self._join.counts

@@ -25,4 +25,6 @@ export const percent = (value, digits = 1) => (Number.isFinite(value) ? `${(100 
 export const signed = (value, digits = 2) => (Number.isFinite(value) ? (value > 0 ? "+" : "") + value.toFixed(digits) : "–");
 
 // What stands where something is being loaded, where nothing is, and where something went wrong; each says what to do.
-export const state = (text, kind = "") => make("p", { class: `state ${kind}`, role: kind === "bad" ? "alert" : "status" }, text);
+// What stands in `backticks` is something to type.
+export const state = (text, kind = "") => make("p", { class: `state ${kind}`, role: kind === "bad" ? "alert" : "status" }, coded(text));
+export const coded = (text) => text.split("`").map((part, i) => (i % 2 ? make("code", {}, part) : part));

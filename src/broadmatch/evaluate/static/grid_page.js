@@ -1,6 +1,6 @@
 // GridViz (McMahan et al., KDD 2013, §5.2): models by slices at a glance. `showGrid` puts it into an element.
 
-import { make, state as message, whole } from "./dom.js";
+import { make, whole } from "./dom.js";
 import { arrangeCells, boundsOf, chosenPeriods, expressionOf, makeChanges, makeColumns, rowsOf, sumPeriods } from "./grid_cells.js";
 import { shadesOf, themeOf } from "./grid_colors.js";
 import { makeControls, makeLegend } from "./grid_controls.js";
@@ -11,6 +11,10 @@ import { readState, writeState } from "./grid_state.js";
 import { makeTable } from "./grid_table.js";
 import { makePanels, makeTimeBar } from "./grid_time.js";
 import { GridView } from "./grid_view.js";
+
+// What changes where columns stand, and what changes only how cells look.
+const MOVES = new Set(["groups", "find", "floor", "width", "sort", "row"]);
+const LOOKS = new Set(["from", "to", "range", "quantile", "pixel", "number"]);
 
 // options: {query: what the address says, as URLSearchParams; address(query): writes it}; otherwise all after the "#".
 export function showGrid(element, grid, options = {}) {
@@ -35,7 +39,7 @@ class GridPage {
     this.table = makeTable();
     this.report = new CellReport(() => this.closeReport());
     this.view = new GridView({ cell: (cell, kept, spoken) => this.point(cell, kept, spoken), zoom: (from, to) => this.change({ from, to }) });
-    this.empty = message("");
+    this.empty = make("p", { class: "state", role: "status" });
     this.said = make("p", { class: "quiet grid-said", role: "status" });
     this.element = this.assemble();
     this.listen();
@@ -66,11 +70,11 @@ class GridPage {
     const ended = new AbortController();
     const here = (act) => (event) => (this.element.isConnected ? act(event) : ended.abort());
     const on = (target, name, act) => target.addEventListener(name, here(act), { signal: ended.signal, passive: true });
-    on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.refresh());
+    on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.recolour());
     on(window, "scroll", () => this.keptCell || this.report.hide());
     on(document, "pointerdown", (event) => this.controls.close(event.target));
     if (!this.options.query) on(window, "hashchange", () => this.readAddress());
-    const watching = new MutationObserver(here(() => this.refresh()));
+    const watching = new MutationObserver(here(() => this.recolour()));
     watching.observe(document.documentElement, { attributeFilter: ["data-theme"] });
     ended.signal.addEventListener("abort", () => watching.disconnect());
   }
@@ -81,12 +85,12 @@ class GridPage {
   }
 
   change(patch) {
-    const zoomed = "from" in patch;
+    const keys = Object.keys(patch);
     Object.assign(this.state, patch);
-    if (!zoomed && ["groups", "find", "floor", "width", "sort", "row"].some((key) => key in patch)) Object.assign(this.state, { from: 0, to: 1 });
+    if (keys.some((key) => MOVES.has(key))) Object.assign(this.state, { from: 0, to: 1 });
     clearTimeout(this.later);
     this.later = setTimeout(() => this.writeAddress(), 250); // browsers allow few writes a second
-    if (zoomed) this.redraw();
+    if (keys.every((key) => LOOKS.has(key))) this.redraw();
     else this.refresh();
   }
 
@@ -137,13 +141,26 @@ class GridPage {
     else this.view.show(scene);
   }
 
+  recolour() {
+    const cell = this.keptCell;
+    this.refresh();
+    if (cell) this.point(cell, true);
+  }
+
+  // Other colours, or another part: the cells are the same.
   redraw() {
+    if (this.state.by !== "one") return this.refresh();
     this.closeReport();
-    if (this.state.by === "one") this.view.draw();
-    else this.refresh();
+    this.scene = this.makeScene();
+    this.legend.sync(this.state, this.scene.bounds, this.shades());
+    this.table.sync(this.scene);
+    this.view.scene = this.scene;
+    this.view.draw();
   }
 
   summarise({ rows, columns, cells, data }, n) {
+    if (this.summed === cells) return;
+    this.summed = cells;
     const tested = rows.filter(({ model }) => model !== this.state.baseline).length * columns.columns.length;
     let marked = 0;
     for (let i = 0; i < cells.marked.length; i++) marked += cells.marked[i];

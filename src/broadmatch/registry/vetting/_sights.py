@@ -1,14 +1,19 @@
 """What is counted of a signal, feature by feature: how often, when, and whether for the first time."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broadmatch.kernels import I64, U64, kernel
 
 BUCKETS = 65
-"""Buckets of the features of a part: 64 by the highest bits of their keys, which are hashes; rows without any."""
+"""Buckets of the features of a part: 64 by six bits of their keys, which are hashes; rows without any."""
+WAYS = 2
+"""Values that share a bucket hide a change from one to the other: other six bits part them."""
 ROWS, PRESENT, FEATURES, NEW = range(4)
 COLUMNS = 4
 """What is counted of each part: rows, rows with a value, features, features that were never seen before."""
+Buckets = NDArray[np.int64]
+"""Counts by part, way and bucket."""
 _WORD = np.uint64(63)
 _SIX = np.uint64(6)
 
@@ -29,7 +34,7 @@ def seen_before(key: np.uint64, bits: U64) -> bool:
 
 @kernel
 def add_sights(
-    indptr: I64, keys: U64, missing: np.uint64, part: I64, seen: I64, counts: I64, often: I64, bits: U64
+    indptr: I64, keys: U64, missing: np.uint64, part: I64, seen: Buckets, counts: I64, often: I64, bits: U64
 ) -> None:
     """Count the features of a signal: by part and bucket in `seen`, in `counts`, by the low bits of keys in `often`.
 
@@ -40,7 +45,8 @@ def add_sights(
         p, present = part[r], False
         for j in range(indptr[r], indptr[r + 1]):
             key = keys[j]
-            seen[p, np.int64(key >> np.uint64(58))] += 1
+            seen[p, 0, np.int64(key >> np.uint64(58))] += 1
+            seen[p, 1, np.int64((key >> np.uint64(52)) & _WORD)] += 1
             often[np.int64(key & low)] += 1
             counts[p, FEATURES] += 1
             if key != missing:
@@ -51,4 +57,5 @@ def add_sights(
         if present:
             counts[p, PRESENT] += 1
         if indptr[r] == indptr[r + 1]:
-            seen[p, BUCKETS - 1] += 1
+            seen[p, 0, BUCKETS - 1] += 1
+            seen[p, 1, BUCKETS - 1] += 1

@@ -29,7 +29,7 @@ _MOST_POINTS = 300
 
 
 class SignalProfile:
-    """Counts the features of one signal, in parts of six hours; the memory is bounded: 20 MB, and 600 bytes a part.
+    """Counts the features of one signal, in parts of six hours; the memory is bounded: 20 MB, and 1.1 KB a part.
 
     `name` is the signal's; `clocked` says that the clock decides its values, so that drift means nothing. First sights
     are told by a filter of 2²⁷ bits, which takes 2 % of ten million distinct values for known.
@@ -47,7 +47,7 @@ class SignalProfile:
         self._missing = np.uint64(feature_key(seed_of(name), MISSING))
         self._clocked, self._timed = clocked, True
         self._place: dict[int, int] = {}
-        self._seen = np.zeros((16, kernels.BUCKETS), np.int64)
+        self._seen = np.zeros((16, kernels.WAYS, kernels.BUCKETS), np.int64)
         self._counts = np.zeros((16, kernels.COLUMNS), np.int64)
         self._often = np.zeros(_OFTEN, np.int64)
         self._bits = np.zeros(_FILTER_WORDS, np.uint64)
@@ -119,20 +119,22 @@ class SignalProfile:
 def drifts(at: I64, seen: I64, window: int) -> NDArray[np.float64]:
     """The PSI of each day (or part) against the `window` ones before it; NaN where either has too few features.
 
-    >>> drifts(np.array([0, 1, 2]), np.array([[600, 0], [600, 0], [0, 600]]), 7).round(1).tolist()
+    `seen` are counts by day, way and bucket, of which the way that shows most counts.
+
+    >>> drifts(np.array([0, 1, 2]), np.array([[[600, 0]], [[600, 0]], [[0, 600]]]), 7).round(1).tolist()
     [nan, 0.0, 14.9]
     """
     found = np.full(len(at), np.nan)
     for i, when in enumerate(at.tolist()):
         before = seen[np.searchsorted(at, when - window) : i].sum(axis=0)
-        if min(seen[i].sum(), before.sum()) >= _LEAST:
-            found[i] = psi(seen[i], before)
+        if min(seen[i, 0].sum(), before[0].sum()) >= _LEAST:
+            found[i] = max(map(psi, seen[i], before))
     return found
 
 
 def sustained(drift: NDArray[np.float64]) -> float | None:
-    """The highest drift that two in a row have: what lasts for one part only is an event, not a change."""
-    known = drift[~np.isnan(drift)].tolist()
+    """The highest drift that two in a row have: a change lasts, and the peak of an event does not."""
+    known: list[float] = drift[~np.isnan(drift)].tolist()
     if not known:
         return None
     return max((min(pair) for pair in itertools.pairwise(known)), default=known[0])

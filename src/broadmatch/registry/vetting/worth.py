@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,13 @@ from broadmatch.clicks.table import FULL
 from broadmatch.data import Batch, Impressions
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.evaluate import _click_metrics as kernels
-from broadmatch.evaluate.click_metrics import log_losses
 from broadmatch.evaluate.click_report import n_bins, score_bins
 from broadmatch.kernels.hashing import key_of
+from broadmatch.registry.vetting.paired import Interval, PairedLosses
 
 F64 = NDArray[np.float64]
 
 _BITS = 8
-_NORMAL = 1.959963984540054
 _SLOT = 24
 """Bytes of a feature in the table of an FTRL learner: its key and two numbers."""
 _LEAST_SIGHTS, _CHANCE = 10, 1e-9
@@ -47,43 +45,6 @@ def only_fields(impressions: Impressions, fields: list[int]) -> Impressions:
         values=values[kept] if len(values) else values,
         fields=numbers[kept],
     )
-
-
-@dataclass
-class PairedLosses:
-    """Sums of the log losses of two models on the same rows, of which the first, while both learn, can be left out.
-
-    The sums are kept as they were at 1, 2, 4, 8 … rows, and what came after the last of these that is at most half of
-    all rows is what counts.
-    """
-
-    sums: F64 = field(default_factory=lambda: np.zeros(7))
-    marks: list[F64] = field(default_factory=list)
-
-    def add(self, clicked: NDArray[np.bool_], weight: F64, without: F64, given: F64) -> None:
-        """Take rows: the probability without the signal, and the one with it."""
-        b = log_losses(clicked, without)
-        d = b - log_losses(clicked, given)
-        ww = weight * weight
-        more = (len(d), weight.sum(), ww.sum(), weight @ b, weight @ d, ww @ d, ww @ (d * d))
-        self.sums = self.sums + np.array(more, np.float64)
-        if not self.marks or self.sums[0] >= 2 * self.marks[-1][0]:
-            self.marks.append(self.sums.copy())
-
-    def gain(self) -> tuple[float, float, float] | None:
-        """By what share the signal lowers the log loss, and the 95 % interval of the paired difference."""
-        early = [mark for mark in self.marks if mark[0] <= self.sums[0] / 2]
-        n, w, ww, wb, wd, wwd, wwdd = (self.sums - (early[-1] if early else 0)).tolist()
-        if n < 2 or w <= 0 or wb <= 0:
-            return None
-        mean = wd / w
-        spread = math.sqrt(max(wwdd - 2 * mean * wwd + mean * mean * ww, 0.0) * n / (n - 1)) / w
-        base = wb / w
-        return mean / base, (mean - _NORMAL * spread) / base, (mean + _NORMAL * spread) / base
-
-    def series(self) -> list[tuple[int, float]]:
-        """How many rows there were, and by what share the signal had lowered the log loss up to there."""
-        return [(int(mark[0]), float(mark[4] / mark[3])) for mark in [*self.marks, self.sums] if mark[3] > 0]
 
 
 class SignalWorth:
@@ -177,6 +138,6 @@ class SignalWorth:
 _NONE: NDArray[np.float32] = np.empty(0, np.float32)
 
 
-def _named(name: str, gain: tuple[float, float, float] | None) -> Mapping[str, float | None]:
+def _named(name: str, gain: Interval | None) -> Mapping[str, float | None]:
     low, high = f"{name}Low", f"{name}High"
     return dict.fromkeys((name, low, high)) if gain is None else dict(zip((name, low, high), gain, strict=True))

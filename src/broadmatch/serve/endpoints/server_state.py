@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 from broadmatch.errors import BroadmatchError
@@ -20,8 +21,10 @@ log = logging.getLogger("broadmatch")
 class ServerState:
     """Says how a server is, and takes up what is published."""
 
-    def __init__(self, live: LiveService, metrics: Metrics, pool: Executor) -> None:
-        self._live, self._metrics, self._pool = live, metrics, pool
+    def __init__(
+        self, live: LiveService, metrics: Metrics, pool: Executor, consumed: Callable[[Service], None]
+    ) -> None:
+        self._live, self._metrics, self._pool, self._consumed = live, metrics, pool, consumed
         self._ready = False
         self._count(live.current)
 
@@ -100,6 +103,7 @@ class ServerState:
         if service.recommender_version is not None:
             names.add(("recommender", "main", service.recommender_version))
         self._metrics.serve(names, service.since)
+        self._consumed(service)
 
 
 def warm_arm(arm: ServiceArm) -> None:

@@ -8,28 +8,30 @@ import { sidePanel } from "./planner_side.js";
 import { toast } from "./toast.js";
 
 export const title = "Planner";
-const [WAIT, KEPT, LONGEST] = [250, "broadmatch-plan", 1500];
+const [WAIT, KEPT, LONGEST, FEW] = [250, "broadmatch-plan", 1500, 20];
 const FILES = { csv: ["CSV", "plan.csv"], xlsx: ["Excel", "plan.xlsx"], google: ["Google Ads Editor", "google-ads-editor.csv"], microsoft: ["Microsoft bulk file", "microsoft-bulk.csv"] };
 
 // What one asks and chooses; kept for this tab, and in the address as far as it is short.
 function begin(query) {
   const fresh = { text: "", file: null, have: [], never: [], take: "set", precision: 0.5, match: "broad", bid: "", sort: "score", campaign: "Campaign", edits: {} };
-  const asked = ["text", "address", "have", "never"].some((name) => query.has(name));
   let kept = {};
   try {
-    kept = asked ? {} : JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
+    kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
   } catch {
     sessionStorage.removeItem(KEPT);
   }
   const plan = { ...fresh, ...kept, file: null };
-  if (asked) Object.assign(plan, { text: query.get("address") ?? query.get("text") ?? "", have: query.getAll("have"), never: query.getAll("never") });
-  return plan;
+  if (!["text", "address", "have", "never"].some((name) => query.has(name))) return plan;
+  // A link to another plan than the one of this tab begins anew.
+  const asked = { text: query.get("address") ?? query.get("text") ?? "", have: query.getAll("have"), never: query.getAll("never") };
+  const same = plan.text.trim() === asked.text && ["have", "never"].every((name) => String(plan[name].slice(0, FEW)) === String(asked[name]));
+  return same ? plan : { ...fresh, ...asked };
 }
 
 function keep(plan) {
   const query = new URLSearchParams();
   if (plan.text && plan.text.length <= LONGEST) query.set(kindOf(plan.text) === "address" ? "address" : "text", plan.text.trim());
-  for (const name of ["have", "never"]) for (const one of plan[name].slice(0, 20)) query.append(name, one);
+  for (const name of ["have", "never"]) for (const one of plan[name].slice(0, FEW)) query.append(name, one);
   if (!plan.text || query.has("text") || query.has("address")) history.replaceState(null, "", `#planner${query.size ? `?${query}` : ""}`);
   try {
     sessionStorage.setItem(KEPT, JSON.stringify({ ...plan, file: null, text: plan.text.slice(0, 200_000) }));

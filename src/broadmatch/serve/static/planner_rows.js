@@ -23,10 +23,10 @@ export function atBid(facts, bid) {
   return { clicks: found[1], cost: found[2] };
 }
 
-// The bid of a phrase: one's own, that of the whole plan, or the low bid of the top of the page.
+// The bid of a phrase: one's own, that of the whole plan, or a cent above the low bid of the top of the page.
 export function bidOf(one, plan) {
   const own = plan.edits[one.phrase]?.bid ?? plan.bid;
-  return own !== undefined && own !== null && own !== "" ? Number(own) : one.facts?.bid_low ? Math.ceil(100 * one.facts.bid_low) / 100 : null;
+  return own !== undefined && own !== null && own !== "" ? Number(own) : one.facts?.bid_low ? (Math.floor(100 * one.facts.bid_low + 1e-6) + 1) / 100 : null;
 }
 
 const number = (value, text, label) => make("td", { class: "number", data: { label }, title: Number.isFinite(value) ? undefined : ABSENT }, text);
@@ -75,7 +75,11 @@ function phraseRow(one, plan, reply, on) {
       if (keep && text) on.changed(one, { name: text === one.phrase ? undefined : text });
       pencil.focus();
     };
-    field.addEventListener("keydown", (event) => (event.key === "Enter" ? done(true) : event.key === "Escape" && done(false)));
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== "Escape") return;
+      event.preventDefault(); // or the key would press the button that gets the focus
+      done(event.key === "Enter");
+    });
     field.addEventListener("blur", () => done(true));
     holder.replaceChildren(field);
     field.select();

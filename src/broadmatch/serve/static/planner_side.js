@@ -43,13 +43,11 @@ export function sidePanel(open) {
 
 function paragraph(block, words, own) {
   const made = make("p", { class: `block ${block.kind} text` });
-  const most = Math.max(...words.values(), 1e-9);
   let at = 0;
   for (const found of block.text.matchAll(WORD)) {
     const word = found[0].toLowerCase(), weight = words.get(word);
     if (weight === undefined && !own.has(word)) continue;
     const mark = make("mark", { class: own.has(word) ? "own" : "", title: weight === undefined ? "a word of the phrase" : `weight ${fixed(weight)}` }, found[0]);
-    if (weight !== undefined && !own.has(word)) mark.style.opacity = String(0.55 + 0.45 * (weight / most));
     made.append(block.text.slice(at, found.index), mark);
     at = found.index + found[0].length;
   }

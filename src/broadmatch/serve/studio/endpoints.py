@@ -26,7 +26,7 @@ def studio_endpoints(live: LiveService, pool: Executor, matching: Matching, even
         *StudioParts(live, folder, work).endpoints(),
         *Planning(live, folder, work).endpoints(),
         *Exporting(work).endpoints(),
-        *Judging(folder, work).endpoints(),
+        *Judging(live, folder, work).endpoints(),
         *ModelPages(live, work, events).endpoints(),
         *Market(folder, work).endpoints(),
         *Tracing(live, work).endpoints(),

@@ -16,14 +16,16 @@ from broadmatch.io.tables import read_texts
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.messages import Reply, Request
 from broadmatch.serve.problems import Problem
+from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.folder import StudioFolder
 from broadmatch.serve.studio.grades import GRADES, RELEVANT, GradeFile, Pair
+from broadmatch.serve.studio.planner.page_text import TextBlock, text_blocks
 from broadmatch.serve.studio.work import StudioWork
 
 _KEY, _GRADES = ".key.json", ".grades.csv"
 _NAME = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z._-]{0,63}")
 _ROWS = ColumnMap({"page": ("page",), "phrase": ("phrase",)})
-_SMALL, _DRAWS = 1 << 16, 200
+_SMALL, _DRAWS, _LETTERS = 1 << 16, 200, 5_000
 _CSV = b"text/csv; charset=utf-8"
 SheetName = Annotated[str, Meta(min_length=1, max_length=64)]
 JudgeName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -87,6 +89,19 @@ class GradeReply(Reply, frozen=True):
     n_rows: int
 
 
+class KnownPageRequest(Request, frozen=True):
+    """The address of a page."""
+
+    page: Cell
+
+
+class KnownPageReply(Reply, frozen=True):
+    """The first blocks of a page's text; none if the server does not know it."""
+
+    known: bool
+    blocks: list[TextBlock]
+
+
 class AgreementRequest(Request, frozen=True):
     """Of which sheet."""
 
@@ -116,8 +131,8 @@ class PrecisionReply(Reply, frozen=True):
 class Judging:
     """Hands out sheets and takes grades."""
 
-    def __init__(self, folder: StudioFolder, work: StudioWork) -> None:
-        self._sheets, self._work = _Sheets(folder.judgements), work
+    def __init__(self, live: LiveService, folder: StudioFolder, work: StudioWork) -> None:
+        self._live, self._sheets, self._work = live, _Sheets(folder.judgements), work
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Sheets, a sheet, a grade, agreement, the models, and the file."""
@@ -127,6 +142,10 @@ class Judging:
             Endpoint(
                 "studio", "POST", f"{base}/rows", "read", "The rows of a sheet, for a judge.", self.rows,
                 SheetRequest, SheetReply, _SMALL, problems=(404, 503),
+            ),
+            Endpoint(
+                "studio", "POST", f"{base}/page", "read", "The text of a page that the server knows.", self.page,
+                KnownPageRequest, KnownPageReply, _SMALL, problems=(503,),
             ),
             Endpoint(
                 "studio", "POST", f"{base}/grade", "admin", "Grade a phrase; it is on disk when this answers.",
@@ -154,6 +173,16 @@ class Judging:
     async def rows(self, request: SheetRequest) -> SheetReply:
         """A sheet for a judge."""
         return await self._work.run(self._sheets.rows, request.sheet, request.judge.strip())
+
+    async def page(self, request: KnownPageRequest) -> KnownPageReply:
+        """A page to look at."""
+        return await self._work.run(self._page, request.page)
+
+    def _page(self, address: str) -> KnownPageReply:
+        pages = self._live.current.pages
+        if pages is None or address not in pages:
+            return KnownPageReply(known=False, blocks=[])
+        return KnownPageReply(known=True, blocks=text_blocks(pages.get(address).html, _LETTERS)[0])
 
     async def grade(self, request: GradeRequest) -> GradeReply:
         """Take a grade."""

@@ -24,6 +24,7 @@ from broadmatch.harvest.queries import register_normalise
 from broadmatch.io import ClickLog
 from broadmatch.io.click_log import MICROS
 from broadmatch.io.duck import create_from
+from broadmatch.kernels.isotonic import pool_adjacent_violators
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -142,17 +143,19 @@ def _read_events(db: "DuckDBPyConnection", log: Path, made: str) -> None:
 
 
 def _effects(db: "DuckDBPyConnection", places: int) -> list[int]:
-    """The effect of each place, in whole ten-thousandths, never rising; those that nobody clicked have that before."""
+    """The effect of each place, in whole ten-thousandths; places that would rise are pooled with those before them."""
     found = db.execute("""
         FROM (FROM shown SELECT query, position, count(*) AS shows, CAST(sum(clicks) AS BIGINT) AS clicks GROUP BY ALL)
         SELECT hash(query) AS query, position, shows, clicks ORDER BY query, position""").fetchnumpy()
     _, pair = np.unique(np.asarray(found["query"]), return_inverse=True)
     columns = [np.asarray(found[name]).astype(np.int64) for name in ("position", "shows", "clicks")]
     positions, effects = place_effects(pair, *columns)
-    whole = np.ones(places)
-    whole[positions - 1] = effects
-    falling = np.minimum.accumulate(whole / max(float(whole[0]), 1e-9))
-    made: list[int] = np.maximum(np.rint(falling * _EFFECT), 1).astype(int).tolist()
+    weight = np.bincount(columns[0], columns[1], places + 1)[positions].astype(np.float64)
+    first, mean = pool_adjacent_violators(effects[::-1].copy(), weight[::-1].copy())
+    whole = np.zeros(places)
+    whole[positions - 1] = np.repeat(mean, np.diff(first))[::-1]
+    falling = np.maximum.accumulate(whole[::-1])[::-1]  # a place that was never shown is as good as the next
+    made: list[int] = np.maximum(np.rint(falling / max(falling[0], 1e-9) * _EFFECT), 1).astype(int).tolist()
     return made
 
 

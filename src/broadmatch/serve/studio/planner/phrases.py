@@ -11,6 +11,7 @@ from broadmatch.io import Page
 from broadmatch.labels import KEX
 from broadmatch.labels.recommender import Phrase
 from broadmatch.serve.service import Service
+from broadmatch.serve.studio.excluded import excluded_on
 
 Source = Literal["learned", "extracted", "expanded"]
 _SEEDS = 20
@@ -63,6 +64,7 @@ def find_phrases(
     if service.expansion is not None:
         _expand(service.expansion, found, revealed, k)
     kept, rules = set(map(normalise_query, revealed)), Negatives(negatives)
+    kept |= set(map(normalise_query, excluded_on(service.excluded, None if page is None else page.name)))
     phrases = [one for one in found.values() if one.score >= _LEAST and normalise_query(one.phrase) not in kept]
     wanted = [one for one in phrases if not rules.rule_out(normalise_query(one.phrase))]
     wanted.sort(key=lambda one: (-one.score, one.phrase))

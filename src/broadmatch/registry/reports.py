@@ -1,0 +1,169 @@
+"""Reports of what is consumed, on their way to the index: on disk first, then sent in the background."""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import threading
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from broadmatch.errors import BadInput, BroadmatchError
+from broadmatch.io.files import replacing_file
+from broadmatch.registry.names import shown_name
+from broadmatch.registry.records import DAY, ConsumptionReport, now_us
+
+if TYPE_CHECKING:
+    from broadmatch.registry.index import SignalIndex
+
+log = logging.getLogger("broadmatch")
+_AT_ONCE, _RETRY_SECONDS, _MOST_BYTES = 100, 60.0, 1 << 28
+_SUFFIX, _BAD = ".report", ".damaged"
+
+
+def spool_of(address: str) -> Path:
+    """Where reports for an index wait if nothing else is said: in the user's folder of state."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    absolute = address if "://" in address else str(Path(address).resolve())
+    return Path(base) / "broadmatch" / "signals" / hashlib.blake2b(absolute.encode(), digest_size=8).hexdigest()
+
+
+class Reporter:
+    """Takes reports and hands them to an index, in a thread of its own.
+
+    `report` returns when the report is on disk; it stays there until the index has it, also when this process is
+    killed: whoever reports next from the same `spool_folder` sends it. If the disk is full, the report is kept in
+    memory; if the index does not take it either before `close`, it is counted as lost and said so.
+
+    >>> import tempfile
+    >>> from broadmatch.registry import SignalIndex
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> index = SignalIndex.open(folder / "signals")
+    >>> with Reporter(str(folder / "signals"), folder / "spool") as reporter:
+    ...     reporter.report(ConsumptionReport(model="ctr", signals={"price": 0.98}))
+    >>> len(index.consumers("price")), reporter.counts
+    (1, {'sent': 1, 'waiting': 0, 'lost': 0})
+    """
+
+    def __init__(self, address: str, spool_folder: Path | None = None) -> None:
+        self.address = address
+        self.spool_folder = spool_of(address) if spool_folder is None else spool_folder
+        self._unkept: list[ConsumptionReport] = []
+        self._latest: dict[tuple[str, str], ConsumptionReport] = {}
+        self._n_sent = self._n_lost = 0
+        self._said_down = False
+        self._wake, self._lock, self._ending = threading.Event(), threading.Lock(), False
+        self._thread = threading.Thread(target=self._run, name="signal reports", daemon=True)
+        self._thread.start()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many reports were sent by this reporter, wait to be sent, and were lost."""
+        return {"sent": self._n_sent, "waiting": len(self._files()) + len(self._unkept), "lost": self._n_lost}
+
+    def report(self, report: ConsumptionReport) -> None:
+        """Keep a report, and send it soon; while this process runs, it holds, and is sent again every day."""
+        self._latest[report.model, report.use] = report
+        try:
+            with replacing_file(self.spool_folder / f"{report.seen:020d}-{report.id}{_SUFFIX}") as out:
+                out.write(json.dumps(report.to_dict()).encode())
+        except OSError as error:
+            log.warning("A report on signals cannot be kept on disk (%s); it is sent from memory.", error)
+            with self._lock:
+                self._unkept.append(report)
+        self._wake.set()
+
+    def close(self, seconds: float = 10.0) -> None:
+        """Try once more to send what waits, for up to so many seconds; say what could not be sent."""
+        self._ending = True
+        self._wake.set()
+        self._thread.join(seconds)
+        with self._lock:
+            lost, self._unkept = self._unkept, []
+        if lost:
+            self._n_lost += len(lost)
+            n_edges = sum(len(one.signals) for one in lost)
+            which = ", ".join(shown_name(one.model) for one in lost[:5])
+            log.error(
+                "%d reports with %d signals are lost (%s): neither disk nor index took them.", len(lost), n_edges, which
+            )
+        if n_waiting := len(self._files()):
+            log.warning("%d reports on signals wait in %s; the next run sends them.", n_waiting, self.spool_folder)
+
+    def __enter__(self) -> "Reporter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(_RETRY_SECONDS)
+            self._wake.clear()
+            ending = self._ending
+            for latest in list(self._latest.values()):
+                if not ending and now_us() - latest.seen >= DAY:
+                    self.report(replace(latest, seen=now_us(), id=uuid.uuid4().hex, reason=""))
+            try:
+                self._send_all()
+            except (BroadmatchError, OSError) as error:
+                if not self._said_down:  # once, not every minute
+                    log.warning("%s Reports on signals wait in %s.", error, self.spool_folder)
+                self._said_down = True
+            except Exception:  # the learner goes on, whatever happens here
+                log.exception("Reports on signals cannot be sent.")
+            if ending:
+                return
+
+    def _send_all(self) -> None:
+        files = self._files()
+        if not files and not self._unkept:
+            return
+        from broadmatch.registry.index import SignalIndex
+
+        with SignalIndex.open(self.address, make=False) as index:
+            self._said_down = False
+            for at in range(0, len(files), _AT_ONCE):
+                self._send(index, files[at : at + _AT_ONCE])
+            while self._unkept:
+                one = self._unkept[0]
+                index.report(one)
+                with self._lock:
+                    self._unkept.remove(one)
+                self._n_sent += 1
+
+    def _send(self, index: "SignalIndex", files: list[Path]) -> None:
+        """Send some files; they go when the index has them. Whoever else sends them too changes nothing."""
+        reports = [one for one in map(_read, files) if one is not None]
+        index.report(*reports)
+        for file in files:
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+        self._n_sent += len(reports)
+
+    def _files(self) -> list[Path]:
+        try:
+            return sorted(self.spool_folder.glob(f"*{_SUFFIX}"))
+        except OSError:
+            return []
+
+
+def _read(file: Path) -> ConsumptionReport | None:
+    """A report as it was kept; one that is damaged is put aside, and said."""
+    try:
+        with file.open("rb") as stream:
+            plain = json.loads(stream.read(_MOST_BYTES))
+        if not isinstance(plain, dict):
+            raise BadInput("it is no object")
+        return ConsumptionReport.from_dict(plain)
+    except FileNotFoundError:  # another process has sent it
+        return None
+    except (ValueError, RecursionError) as error:
+        log.error("The report %s is damaged (%s), and is put aside.", file, str(error)[:100])
+        with contextlib.suppress(OSError):
+            file.replace(file.with_suffix(_BAD))
+        return None
