@@ -1,19 +1,26 @@
 """GridViz: planted grids of any size; how large the page is, and how long a grid takes to build.
 
     python -m benchmarks.gridviz --make FILE [--slices 10000 --models 6 --metrics 4 --periods 30]
-    python -m benchmarks.gridviz
+    python -m benchmarks.gridviz            # the size of a page, the time and memory of 5 million rows
+    python -m benchmarks.gridviz --tails    # how often chance is called significant, by the number of clicks
 
 With `--make` a planted grid is written and nothing is measured: slices of Zipf's sizes, differences that are noise in
 most cells and real in every fiftieth slice. Otherwise one JSON line a measurement.
 """
 
 import argparse
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import NormalDist
+from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 
-from broadmatch.evaluate.gridviz import Grid, GridGroup, GridMetric, GridPeriod, write_grid
+from benchmarks.common import peak_gb, tell
+from broadmatch.evaluate.gridviz import Grid, GridGroup, GridMetric, GridPeriod, build_grid, page_html, write_grid
+from broadmatch.evaluate.gridviz.grid import LEAST_OF_CLASS
 
 METRICS = (
     GridMetric("AucLoss", "", "low"),
@@ -113,6 +120,64 @@ def _zipf(n: int) -> np.ndarray:
     return sizes / sizes.sum()
 
 
+def page_size() -> None:
+    """The page of 1,000 slices × 10 models × 4 metrics × 30 days."""
+    started = time.process_time()
+    size = len(page_html(planted(1000, 10, 4, 30)).encode())
+    tell(what="page of 1,000 slices × 10 models × 4 metrics × 30 days", megabytes=size / 1e6, goal=5.0,
+         cpu_seconds=time.process_time() - started)  # fmt: skip
+
+
+def drawn_log(n_rows: int, n_slices: int, n_models: int, seed: int = 0) -> pa.Table:
+    """Impressions of a month in slices of Zipf's sizes; models are the truth with noise."""
+    rng = np.random.default_rng(seed)
+    place = rng.choice(n_slices, n_rows, p=_zipf(n_slices)).astype(np.int32)
+    truth = rng.normal(-2.7, 0.8, n_rows) + 0.3 * rng.normal(size=n_slices)[place]
+    columns = {
+        "time": rng.integers(0, 30 * 86_400, n_rows) * 1_000_000,
+        "clicked": (rng.random(n_rows) < 1 / (1 + np.exp(-truth))).astype(np.int8),
+        "topic": pa.DictionaryArray.from_arrays(pa.array(place), pa.array([f"topic {i}" for i in range(n_slices)])),
+    }
+    for m in range(n_models):
+        columns[f"p_m{m}"] = (1 / (1 + np.exp(-(truth + 0.3 * rng.normal(size=n_rows))))).astype(np.float32)
+    return pa.table(columns)
+
+
+def build_time(n_rows: int, n_slices: int, n_models: int) -> None:
+    """CPU seconds and memory of a grid from rows, over the whole time and by day."""
+    build_grid(drawn_log(2000, 10, 2), every="day")  # compiles
+    log = drawn_log(n_rows, n_slices, n_models)
+    held = peak_gb()
+    for every in (None, "day"):
+        started = time.process_time()
+        grid = build_grid(log, every=every)
+        tell(what="build", rows=n_rows, slices=len(grid.slices), models=n_models, periods=len(grid.periods),
+             cpu_seconds=time.process_time() - started, peak_gb=peak_gb(), peak_gb_before=held)  # fmt: skip
+
+
+def tails(n_trials: int) -> None:
+    """Two models that are equally good: the share of tests beyond a deviate, over what a normal distribution has."""
+    for clicks, n in ((5, 300), (10, 300), (20, 600), (50, 800), (100, 1500)):
+        log = _alike(clicks, n, n_trials)
+        with mock.patch.dict(LEAST_OF_CLASS, dict.fromkeys(LEAST_OF_CLASS, 2)):
+            grid = build_grid(log)
+        enough = grid.clicks[1:] >= clicks
+        for k, metric in enumerate(grid.metrics):
+            z = np.abs(grid.value[k, 1, 1:] - grid.value[k, 0, 1:])[enough] / grid.se[k, 0, 1:][enough]
+            beyond = {f"beyond {at}": float((z > at).mean() / (2 * NormalDist().cdf(-at))) for at in (1.96, 2.58, 3.29)}
+            tell(what="tails", metric=metric.name, least_clicks=clicks, rows=n, trials=len(z), **beyond)
+
+
+def _alike(clicks: int, n: int, n_trials: int) -> pa.Table:
+    rng = np.random.default_rng(clicks)
+    truth = np.log(clicks / (n - clicks)) - 0.3 + 0.8 * rng.normal(size=n * n_trials)
+    noisy = [(1 / (1 + np.exp(-(truth + 0.7 * rng.normal(size=len(truth)))))).astype(np.float32) for _ in range(2)]
+    trial = np.repeat(np.arange(n_trials, dtype=np.int32), n)
+    clicked = (rng.random(len(truth)) < 1 / (1 + np.exp(-truth))).astype(np.int8)
+    names = pa.DictionaryArray.from_arrays(pa.array(trial), pa.array([str(i) for i in range(n_trials)]))
+    return pa.table({"clicked": clicked, "p_a": noisy[0], "p_b": noisy[1], "trial": names})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--make", type=Path, help="write a planted grid to this file")
@@ -120,9 +185,15 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=6)
     parser.add_argument("--metrics", type=int, default=4)
     parser.add_argument("--periods", type=int, default=0)
+    parser.add_argument("--tails", action="store_true", help="how often chance is called significant")
     chosen = parser.parse_args()
     if chosen.make:
         write_grid(planted(chosen.slices, chosen.models, chosen.metrics, chosen.periods), chosen.make)
+    elif chosen.tails:
+        tails(4000)
+    else:
+        page_size()
+        build_time(5_000_000, 10_000, 5)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ JSON line for each signal, with the rules that it breaks and those that it shoul
 """
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Mapping
@@ -96,7 +97,7 @@ def generated(n: int = 200_000, days: int = 14, seed: int = 0) -> tuple[pa.Table
         _, place = np.unique(codes, return_inverse=True)
         return np.asarray(rng.normal(0, size, place.max() + 1)[place])
 
-    score = -3 + effect(ad, 0.6) + effect(query, 0.5) + effect(country, 0.4) - 0.4 * position - 0.3 * np.log(price)
+    score = -1.2 + effect(ad, 0.6) + effect(query, 0.5) + effect(country, 0.4) - 0.4 * position - 0.3 * np.log(price)
     score += 0.5 * np.sin(hour / 24 * 2 * np.pi)
     clicked = rng.random(n) < 1 / (1 + np.exp(-score))
     columns = {"time": seconds, "clicked": clicked, "ad": ad, "query": query, "country": country}
@@ -151,7 +152,8 @@ def main() -> None:
         else:
             pq.write_table(reddit(given.data), log, row_group_size=65_536)
             right = compared(log, "reddit", REDDIT, REDDIT_BASE, {"alpha": 0.5, "l1": 1.0})
-    tell(log="generated" if given.generated else "reddit", all_right=right)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    tell(log="generated" if given.generated else "reddit", all_right=right, peak_mb=round(peak))
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ def _top(
     Click prediction: clicks train, follow, predict, validate, calibrate, show.
     Ads by query: ads check, index, match, why. Event logs: events tail, export.
     All of it over HTTP: serve. Its models: publish; API keys: keys; alerts on the traffic: alerts.
+    Which signals there are, who consumes them, and whether they may: signals.
     """
 
 

@@ -88,6 +88,7 @@ def _steps(folder: Path) -> Iterator[list[object]]:
     clicks, seen = folder / "clicks", folder / "predictions"
     yield ["clicks", "train", impressions, "--describe", described, "--out", clicks, "--predictions", seen, "--names"]
     yield ["clicks", "validate", seen, "--by", "country"]
+    yield ["gridviz", seen, "--out", folder / "grid.html"]
     yield ["clicks", "calibrate", clicks, seen]
     yield ["clicks", "predict", clicks, impressions, "--out", folder / "probabilities.csv"]
     yield ["clicks", "show", clicks]

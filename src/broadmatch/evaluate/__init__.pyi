@@ -6,6 +6,14 @@ from .click_metrics import squared_error as squared_error
 from .coverings import COVERINGS as COVERINGS
 from .coverings import covering_error as covering_error
 from .coverings import covering_report as covering_report
+from .gridviz import Grid as Grid
+from .gridviz import GridGroup as GridGroup
+from .gridviz import GridMetric as GridMetric
+from .gridviz import GridPeriod as GridPeriod
+from .gridviz import OwnMetric as OwnMetric
+from .gridviz import build_grid as build_grid
+from .gridviz import read_grid as read_grid
+from .gridviz import write_grid as write_grid
 from .judgements import JudgementReport as JudgementReport
 from .judgements import Judgements as Judgements
 from .judgements import SheetKey as SheetKey

@@ -1,5 +1,7 @@
 from .alerts import AlertMessage as AlertMessage
 from .alerts import Alerts as Alerts
+from .graph import SignalGraph as SignalGraph
+from .graph import lineage as lineage
 from .index import SignalIndex as SignalIndex
 from .records import BoardRow as BoardRow
 from .records import Consumer as Consumer
@@ -12,6 +14,8 @@ from .rules import read_rules as read_rules
 from .selection import SelectionStep as SelectionStep
 from .selection import SignalSelection as SignalSelection
 from .selection import select_signals as select_signals
+from .sweep import SweepPlan as SweepPlan
+from .sweep import sweep_plan as sweep_plan
 from .validation import SignalProblem as SignalProblem
 from .validation import check_signals as check_signals
 from .vetting.page import vetting_page as vetting_page

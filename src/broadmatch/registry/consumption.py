@@ -1,6 +1,6 @@
 """Who consumes what: reports go in, consumers and the board come out; functions over a connection."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -34,7 +34,8 @@ def write_reports(connection: sa.Connection, reports: Sequence[ConsumptionReport
     Everybody writes rows in the same order, so that writers wait for each other, and never in a circle.
     """
     reports = sorted(reports, key=lambda one: (_model_key(one), one.use, one.seen))
-    wanted = {parse_name(name) for report in reports for name in report.signals}
+    places = {name: parse_name(name) for report in reports for name in report.signals}
+    wanted = set(places.values())
     known = _known(connection, wanted)
     if missing := wanted - known.keys():
         _define(connection, sorted(missing, key=lambda one: (key_of_text(one[0]), one[1])))
@@ -43,9 +44,9 @@ def write_reports(connection: sa.Connection, reports: Sequence[ConsumptionReport
     for report in reports:
         model = ids[_model_key(report)]
         about = {"model": model, "use": report.use, "first_seen": report.seen, "last_seen": report.seen}
-        rows += [{"version": known[parse_name(n)].id, "coverage": c, **about} for n, c in report.signals.items()]
+        rows += [{"version": known[places[n]].id, "coverage": c, **about} for n, c in report.signals.items()]
         _note_reason(connection, report)
-        _warn(connection, report, known)
+        _warn(connection, report, [known[places[name]] for name in report.signals])
     if rows:
         _upsert_edges(connection, rows)
 
@@ -176,9 +177,8 @@ def _note_reason(connection: sa.Connection, report: ConsumptionReport) -> None:
         connection.execute(inserting(connection, audit).values(row).on_conflict_do_nothing(index_elements=["key"]))
 
 
-def _warn(connection: sa.Connection, report: ConsumptionReport, known: Mapping[tuple[str, int], Any]) -> None:
+def _warn(connection: sa.Connection, report: ConsumptionReport, rows: Sequence[Any]) -> None:
     """A notice, once, to whoever owns a model that consumes what is not white-listed."""
-    rows = [known[parse_name(name)] for name in report.signals]
     wrong = sorted((version_name(row.name, row.number), row.status) for row in rows if row.status != ALLOWED)
     if not wrong:
         return

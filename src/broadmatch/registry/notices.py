@@ -108,10 +108,12 @@ def trying(version: SignalVersion, before: SignalVersion) -> tuple[str, str]:
 
 
 def description_line(version: SignalVersion) -> str:
-    """The line of a description that uses a version; the column is that of the settings, or the signal's name."""
+    """The line of a description that uses a version; without a column of its own, the one behind it or its name."""
     if version.kind == "cross":
         return f"{_toml(version.described_as)} = {{ cross = {_toml(version.settings['cross'])} }}"
-    settings = {"kind": version.kind, "column": version.name, **version.settings}
+    columns = version.data.get("columns", ())
+    column = columns[0] if len(columns) == 1 else version.name
+    settings = {"kind": version.kind, "column": column, **version.settings}
     inner = ", ".join(f"{key} = {_toml(value)}" for key, value in settings.items())
     return f"{_toml(version.described_as)} = {{ {inner} }}"
 

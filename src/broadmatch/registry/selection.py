@@ -19,6 +19,8 @@ from broadmatch.registry.vetting.paired import Interval, PairedLosses
 from broadmatch.signals import Cross, Description
 
 DIRECTIONS = ("forward", "backward", "both")
+EXACT = 8
+"""The weakest signals of a round backward, of which models of their own tell whether they can go."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,10 @@ def select_signals(
     """Choose among the signals of a description those that lower the progressive log loss beyond chance.
 
     Forward: the signal that adds most is taken, as long as the 95 % interval of what it adds is above 0, up to `most`.
-    Backward: the one that adds least is left out, as long as its interval is not. Both: forward, then backward. A
-    round is one pass over the data; its candidates are variants of a single-value structure (§4.4 of KDD 2013), 63 and
-    the current set each, several side by side where there are more. A cross comes with its parts, and goes with either.
+    Backward: the one that adds least is left out, as long as its interval is not. Both: forward, then backward. The
+    candidates of a round are variants of a single-value structure (§4.4 of KDD 2013), 63 and the current set each,
+    several side by side in one pass where there are more; backward, the 8 weakest of them are then tried exactly, in a
+    second pass. A cross comes with its parts, and goes with either.
     """
     OneOf(DIRECTIONS).check("direction", direction)
     Whole(1, none=True).check("most", most)
@@ -130,8 +133,12 @@ class _Search:
         while len(chosen) > 1:
             tried = {name: self._without(chosen, name) for name in self.names if name in chosen}
             tried = {name: left for name, left in tried.items() if left}
-            losses = self._tried(chosen, tried, "Removing")
-            gains = {name: Interval(-one.value, -one.high, -one.low) for name, one in losses.items()}
+            gains = _turned(self._tried(chosen, tried, "Removing"))
+            self._note("rank", gains, None)
+            # Signals that say the same share what they say: with the single values, none of them can be missed. So
+            # the structure only ranks, and whether the weakest can go is told by models of their own.
+            weakest = sorted(gains, key=lambda name: gains[name].value)[:EXACT]
+            gains = _turned(self._tried(chosen, {name: tried[name] for name in weakest}, "Confirming", exact=True))
             least = min(gains, key=lambda name: gains[name].value, default=None)
             removed = least is not None and gains[least].low <= 0
             self._note("remove", gains, least if removed else None)
@@ -157,13 +164,15 @@ class _Search:
         kept = {name: given for name, given in plain["signals"].items() if name in names}
         return Description.from_dict(plain | {"signals": kept})
 
-    def _tried(self, current: set[str], tried: Mapping[str, set[str]], what: str) -> dict[str, Interval]:
+    def _tried(
+        self, current: set[str], tried: Mapping[str, set[str]], what: str, *, exact: bool = False
+    ) -> dict[str, Interval]:
         """What each candidate set gains against the current one, in one pass; structures of 64 stand side by side."""
-        self._round += 1
-        names = list(tried)
+        self._round += not exact
+        names, structure_of = list(tried), ManyModels if exact else SingleValue
         groups = [names[i : i + MOST - 1] for i in range(0, len(names), MOST - 1)]
         structures = [
-            SingleValue([("", self._variant(current)), *((name, self._variant(tried[name])) for name in group)])
+            structure_of([("", self._variant(current)), *((name, self._variant(tried[name])) for name in group)])
             for group in groups
         ]
         losses = {name: PairedLosses() for name in names}
@@ -201,3 +210,8 @@ class _Search:
     def _note(self, step: str, gains: Mapping[str, Interval], best: str | None) -> None:
         ordered = sorted(gains, key=lambda name: -gains[name].value)
         self.steps += [SelectionStep(self._round, step, name, gains[name], name == best) for name in ordered]
+
+
+def _turned(gains: Mapping[str, Interval]) -> dict[str, Interval]:
+    """What signals add, from what is gained without them."""
+    return {name: Interval(-one.value, -one.high, -one.low) for name, one in gains.items()}

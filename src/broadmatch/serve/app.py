@@ -24,7 +24,9 @@ from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints
 from broadmatch.serve.endpoints.posting import Posting
 from broadmatch.serve.endpoints.predicting import Predicting
 from broadmatch.serve.endpoints.recommending import Recommending
+from broadmatch.serve.endpoints.served_signals import ServedSignals
 from broadmatch.serve.endpoints.server_state import ServerState
+from broadmatch.serve.endpoints.signals import Signals
 from broadmatch.serve.garbage import leave_old_objects
 from broadmatch.serve.impression_ids import ImpressionIds
 from broadmatch.serve.messages import (
@@ -40,7 +42,6 @@ from broadmatch.serve.messages import (
 from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
 from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
-from broadmatch.serve.served_signals import ServedSignals
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.endpoints import studio_endpoints
 
@@ -97,6 +98,7 @@ class App:
         self._recommending = Recommending(service, self._pool)
         self._served = ServedSignals(config)
         self._state = ServerState(service, self.metrics, self._pool, self._served.report)
+        self._signals = Signals(config.signals, self._pool)
         table = self._table()
         self.endpoints = (*table, document_endpoint(table), *page_endpoints())
         self.requests = Requests(keys, self.metrics)
@@ -144,6 +146,7 @@ class App:
                 self._recommending.answer, RecommendRequest, RecommendReply, 4 * MB, problems=(404, 503),
             ),
             *self._ads.endpoints(),
+            *self._signals.endpoints(),
             *state.endpoints(),
             *studio_endpoints(self._service, self._pool, self._matching, self._events),
         )  # fmt: skip
@@ -175,6 +178,7 @@ class App:
             await asyncio.gather(*beside, return_exceptions=True)
             await self._sink.close()
             await asyncio.to_thread(self._served.close)
+            self._signals.close()
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _look_after(self, hung_up: asyncio.Event) -> None:

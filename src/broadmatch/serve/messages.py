@@ -55,7 +55,7 @@ Limit = Annotated[
 
 
 PageAddress = Annotated[str, Meta(min_length=1, max_length=2_000, description="Of a page that the server knows.")]
-LONGEST_AD = 500
+LONGEST_AD, LONGEST_SIGNAL = 500, 10_010
 AdName = Annotated[str, Meta(min_length=1, max_length=LONGEST_AD)]
 AboutAd = Annotated[str, Meta(max_length=10_000)]
 PhraseText = Annotated[str, Meta(min_length=1, max_length=1_000, examples=["red shoes"])]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from broadmatch.errors import BadInput, BadParameter, BroadmatchError, CannotWrite, MissingExtra, MissingFile
+from broadmatch.errors import BadInput, BadParameter, BroadmatchError, CannotWrite, Conflict, MissingExtra, MissingFile
 from broadmatch.serve.api_keys import Forbidden, TooManyRequests, Unauthorized
 
 Header = tuple[bytes, bytes]
@@ -66,6 +66,8 @@ def problem_of(error: Exception) -> Problem:
         return Problem(429, str(error), [(b"retry-after", b"%d" % math.ceil(error.retry_after))])
     if isinstance(error, BadInput | BadParameter):
         return Problem(422, str(error))
+    if isinstance(error, Conflict):
+        return Problem(409, str(error))
     if isinstance(error, CannotWrite):
         return Problem(503, str(error), [(b"retry-after", b"1")])
     if isinstance(error, MissingFile):

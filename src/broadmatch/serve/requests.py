@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextvars import ContextVar
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,14 @@ _SAFE = (b"x-content-type-options", b"nosniff")
 _CLOSE = (b"connection", b"close")
 
 
+_requester: ContextVar[str] = ContextVar("requester", default="local")
+
+
+def requester() -> str:
+    """Whose key the request has that is being answered; "local" where no keys are asked for."""
+    return _requester.get()
+
+
 class ClientGone(Exception):
     """Nobody waits for the answer any more."""
 
@@ -43,7 +52,8 @@ class Requests:
         more = endpoint.headers
         try:
             if self._keys is not None and endpoint.role is not None:
-                self._keys.check(header_of(scope["headers"], b"authorization"), endpoint.role)
+                key = self._keys.check(header_of(scope["headers"], b"authorization"), endpoint.role)
+                _requester.set(key.name)
             given = () if endpoint.decode is None else (await self._request(endpoint, scope, receive),)
             reply = await endpoint.call(*given, **scope.get("path_params", _NO_PARAMS))
             body = reply if type(reply) is bytes else msgspec.json.encode(reply)

@@ -8,7 +8,8 @@ import typer
 from broadmatch.cli import options, output
 from broadmatch.cli.clicks.common import prepare, source_of
 from broadmatch.cli.output import Column
-from broadmatch.cli.signals.vet import Index, Learning, learner_settings, write_text
+from broadmatch.cli.signals.common import Index
+from broadmatch.cli.signals.vet import Learning, learner_settings, write_text
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:

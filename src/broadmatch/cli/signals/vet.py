@@ -9,16 +9,13 @@ from broadmatch.cli import options, output
 from broadmatch.cli.clicks.common import open_model, prepare, source_of
 from broadmatch.cli.output import Column
 from broadmatch.cli.settings import parse_values, rules_of, split_settings
+from broadmatch.cli.signals.common import Index, Name, Who, who_is
 from broadmatch.errors import BadParameter
 
 if TYPE_CHECKING:
     from broadmatch.registry import VettingReport
     from broadmatch.signals import Description
 
-Index = Annotated[
-    str | None,
-    typer.Option("--signals", metavar="INDEX", envvar="BROADMATCH_SIGNALS", help="The signal index."),
-]
 Learning = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Of the learners: alpha, beta, l1, l2."),
@@ -26,12 +23,13 @@ Learning = Annotated[
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal, price or price@2.")],
+    name: Name,
     data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Files, folders, patterns, or -.")],
     describe: Annotated[
         Path | None, typer.Option("--description", metavar="TOML", help="What the columns are; that of --prior if not.")
     ] = None,
     signals: Index = None,
+    who: Who = None,
     prior: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="A fixed model; the signal learns on its residual.")
     ] = None,
@@ -82,7 +80,7 @@ def command(
         from broadmatch.registry import SignalIndex
 
         with SignalIndex.open(signals, make=False) as index:
-            index.record_vetting(name, report)
+            index.record_vetting(name, report, by=who_is(who))
     output.print_json(report.to_dict()) if json else _print(name, report)
     if not report.passed:
         raise typer.Exit(1)

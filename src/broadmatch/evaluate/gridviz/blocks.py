@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
 from broadmatch.evaluate.click_report import METRICS
-from broadmatch.evaluate.gridviz.grid import BINS, MIN_OF_CLASS, Grid, GridGroup, GridMetric, GridPeriod, pairs
+from broadmatch.evaluate.gridviz.grid import BINS, LEAST_OF_CLASS, Grid, GridGroup, GridMetric, GridPeriod, pairs
 from broadmatch.evaluate.gridviz.measure import (
     Cells,
     GroupedRows,
@@ -227,4 +227,6 @@ def _together(group: I64, n_groups: int) -> tuple[I64, I64]:
 
 def _hide_errors(cells: Cells, clicks: NDArray[Any], impressions: NDArray[Any]) -> None:
     """An error that comes from a handful of rows of a class is not known: it would call chance significant."""
-    cells.se[:, :, np.minimum(clicks, impressions - clicks) < MIN_OF_CLASS] = np.nan
+    fewer = np.minimum(clicks, impressions - clicks)
+    for se, metric in zip(cells.se, METRICS, strict=True):
+        se[:, fewer < LEAST_OF_CLASS[metric]] = np.nan

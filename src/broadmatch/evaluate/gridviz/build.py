@@ -73,7 +73,7 @@ def build_grid(
         report = progressive_report(
             predictions, slices=chosen, every=every, baseline=base, level=level, max_rows=max_rows
         )
-        return grid_of_table(report, None, base, _named_only(wanted), min_impressions, title)
+        return grid_of_table(report.to_table(), None, base, _named_only(wanted), min_impressions, title)
     traffic = _traffic(source, groupings_of(source, chosen, None), every)
     return measured_grid(traffic, source.models.index(base), wanted, level, min_impressions, title)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput
-from broadmatch.evaluate.gridviz.grid import MIN_OF_CLASS, Grid, GridGroup, GridMetric, GridPeriod, pair_of
+from broadmatch.evaluate.gridviz.grid import LEAST_OF_CLASS, Grid, GridGroup, GridMetric, GridPeriod, pair_of
 from broadmatch.evaluate.predictions import joined_chunks, numbers
 from broadmatch.evaluate.progressive import ProgressiveReport
 from broadmatch.evaluate.slices import NO_VALUE, coded_column
@@ -64,7 +64,7 @@ def grid_of_table(
     periods, period = _periods(table)
     k, m, s, p = len(metrics), len(models), len(names), len(periods)
     at = _Places(row_of_metric[metric], model, column, period)
-    arrays = _arrays(table, at, (k, m, s, p), models.index(base), [w.name == "Bias" for w in metrics], level)
+    arrays = _arrays(table, at, (k, m, s, p), models.index(base), [w.name for w in metrics], level)
     return Grid(title, tuple(models), models.index(base), level, tuple(metrics), groups, names,
                 periods=periods, notes=(_NOTE,), **arrays)  # fmt: skip
 
@@ -142,7 +142,7 @@ class _Places(NamedTuple):
 
 
 def _arrays(
-    table: "pa.Table", at: _Places, shape: tuple[int, int, int, int], base: int, is_bias: list[bool], level: float
+    table: "pa.Table", at: _Places, shape: tuple[int, int, int, int], base: int, metrics: list[str], level: float
 ) -> dict[str, Any]:
     k, m, s, p = shape
     shown = (at.metric >= 0) & (at.column >= 0)
@@ -164,20 +164,21 @@ def _arrays(
         counts[name][at.column[whole]] = n[name][whole]
         period_counts[f"period_{name}"][at.period[timed], at.column[timed]] = n[name][timed]
     to_base = np.full((k, m * (m - 1) // 2, s), np.nan)
-    se = _errors(found, base, is_bias, counts["clicks"], counts["impressions"])
+    se = _errors(found, base, metrics, counts["clicks"], counts["impressions"])
     for model in range(m):
         if model != base:
             to_base[:, pair_of(m, base, model)] = se[:, model]
     by_period = period_counts["period_clicks"], period_counts["period_impressions"]
     arrays = {"value": found["value"], "low": found["low"], "high": found["high"], "se": to_base,
-              "period_value": later["value"], "period_se": _errors(later, base, is_bias, *by_period)}  # fmt: skip
+              "period_value": later["value"], "period_se": _errors(later, base, metrics, *by_period)}  # fmt: skip
     return {name: a.astype(np.float32) for name, a in arrays.items()} | counts | period_counts
 
 
-def _errors(found: dict[str, Any], base: int, is_bias: list[bool], clicks: Any, impressions: Any) -> NDArray[Any]:
+def _errors(found: dict[str, Any], base: int, metrics: list[str], clicks: Any, impressions: Any) -> NDArray[Any]:
     """The error of a change, times what it is a change of: the baseline's value, and 1 + Bias for its predictions."""
-    of = np.abs(found["value"][..., base : base + 1, :] + np.array(is_bias, float)[:, None, None])
-    few = np.minimum(clicks, impressions - clicks) < MIN_OF_CLASS
-    se: NDArray[Any] = np.where(few[..., None, None, :], np.nan, found["half"] * of)
+    of = np.abs(found["value"][..., base : base + 1, :] + np.array([[[name == "Bias"]] for name in metrics], float))
+    least = np.array([[[LEAST_OF_CLASS[name]]] for name in metrics])
+    few = np.minimum(clicks, impressions - clicks)[..., None, None, :] < least
+    se: NDArray[Any] = np.where(few, np.nan, found["half"] * of)
     se[..., base, :] = 0
     return se

@@ -15,8 +15,9 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 BINS = 10
-MIN_OF_CLASS = 10
-"""Fewer clicks, or fewer impressions without one, tell too little of how a difference spreads."""
+LEAST_OF_CLASS = {"AucLoss": 50, "LogLoss": 10, "SquaredError": 10, "Bias": 10}
+"""From fewer clicks, or fewer impressions without one, no error of a difference: normal tails would call chance
+significant (benchmarks/gridviz.py --tails)."""
 
 
 class GridMetric(NamedTuple):

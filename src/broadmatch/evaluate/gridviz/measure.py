@@ -87,7 +87,7 @@ def measure(
             sums[m][metric] = moments.reshape(-1, 2, kernels.MOMENTS)
         of_pairs = np.zeros((2 * n_groups, len(pairs), 3))
         kernels.pair_moments(cell, rows.weight, values, first, second, of_pairs)
-        se[k] = paired_errors(metric, of_pairs.reshape(-1, 2, len(pairs), 3), sums[baseline][metric]).T
+        se[k] = paired_errors(metric, of_pairs.reshape(n_groups, 2, len(pairs), 3), sums[baseline][metric]).T
     found = np.empty((3, len(METRICS), n_models, n_groups))
     nothing = np.zeros(n_groups)
     for m in range(n_models):

@@ -187,7 +187,7 @@ function placesOf(columns, pinned, sections, data, width) {
 
 // The cells in the order of the columns, and which are significant (Benjamini and Hochberg, 1995): the family of a
 // metric is all of its cells that are shown.
-export function arrangeCells(grid, state, rows, changes, { columns }) {
+export function arrangeCells(grid, state, rows, changes, { columns, left, right }) {
   const [S, N] = [grid.slices.length, columns.length];
   const [change, z] = [new Float32Array(rows.length * N), new Float32Array(rows.length * N)];
   for (let r = 0; r < rows.length; r++) {
@@ -203,7 +203,32 @@ export function arrangeCells(grid, state, rows, changes, { columns }) {
     least[metric] = discoveryBound(own.map((r) => z.subarray(r * N, r * N + N)));
     for (const r of own) for (let at = r * N; at < r * N + N; at++) if (Math.abs(z[at]) >= least[metric]) marked[at] = 1;
   }
-  return { change, z, marked, least };
+  return { change, z, marked, least, ...runningSums(change, marked, left, right, rows.length) };
+}
+
+// Sums over a row's columns from the left, so that the mean of any run of columns is two look-ups: of the change times
+// the width, of the width, and how many are marked.
+function runningSums(change, marked, left, right, R) {
+  const N = left.length;
+  const sums = new Float64Array(R * (N + 1));
+  const widths = new Float64Array(R * (N + 1));
+  const counts = new Uint32Array(R * (N + 1));
+  for (let r = 0; r < R; r++) {
+    let [s, w, m] = [0, 0, 0];
+    for (let j = 0, at = r * N, out = r * (N + 1); j < N; j++) {
+      const value = change[at + j];
+      if (value === value) {
+        const width = right[j] - left[j];
+        s += value * width;
+        w += width;
+        m += marked[at + j];
+      }
+      sums[out + j + 1] = s;
+      widths[out + j + 1] = w;
+      counts[out + j + 1] = m;
+    }
+  }
+  return { sums, widths, counts };
 }
 
 // From which |z| on a cell is significant. The largest t with t ≤ q · #{p ≤ t} / n is what sorting would find: counting

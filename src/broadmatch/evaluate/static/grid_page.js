@@ -12,6 +12,10 @@ import { makeTable } from "./grid_table.js";
 import { makePanels, makeTimeBar } from "./grid_time.js";
 import { GridView } from "./grid_view.js";
 
+// What changes where columns stand, and what changes only how cells look.
+const MOVES = new Set(["groups", "find", "floor", "width", "sort", "row"]);
+const LOOKS = new Set(["from", "to", "range", "quantile", "pixel", "number"]);
+
 // options: {query: what the address says, as URLSearchParams; address(query): writes it}; otherwise all after the "#".
 export function showGrid(element, grid, options = {}) {
   const page = new GridPage(grid, options);
@@ -81,12 +85,12 @@ class GridPage {
   }
 
   change(patch) {
-    const zoomed = "from" in patch;
+    const keys = Object.keys(patch);
     Object.assign(this.state, patch);
-    if (!zoomed && ["groups", "find", "floor", "width", "sort", "row"].some((key) => key in patch)) Object.assign(this.state, { from: 0, to: 1 });
+    if (keys.some((key) => MOVES.has(key))) Object.assign(this.state, { from: 0, to: 1 });
     clearTimeout(this.later);
     this.later = setTimeout(() => this.writeAddress(), 250); // browsers allow few writes a second
-    if (zoomed) this.redraw();
+    if (keys.every((key) => LOOKS.has(key))) this.redraw();
     else this.refresh();
   }
 
@@ -143,13 +147,20 @@ class GridPage {
     if (cell) this.point(cell, true);
   }
 
+  // Other colours, or another part: the cells are the same.
   redraw() {
+    if (this.state.by !== "one") return this.refresh();
     this.closeReport();
-    if (this.state.by === "one") this.view.draw();
-    else this.refresh();
+    this.scene = this.makeScene();
+    this.legend.sync(this.state, this.scene.bounds, this.shades());
+    this.table.sync(this.scene);
+    this.view.scene = this.scene;
+    this.view.draw();
   }
 
   summarise({ rows, columns, cells, data }, n) {
+    if (this.summed === cells) return;
+    this.summed = cells;
     const tested = rows.filter(({ model }) => model !== this.state.baseline).length * columns.columns.length;
     let marked = 0;
     for (let i = 0; i < cells.marked.length; i++) marked += cells.marked[i];

@@ -22,34 +22,43 @@ export class CellPainter {
     }
     if (this.begin?.length >= n) return;
     [this.begin, this.end, this.share] = [new Int32Array(n), new Int32Array(n), new Float32Array(n)];
+    this.runs = new Int32Array(n + 1);
   }
 
   // frame: {rows: [{top, height, strip, model, metric, isBaseline}], areas: [{x, width, first, last, left, right, scale,
   // offset, lines}]}, in pixels: column j of an area, from `first` to before `last`, begins at left[j] · scale + offset.
-  // scene: {shades, bounds, change, marked, N columns, largest, font, metrics, values, value()}.
+  // scene: {shades, bounds, cells (of arrangeCells), N columns, largest, font, metrics, values, value()}.
   paint(image, frame, scene) {
     const pixels = new Uint32Array(image.data.buffer);
-    pixels.fill(scene.shades.paper);
+    const clear = [scene.shades.theme, image.width, frame.rows.map(({ top }) => top)].join();
+    if (this.clear !== clear || this.image !== image) pixels.fill(scene.shades.paper); // between rows it stays
+    [this.clear, this.image] = [clear, image];
     this.reserve(image.width, scene.N);
-    for (const area of frame.areas) area.wide = this.place(area);
+    for (const area of frame.areas) Object.assign(area, this.place(area));
     frame.rows.forEach((row, r) => this.paintRow(pixels, image.width, frame, row, r, scene));
   }
 
   // In which pixels each column of an area begins and ends; one that ends where it begins is narrower than a pixel. Gives
-  // those that have room for a line or a number.
+  // those that have room for a line or a number, and where runs begin: a column, or all narrow ones of one pixel.
   place({ first, last, left, right, scale, offset, x, width }) {
     const { begin, end, share } = this;
     const edge = x + width;
     const wide = [];
+    let runs = 0;
+    let before = -1;
     for (let j = first; j < last; j++) {
       const a = left[j] * scale + offset;
       const b = right[j] * scale + offset;
-      begin[j] = Math.min(edge - 1, Math.max(x, Math.round(a)));
+      const start = Math.min(edge - 1, Math.max(x, Math.round(a)));
+      begin[j] = start;
       end[j] = Math.min(edge, Math.round(b));
       share[j] = b - a;
+      if (end[j] > start || start !== before) this.runs[runs++] = j;
+      before = end[j] > start ? -1 : start;
       if (b - a >= 8) wide.push(j);
     }
-    return wide;
+    this.runs[runs] = last;
+    return { wide, runs: this.runs.slice(0, runs + 1) };
   }
 
   paintRow(pixels, W, frame, row, r, scene) {
@@ -64,8 +73,9 @@ export class CellPainter {
       weight.fill(0, from, to);
       mark.fill(0, from, to);
       known.fill(0, from, to);
-      if (scene.largest) this.gatherLargest(scene.change, scene.marked, r * N, area);
-      else this.gatherMean(scene.change, scene.marked, r * N, area);
+      this.scale = area.scale;
+      if (scene.largest) this.gatherLargest(scene.cells, r * N, area);
+      else this.gatherMean(scene.cells, r, N, area);
       const { table, steps } = shades;
       for (let p = from; p < to; p++) {
         if (weight[p] > 0) line[p] = table[shadeIndex(sum[p] / weight[p], bound, steps)];
@@ -83,53 +93,38 @@ export class CellPainter {
   }
 
   // Columns of a pixel and more fill their pixels; the narrower ones of a pixel share it by their widths.
-  gatherMean(change, marked, at, { first, last }) {
-    const { begin, end, share, sum, weight, mark, known } = this;
-    for (let j = first; j < last; ) {
-      const p = begin[j];
-      const e = end[j];
-      if (e > p) {
-        const value = change[at + j];
-        const m = marked[at + j];
-        j++;
-        for (let q = p; q < e; q++) {
-          if (value === value) {
-            sum[q] += value;
-            weight[q] += 1;
-            mark[q] |= m;
-          } else known[q] = 1;
-        }
-        continue;
+  gatherMean({ change, marked, sums, widths, counts }, r, N, { runs }) {
+    const { begin, end, sum, weight, mark, known } = this;
+    const at = r * (N + 1);
+    for (let i = 0; i + 1 < runs.length; i++) {
+      const first = runs[i];
+      const last = runs[i + 1];
+      const one = change[r * N + first];
+      const single = last === first + 1 && one === one;
+      const w = single ? 1 : widths[at + last] - widths[at + first];
+      const s = single ? one : sums[at + last] - sums[at + first];
+      const m = single ? marked[r * N + first] : counts[at + last] > counts[at + first] ? 1 : 0;
+      const share = single ? Math.min(1, this.share[first]) : w * this.scale;
+      const p = begin[first];
+      for (let q = p; q === p || q < end[first]; q++) {
+        known[q] = 1;
+        if (!(w > 0)) continue;
+        sum[q] += (s / w) * share;
+        weight[q] += share;
+        mark[q] |= m;
       }
-      let s = 0;
-      let w = 0;
-      let m = 0;
-      do {
-        const value = change[at + j];
-        if (value === value) {
-          s += value * share[j];
-          w += share[j];
-          m |= marked[at + j];
-        }
-        j++;
-      } while (j < last && begin[j] === p && end[j] <= p);
-      sum[p] += s;
-      weight[p] += w;
-      mark[p] |= m;
-      known[p] = 1;
     }
   }
 
   // The largest change wins the pixel, so that no outlier hides.
-  gatherLargest(change, marked, at, { first, last }) {
+  gatherLargest({ change, marked }, at, { runs }) {
     const { begin, end, sum, weight, mark, known } = this;
-    for (let j = first; j < last; ) {
-      const p = begin[j];
-      const e = end[j] > p ? end[j] : p + 1;
+    for (let i = 0; i + 1 < runs.length; i++) {
+      const first = runs[i];
       let most = 0;
       let size = -1;
       let m = 0;
-      do {
+      for (let j = first; j < runs[i + 1]; j++) {
         const value = change[at + j];
         const own = value < 0 ? -value : value;
         if (own > size) {
@@ -137,9 +132,8 @@ export class CellPainter {
           size = own;
         }
         m |= marked[at + j];
-        j++;
-      } while (j < last && begin[j] === p && end[j] <= p);
-      for (let q = p; q < e; q++) {
+      }
+      for (let q = begin[first]; q === begin[first] || q < end[first]; q++) {
         known[q] = 1;
         mark[q] |= m;
         if (size < 0 || (weight[q] > 0 && Math.abs(sum[q]) >= size)) continue;
@@ -181,7 +175,7 @@ export class CellPainter {
       for (const j of area.wide) {
         const room = this.end[j] - this.begin[j] - 4 * (area.lines || 1);
         if (room < 3 * glyphs.wide) continue;
-        const change = scene.change[r * N + j];
+        const change = scene.cells.change[r * N + j];
         const asValue = scene.values || row.isBaseline;
         const value = asValue ? scene.value(row.metric, row.model, j) : change;
         if (value !== value) continue;

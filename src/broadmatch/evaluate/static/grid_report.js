@@ -37,9 +37,10 @@ export function sentenceOf(scene, facts) {
 
 export class CellReport {
   constructor(close) {
-    this.body = make("div", { class: "grid-report-body" });
+    this.body = make("div");
+    this.plots = [new CellPlot(), new CellPlot()];
     this.closer = make("button", { type: "button", class: "plain grid-close", "aria-label": "Close the report", onclick: close }, "×");
-    this.element = make("section", { class: "grid-report card", hidden: true, "aria-label": "Report of a cell" }, this.closer, this.body);
+    this.element = make("section", { class: "grid-report card", hidden: true, "aria-label": "Report of a cell" }, this.closer, this.body, make("div", { class: "grid-plots" }, this.plots.map(({ element }) => element)));
     this.element.addEventListener("keydown", (event) => event.key === "Escape" && close());
   }
 
@@ -76,8 +77,9 @@ export class CellReport {
       make("p", { class: "quiet" }, `${nameText(facts.group, 60)} · ${whole(facts.impressions)} impressions (${percent(facts.impressions / total)}) · ${whole(facts.clicks)} clicks · click rate ${percent(rate, 2)}`),
       make("p", { class: "grid-report-model text" }, make("strong", {}, nameText(grid.models[facts.model], 60)), ` ${against}`),
       metricsTable(scene, facts),
-      make("div", { class: "grid-plots" }, reliabilityPlot(scene, facts, shades), trendPlot(scene, facts, shades)),
     );
+    drawReliability(this.plots[0], scene, facts, shades);
+    drawTrend(this.plots[1], scene, facts, shades);
   }
 }
 
@@ -112,16 +114,27 @@ export function deviateOf(p) {
   return low;
 }
 
-function plotOf(caption, shades, drawIn) {
-  const dots = Math.min(2, window.devicePixelRatio || 1);
-  const canvas = make("canvas", { width: PLOT_WIDTH * dots, height: PLOT_HEIGHT * dots, role: "img", "aria-label": caption });
-  const context = canvas.getContext("2d");
-  context.scale(dots, dots);
-  context.font = `10px system-ui, "Segoe UI", Roboto, sans-serif`;
-  context.fillStyle = cssOf(shades.quiet);
-  context.strokeStyle = cssOf(shades.hatch);
-  drawIn(context, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
-  return make("figure", {}, canvas, make("figcaption", { class: "quiet" }, caption));
+// A small plot with its caption, drawn anew for each cell; or a sentence where there is nothing to draw.
+class CellPlot {
+  constructor() {
+    this.dots = Math.min(2, window.devicePixelRatio || 1);
+    this.canvas = make("canvas", { width: PLOT_WIDTH * this.dots, height: PLOT_HEIGHT * this.dots, role: "img" });
+    this.caption = make("figcaption", { class: "quiet" });
+    this.element = make("figure", {}, this.canvas, this.caption);
+  }
+
+  draw(caption, shades, drawIn) {
+    this.caption.textContent = caption;
+    this.canvas.hidden = !drawIn;
+    if (!drawIn) return;
+    this.canvas.setAttribute("aria-label", caption);
+    const context = this.canvas.getContext("2d");
+    context.setTransform(this.dots, 0, 0, this.dots, 0, 0);
+    context.clearRect(0, 0, PLOT_WIDTH, PLOT_HEIGHT);
+    context.font = `10px system-ui, "Segoe UI", Roboto, sans-serif`;
+    context.fillStyle = cssOf(shades.quiet);
+    drawIn(context, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
+  }
 }
 
 const lineThrough = (context, points, color, width, dotted) => {
@@ -133,9 +146,9 @@ const lineThrough = (context, points, color, width, dotted) => {
   if (dotted) for (const [x, y] of points) context.fillRect(x - 2, y - 2, 4, 4);
 };
 
-function reliabilityPlot({ grid, state }, facts, shades) {
+function drawReliability(plot, { grid, state }, facts, shades) {
   const at = grid.reliability_slices?.indexOf(facts.slice) ?? -1;
-  if (at < 0) return make("figure", {}, make("p", { class: "quiet" }, "Reliability is kept for the largest slices only."));
+  if (at < 0) return plot.draw("Reliability is kept for the largest slices only.");
   const [M, B] = [grid.models.length, 10];
   const pointsOf = (model) => {
     const start = (at * M + model) * 3 * B;
@@ -143,7 +156,7 @@ function reliabilityPlot({ grid, state }, facts, shades) {
   };
   const [own, base] = [pointsOf(facts.model), pointsOf(state.baseline)];
   const most = Math.max(1e-6, ...own.flat(), ...base.flat());
-  return plotOf("Click rate by predicted click rate", shades, (context, box) => {
+  return plot.draw("Click rate by predicted click rate", shades, (context, box) => {
     const place = ([x, y]) => [box.left + (x / most) * (box.right - box.left), box.bottom - (y / most) * (box.bottom - box.top)];
     lineThrough(context, [place([0, 0]), place([most, most])], cssOf(shades.hatch), 1);
     context.fillStyle = cssOf(shades.quiet);
@@ -157,9 +170,9 @@ function reliabilityPlot({ grid, state }, facts, shades) {
 }
 
 // The change of the cell's metric by period, or of the baseline its value.
-function trendPlot({ grid, state }, facts, shades) {
+function drawTrend(plot, { grid, state }, facts, shades) {
   const [K, M, S, P] = [grid.metrics.length, grid.models.length, grid.slices.length, grid.periods.length];
-  if (P < 2) return make("figure", {}, make("p", { class: "quiet" }, "This grid has no periods."));
+  if (P < 2) return plot.draw("This grid has no periods.");
   const [metric, isBase] = [grid.metrics[facts.active], facts.model === state.baseline];
   const valueAt = (p, model) => grid.period_value[((p * K + facts.active) * M + model) * S + facts.slice];
   const points = [];
@@ -172,7 +185,7 @@ function trendPlot({ grid, state }, facts, shades) {
   const [low, high] = isBase ? [Math.min(...sizes), Math.max(...sizes)] : [Math.min(0, ...sizes), Math.max(0, ...sizes)];
   const text = (y) => (isBase ? valueText(y, 3) : changeText({ ...metric, best: metric.best === "zero" ? "zero" : "low" }, y));
   const caption = `${isBase ? "" : "Change of "}${nameText(metric.name, 20)} by period`;
-  return plotOf(caption, shades, (context, box) => {
+  return plot.draw(caption, shades, (context, box) => {
     const x = (p) => box.left + 8 + (p / (P - 1)) * (box.right - box.left - 8);
     const y = (value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top);
     context.textAlign = "right";

@@ -17,7 +17,7 @@ export function makeTimeBar(grid, change) {
   const [from, to] = [handle("From period", "start", 0, P - 1), handle("To period", "end", 1, P)];
   const whole_time = make("button", { type: "button", onclick: () => change({ start: 0, end: P, hour: -1 }) }, "Whole time");
   const element = make("div", { class: "grid-time" }, make("div", { class: "grid-time-line" }, make("span", { class: "quiet" }, "Period"), said, whole_time), make("div", { class: "grid-time-bar" }, canvas, from, to));
-  let state = null;
+  let [state, drawn] = [null, ""];
   function moved(key, value) {
     const next = { start: state.start, end: state.end, [key]: value };
     if (next.start >= next.end) key === "start" ? (next.start = next.end - 1) : (next.end = next.start + 1);
@@ -37,6 +37,9 @@ export function makeTimeBar(grid, change) {
       whole_time.hidden = now.start === 0 && now.end === P && now.hour < 0;
       const dots = Math.min(2, window.devicePixelRatio || 1);
       const width = element.clientWidth || 600;
+      const key = [width, shades.theme, now.start, now.end, now.hour].join();
+      if (drawn === key) return;
+      drawn = key;
       [canvas.width, canvas.height] = [width * dots, BAR_HEIGHT * dots];
       const context = canvas.getContext("2d");
       context.scale(dots, dots);
@@ -111,7 +114,7 @@ function paintPanel(painter, canvas, { grid, state, rows, columns, bounds }, cel
   if (past >= 0) area.last = past;
   const image = new ImageData(width, canvas.height);
   painter.paint(image, { rows: placed, areas: [area] }, {
-    shades, bounds, change: cells.change, marked: cells.marked, N, largest: state.pixel === "largest", font: Infinity, metrics: grid.metrics,
+    shades, bounds, cells, N, largest: state.pixel === "largest", font: Infinity, metrics: grid.metrics,
   });
   canvas.getContext("2d").putImageData(image, 0, 0);
 }

@@ -20,7 +20,8 @@ export class GridView {
     this.canvas = make("canvas", { "aria-hidden": "true" });
     this.labels = make("div", { class: "grid-labels" });
     this.spoken = make("p", { class: "hidden-text", role: "status" });
-    this.field = make("div", { class: "grid-field", tabindex: "0", role: "application", "aria-label": HELP }, this.canvas);
+    this.boxes = [make("div", { class: "grid-box" }), make("div", { class: "grid-box grid-cursor" })];
+    this.field = make("div", { class: "grid-field", tabindex: "0", role: "application", "aria-label": HELP }, this.canvas, this.boxes);
     this.element = make("div", { class: "grid-view" }, this.labels, this.field, this.spoken);
     this.context = this.canvas.getContext("2d", { alpha: false, willReadFrequently: true });
     [this.cursor, this.hover, this.fingers, this.waiting] = [null, null, new Map(), false];
@@ -92,6 +93,9 @@ export class GridView {
   writeLabels() {
     const { grid, state } = this.scene;
     const { rows, narrow, gutter, height } = this.at;
+    const key = [narrow, height, state.models, state.metrics, state.baseline].join("|");
+    if (this.labelled === key) return;
+    this.labelled = key;
     const put = (element, top, tall) => {
       element.style.top = `${top}px`;
       element.style.height = `${tall}px`;
@@ -125,13 +129,13 @@ export class GridView {
 
   drawNow() {
     const started = performance.now();
-    const { context, dots, at } = this;
+    const { context, dots } = this;
     const { grid, state, columns, cells, bounds, data } = this.scene;
     const shades = this.shades?.theme === themeOf() ? this.shades : (this.shades = shadesOf(themeOf()));
     const frame = this.frameOf(dots);
     const [M, S, N] = [grid.models.length, grid.slices.length, columns.columns.length];
     this.painter.paint(this.image, frame, {
-      shades, bounds, change: cells.change, marked: cells.marked, N, largest: state.pixel === "largest",
+      shades, bounds, cells, N, largest: state.pixel === "largest",
       font: Math.round(11.5 * dots), metrics: grid.metrics, values: state.number === "value", written: this.written,
       value: (metric, model, j) => data.value[(metric * M + model) * S + columns.columns[j]],
     });
@@ -140,11 +144,9 @@ export class GridView {
     context.scale(dots, dots);
     this.writeHeader(shades, frame.areas.at(-1).wide);
     this.drawBar(shades);
-    if (this.cursor && document.activeElement === this.field) this.outline(this.cursor, shades, 3);
-    if (this.hover) this.outline(this.hover, shades, 2);
     context.restore();
+    this.frameCells();
     this.took = performance.now() - started;
-    if (at.frames) at.frames.push(this.took);
   }
 
   frameOf(dots) {
@@ -248,19 +250,27 @@ export class GridView {
     context.fillRect(at.x + from * at.width, at.height - 8, Math.max(4, (to - from) * at.width), 5);
   }
 
-  outline({ row, column }, shades, thick) {
-    const { context, at } = this;
-    const { top, height } = at.rows[row];
-    let [a, b] = this.columnPlace(column);
-    if (b < at.x && column >= this.scene.columns.pinned) return;
-    if (b - a < 5) [a, b] = [(a + b) / 2 - 2.5, (a + b) / 2 + 2.5]; // too narrow to be framed otherwise
-    if (column >= this.scene.columns.pinned) [a, b] = [Math.max(a, at.x), Math.min(b, at.x + at.width)];
-    context.lineWidth = thick + 2;
-    context.strokeStyle = cssOf(shades.paper);
-    context.strokeRect(a, top, b - a, height - 3);
-    context.lineWidth = thick;
-    context.strokeStyle = cssOf(shades.ink);
-    context.strokeRect(a, top, b - a, height - 3);
+  // Frames around what is pointed at and around the cursor; they cost no painting of cells.
+  frameCells() {
+    [this.hover, document.activeElement === this.field ? this.cursor : null].forEach((cell, i) => {
+      const box = this.boxes[i];
+      box.hidden = !cell;
+      if (!cell) return;
+      let { left, right } = this.spanOf(cell.column);
+      if (right - left < 5) [left, right] = [(left + right) / 2 - 2.5, (left + right) / 2 + 2.5]; // too narrow otherwise
+      const { top, height } = this.at.rows[cell.row];
+      box.style.transform = `translate(${left}px, ${top}px)`;
+      box.style.width = `${right - left}px`;
+      box.style.height = `${height - 3}px`;
+    });
+  }
+
+  // What is seen of a column.
+  spanOf(column) {
+    const { pinned, x, width } = this.at;
+    const [a, b] = this.columnPlace(column);
+    const [low, high] = column < this.scene.columns.pinned ? [0, pinned] : [x, x + width];
+    return { left: Math.min(high, Math.max(low, a)), right: Math.min(high, Math.max(low, b)) };
   }
 
   // The cell at a point of the canvas, or null.
@@ -277,11 +287,9 @@ export class GridView {
   // Where a cell is on the page.
   rectOf({ row, column }) {
     const box = this.canvas.getBoundingClientRect();
-    const [a, b] = this.columnPlace(column);
+    const { left, right } = this.spanOf(column);
     const { top, height } = this.at.rows[row];
-    const [low, high] = column < this.scene.columns.pinned ? [0, this.at.pinned] : [this.at.x, this.at.x + this.at.width];
-    const clip = (x) => Math.min(high, Math.max(low, x));
-    return { left: box.left + clip(a), right: box.left + clip(b), top: box.top + top, bottom: box.top + top + height };
+    return { left: box.left + left, right: box.left + right, top: box.top + top, bottom: box.top + top + height };
   }
 
   within({ row, column }) {
@@ -321,7 +329,7 @@ export class GridView {
     field.addEventListener("keydown", (event) => this.key(event));
     field.addEventListener("focus", () => this.scene && this.pointAt(this.cursor ?? { row: this.firstRow(), column: 0 }));
     field.addEventListener("blur", () => {
-      this.draw();
+      this.frameCells();
       this.tell.cell(null);
     });
     canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -339,8 +347,8 @@ export class GridView {
   point(cell) {
     if (cell?.row === this.hover?.row && cell?.column === this.hover?.column) return;
     this.hover = cell;
-    this.draw();
-    this.tell.cell(cell);
+    this.tell.cell(cell); // first: it reads where things are, and a frame that moved would make it wait
+    this.frameCells();
   }
 
   // Put the cursor on a cell, and bring it into the view.
@@ -354,8 +362,8 @@ export class GridView {
       const middle = (columns.left[j] + columns.right[j]) / 2;
       this.look(middle - span / 2, middle + span / 2);
     }
-    this.draw();
     this.tell.cell(this.cursor, false, true);
+    this.frameCells();
   }
 
   key(event) {
@@ -426,7 +434,7 @@ export class GridView {
     if (!cell) return;
     this.field.focus({ preventScroll: true });
     this.cursor = cell;
-    this.draw();
+    this.frameCells();
     this.tell.cell(cell, true);
   }
 

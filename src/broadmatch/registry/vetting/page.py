@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from broadmatch.registry.vetting.report import VettingReport
 from broadmatch.registry.vetting.verdict import VETTING_FIGURES
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 460, 220, 58, 188, 16, 450
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 460, 220, 70, 188, 16, 450
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1f2430;
   background: #ffffff }
@@ -152,11 +152,16 @@ def _axes(at: Any, low: float, high: float, left: float, right: float, dates: bo
         value = low + (high - low) * step / 4
         y = at(left, value)[1]
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_short(value)}</text>')
     for value, anchor in ((left, "start"), (right, "end")):
         text = _date(value) if dates else f"{value:,.6g}"
         parts.append(f'<text x="{at(value, low)[0]:.1f}" y="{_BOTTOM + 18}" text-anchor="{anchor}">{text}</text>')
     return "".join(parts)
+
+
+def _short(value: float) -> str:
+    """A label of few letters."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _date(day: float) -> str:

@@ -30,11 +30,11 @@ VETTING_FIGURES = {
     "TableBytes": "bytes that its features take in the table of a learner",
     "SecondsPerMillion": "CPU seconds to learn it from a million impressions",
     "Gain": "share by which it lowers the log loss of the other signals",
-    "GainLow": "lower end of the 95 % interval of that",
-    "GainHigh": "upper end of it",
+    "GainLow": "lower end of the 95 % interval of Gain, below 0 where chance explains it",
+    "GainHigh": "upper end of the 95 % interval of Gain",
     "ResidualGain": "share by which it lowers the log loss of a fixed model, learned on the residual",
-    "ResidualGainLow": "lower end of the 95 % interval of that",
-    "ResidualGainHigh": "upper end of it",
+    "ResidualGainLow": "lower end of the 95 % interval of ResidualGain",
+    "ResidualGainHigh": "upper end of the 95 % interval of ResidualGain",
 }
 """What is measured of a signal, and what rules can be about."""
 _KEYS = ("name", "figure", "above", "below", "least")

@@ -67,7 +67,7 @@ export function chart(host, given) {
     const cursor = svg("line", { class: "cursor", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
     made.append(cursor);
     drawn = { width, px, cursor };
-    const old = room.querySelector("svg");
+    const old = room.querySelector(":scope > svg");
     const focused = old && old === document.activeElement;
     if (old) old.replaceWith(made);
     else room.prepend(made);

@@ -103,7 +103,7 @@ async function features(room, query, keep) {
   const found = await call("POST", "/v1/studio/models/features", { arm: query.get("arm") ?? "main", top: 20 });
   const signals = [...new Set(found.features.map((one) => one.signal))].sort();
   const chosen = signals.includes(query.get("signal")) ? query.get("signal") : "all signals";
-  const shown = found.features.filter((one) => chosen === "all signals" || one.signal === chosen).slice(0, 100);
+  const shown = found.features.filter((one) => chosen === "all signals" || one.signal === chosen).slice(0, 50);
   const most = Math.max(...shown.map((one) => Math.abs(one.weight)), 1e-9);
   const bar = (weight) => {
     const part = make("i", { class: weight < 0 ? "less" : "more" });

@@ -17,7 +17,7 @@ export async function show(main, query) {
   }
   const first = await call("POST", "/v1/studio/xray", { query: "", ...(asked.key && { key: asked.key }) });
   asked.key ??= first.search;
-  if (!first.n_ads) return main.replaceChildren(make("h1", {}, title), state("No ads are served here; put some with `broadmatch ads index`, or POST /v1/ads/changes."));
+  if (!first.examples.length) return main.replaceChildren(make("h1", {}, title), state("No ad bids on anything here; index some with `broadmatch ads index`, or send them to /v1/ads/changes."));
   let [chosen, before, sent, timer] = [query.get("ad"), null, null, 0];
 
   const field = (text, attributes, change) => make("label", {}, text, make("input", { autocomplete: "off", ...attributes, oninput: (event) => (change(event.target.value), later()) }));
@@ -41,7 +41,7 @@ export async function show(main, query) {
     const set = (name, value) => (asked[name] = value === first.served[name] ? undefined : value);
     const rule = make("select", { onchange: (event) => (set("rule", event.target.value), later()) }, [["gsp", "GSP"], ["vcg", "VCG"], ["first", "first price"]].map(([value, text]) => make("option", { value, selected: value === (asked.rule ?? first.served.rule) }, text)));
     const slide = make("input", { type: "range", min: 0, max: 2, step: 0.05, value: asked.squashing ?? first.served.squashing, oninput: (event) => (set("squashing", Number(event.target.value)), (said.textContent = event.target.value), later()) });
-    const said = make("output", {}, String(slide.value));
+    const said = make("b", {}, String(slide.value));
     const reset = make("button", { type: "button", onclick: () => (TERMS.forEach((name) => delete asked[name]), (asked.bids = {}), drawTerms(), ask()) }, "As served");
     terms.replaceChildren(make("label", {}, "Prices", rule), number("places", "Places", 100, 1), number("reserve", "Reserve (score)", 1e6, "any"),
       make("label", {}, make("span", {}, "Squashing s: ", said), slide), reset);
@@ -102,7 +102,7 @@ export async function show(main, query) {
   const choose = (ad) => ((chosen = ad), ask());
   const label = (one) => one.title || one.advertiser || one.ad;
 
-  // A bar is bid × q^s; the dark part of it is what a click costs, in the same measure.
+  // A bar is bid × q^s; the full part of it is what a click costs, in the same measure.
   function picture(found) {
     const rows = found.candidates.slice(0, 15);
     const most = Math.max(...rows.map((one) => one.score), found.terms.reserve, 1e-12);
@@ -120,7 +120,7 @@ export async function show(main, query) {
         svg("text", { x: px(one.score) + 6, y: y + 14 }, one.place ? `${one.place}. pays ${fixed(one.price)}` : short(one.outcome, 14))));
     });
     if (found.terms.reserve > 0) made.append(svg("line", { class: "cursor", x1: px(found.terms.reserve), x2: px(found.terms.reserve), y1: 0, y2: rows.length * high }), svg("text", { x: px(found.terms.reserve), y: rows.length * high + 16, "text-anchor": "middle" }, "reserve"));
-    return make("figure", {}, make("figcaption", { class: "quiet" }, `Score: bid × probability^${fixed(found.terms.squashing)}; dark: the part of it that is paid.`), make("div", { class: "scroll" }, made));
+    return make("figure", {}, make("figcaption", { class: "quiet" }, `Score: bid × probability^${fixed(found.terms.squashing)}; the full colour is the part that is paid.`), make("div", { class: "scroll" }, made));
   }
 
   function candidates(found) {

@@ -1,5 +1,6 @@
 """`xray`: an auction taken apart, with other bids and rules if these are given; nobody is shown, nothing logged."""
 
+import contextlib
 import math
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from broadmatch.ads import AdAnswers, AdEngine, AdIndex, Auction
 from broadmatch.ads._auction import NO_BUDGET
 from broadmatch.ads.engine.engine import AdAnswer
 from broadmatch.ads.engine.explain import ExplainedCandidate
+from broadmatch.errors import BroadmatchError
 from broadmatch.kernels import F64
 from broadmatch.params import clone
 from broadmatch.serve.endpoints.endpoint import Endpoint
@@ -18,8 +20,8 @@ from broadmatch.serve.messages import MOST_CANDIDATES, AdName, AnsweredVersions,
 from broadmatch.serve.studio.work import StudioWork
 
 _LARGEST = 1 << 17
-_MOST_FEATURES, _EXAMPLES = 1 << 10, 6
-"""Features of a candidate that are answered (all, but for texts without end), and ads that give examples."""
+_MOST_FEATURES, _EXAMPLES, _LOOKED, _STRIDE = 1 << 10, 6, 200, 7_919
+"""Features of a candidate that are answered (all, but for texts without end); examples, ads looked at for them."""
 _CHANGED = ("rule", "places", "squashing", "reserve")
 Rule = Literal["gsp", "vcg", "first"]
 TriedBids = Annotated[dict[AdName, Annotated[float, Meta(ge=0, le=1e6)]], Meta(max_length=MOST_CANDIDATES)]
@@ -156,10 +158,15 @@ def take_apart(prepared: PreparedSearch, request: XrayRequest) -> XrayReply:
 
 
 def _examples(index: AdIndex, n_ads: int) -> list[str]:
-    """The phrases with the highest bids of a few ads."""
-    ads = [index.record(i) for i in range(0, n_ads, max(1, n_ads // _EXAMPLES))[:_EXAMPLES]]
-    best = [max(ad.phrases, key=lambda phrase: phrase.bid).text for ad in ads if ad is not None and ad.phrases]
-    return list(dict.fromkeys(best))
+    """The phrases with the highest bids of a few ads, from all over the index; none if all of many were removed."""
+    best: dict[str, None] = {}
+    for number in (i * _STRIDE % n_ads for i in range(min(n_ads, _LOOKED))):
+        if len(best) == _EXAMPLES:
+            break
+        with contextlib.suppress(BroadmatchError):  # of one that was removed
+            for phrase in sorted(index.record(number).phrases, key=lambda phrase: -phrase.bid)[:1]:
+                best[phrase.text] = None
+    return list(best)
 
 
 def _with(auction: Auction, changes: dict[str, Any]) -> Auction:
