@@ -109,9 +109,11 @@ def _steps(folder: Path) -> Iterator[list[object]]:
 
 def _warm_serving(engine: Path) -> None:
     if engine.is_dir() and all(find_spec(name) is not None for name in ("uvicorn", "msgspec", "prometheus_client")):
+        from broadmatch.serve.studio.planner.page_text import text_blocks
         from broadmatch.serve.supervisor import warm_up
 
         warm_up(engine)
+        text_blocks("<title>Pizza</title> <p>stone oven pizza")
 
 
 def _write_events(folder: Path) -> None:
