@@ -2,7 +2,7 @@
 
 import { call, send } from "./api.js";
 import { coded, fixed, make, state, whole } from "./dom.js";
-import { select, table } from "./models.js";
+import { select, table } from "./tables.js";
 
 export const title = "Judge";
 const WHO = "broadmatch-judge";

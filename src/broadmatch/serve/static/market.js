@@ -3,7 +3,7 @@
 import { call } from "./api.js";
 import { chart } from "./chart.js";
 import { make, state, whole } from "./dom.js";
-import { select, table } from "./models.js";
+import { select, table } from "./tables.js";
 
 export const title = "Market";
 

@@ -3,11 +3,11 @@
 import { call } from "./api.js";
 import { chart } from "./chart.js";
 import { coded, fixed, make, percent, signed, state, whole } from "./dom.js";
+import { bothWays, day, select, table } from "./tables.js";
 import { showTrace } from "./trace.js";
 
 export const title = "Models";
 const TABS = { served: ["Served", served], curves: ["By hour", curves], reliability: ["Reliability", reliability], features: ["Features", features], trace: ["Behind a phrase", showTrace] };
-export const day = (seconds) => new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ");
 
 export async function show(main, query) {
   const tab = Object.hasOwn(TABS, query.get("tab")) ? query.get("tab") : "served";
@@ -25,14 +25,6 @@ export async function show(main, query) {
     room.replaceChildren(state(error.message, error.status === 404 ? "" : "bad"));
   }
 }
-
-// table("Arms", [["Arm", "text"], ["Share", "number"]], rows of cells)
-export const table = (label, head, rows) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, make("table", {},
-  make("thead", {}, make("tr", {}, head.map(([text, kind]) => make("th", { class: kind }, text)))),
-  make("tbody", {}, rows.map((cells) => make("tr", {}, cells.map((cell, i) => make("td", { class: head[i][1] }, cell)))))));
-
-export const select = (text, options, value, onchange) => make("label", {}, text, make("select", { onchange: (event) => onchange(event.target.value) },
-  options.map((one) => make("option", { value: one, selected: one === value }, one))));
 
 async function served(room) {
   const found = await call("GET", "/v1/studio/models");
@@ -105,15 +97,10 @@ async function features(room, query, keep) {
   const chosen = signals.includes(query.get("signal")) ? query.get("signal") : "all signals";
   const shown = found.features.filter((one) => chosen === "all signals" || one.signal === chosen).slice(0, 50);
   const most = Math.max(...shown.map((one) => Math.abs(one.weight)), 1e-9);
-  const bar = (weight) => {
-    const part = make("i", { class: weight < 0 ? "less" : "more" });
-    part.style.width = `${(50 * Math.abs(weight)) / most}%`;
-    return make("span", { class: "both", "aria-hidden": "true" }, part);
-  };
   const names = found.named_by === "model" ? "Names are those that the model keeps." : `The model keeps no names; these are of the newest impressions of the log, and ${whole(found.n_unnamed)} features with weights as large have none there. \`broadmatch clicks train --names\` keeps all.`;
   room.replaceChildren(
     make("p", { class: "quiet" }, coded(`${whole(found.n_nonzero)} of ${whole(found.n_features)} features have a coefficient. ${names}`)),
     make("div", { class: "bar" }, select("Signal", ["all signals", ...signals], chosen, (signal) => (keep({ signal }), features(room, query, keep)))),
-    shown.length ? table("Features", [["Signal", "text"], ["Value", "text"], [make("span", { class: "hidden-text" }, "bar"), ""], ["Coefficient (log-odds)", "number"], ["Learning rate", "number"]], shown.map((one) => [one.signal, one.value, bar(one.weight), signed(one.weight, 3), fixed(one.rate, 4)]))
+    shown.length ? table("Features", [["Signal", "text"], ["Value", "text"], [make("span", { class: "hidden-text" }, "bar"), ""], ["Coefficient (log-odds)", "number"], ["Learning rate", "number"]], shown.map((one) => [one.signal, one.value, bothWays(one.weight, most), signed(one.weight, 3), fixed(one.rate, 4)]))
       : state("No feature has a name yet: serve some searches, or train with names."));
 }

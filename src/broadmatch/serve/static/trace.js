@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { fixed, make, percent, state, whole } from "./dom.js";
-import { day, table } from "./models.js";
+import { day, table } from "./tables.js";
 import { toast } from "./toast.js";
 
 export async function showTrace(room, query, keep) {

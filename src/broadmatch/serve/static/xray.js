@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { svg } from "./chart.js";
 import { fixed, make, percent, signed, state, whole } from "./dom.js";
+import { bothWays, select, table } from "./tables.js";
 
 export const title = "Auction";
 const TERMS = ["rule", "places", "squashing", "reserve"];
@@ -39,11 +40,11 @@ export async function show(main, query) {
   function drawTerms() {
     const number = (name, text, most, step) => field(text, { type: "number", min: name === "places" ? 1 : 0, max: most, step, value: asked[name] ?? first.served[name], data: { term: name } }, (value) => set(name, value === "" ? undefined : Number(value)));
     const set = (name, value) => (asked[name] = value === first.served[name] ? undefined : value);
-    const rule = make("select", { onchange: (event) => (set("rule", event.target.value), later()) }, [["gsp", "GSP"], ["vcg", "VCG"], ["first", "first price"]].map(([value, text]) => make("option", { value, selected: value === (asked.rule ?? first.served.rule) }, text)));
+    const rule = select("Prices", ["gsp", "vcg", "first"], asked.rule ?? first.served.rule, (value) => (set("rule", value), later()));
     const slide = make("input", { type: "range", min: 0, max: 2, step: 0.05, value: asked.squashing ?? first.served.squashing, oninput: (event) => (set("squashing", Number(event.target.value)), (said.textContent = event.target.value), later()) });
     const said = make("b", {}, String(slide.value));
     const reset = make("button", { type: "button", onclick: () => (TERMS.forEach((name) => delete asked[name]), (asked.bids = {}), drawTerms(), ask()) }, "As served");
-    terms.replaceChildren(make("label", {}, "Prices", rule), number("places", "Places", 100, 1), number("reserve", "Reserve (score)", 1e6, "any"),
+    terms.replaceChildren(rule, number("places", "Places", 100, 1), number("reserve", "Reserve (score)", 1e6, "any"),
       make("label", {}, make("span", {}, "Squashing s: ", said), slide), reset);
   }
 
@@ -125,7 +126,7 @@ export async function show(main, query) {
 
   function candidates(found) {
     const was = new Map((before?.candidates ?? []).map((one) => [one.ad, one]));
-    const head = ["Place", "Ad", "Matched by"].map((text) => make("th", {}, text)).concat(["Bid", "Click probability (± u)", "Score", "GSP price", "VCG price"].map((text) => make("th", { class: "number" }, text)), make("th", {}, "What became of it"));
+    const head = [["Place", "number"], ["Ad", "text"], ["Matched by", "text"], ...["Bid", "Click probability (± u)", "Score", "GSP price", "VCG price"].map((text) => [text, "number"]), ["What became of it", "text"]];
     const rows = found.candidates.map((one) => {
       const old = was.get(one.ad);
       const moved = old && old.place !== one.place && make("small", {}, ` was ${old.place || "out"}`);
@@ -137,34 +138,32 @@ export async function show(main, query) {
       } });
       const undo = one.ad in asked.bids && make("button", { type: "button", class: "plain", title: `Back to ${fixed(one.own_bid)}`, "aria-label": `Undo the bid of ${label(one)}`, onclick: () => (delete asked.bids[one.ad], ask()) }, "↺");
       const lacking = one.needed === null ? "" : `; needs a score above ${fixed(one.needed, 4)}`;
-      return make("tr", { class: one.place ? "" : "out" },
-        make("td", { class: "number" }, one.place || "–", moved),
-        make("td", { class: "text" }, make("button", { type: "button", class: "plain link", "aria-pressed": String(one.ad === (chosen ?? found.candidates[0].ad)), onclick: () => choose(one.ad) }, label(one)), make("small", {}, ` ${one.ad}${one.advertiser ? ` · ${one.advertiser}` : ""}`)),
-        make("td", { class: "text" }, one.phrase, " ", make("span", { class: "tag" }, one.match)),
-        make("td", { class: "number" }, undo, bid),
-        make("td", { class: "number" }, percent(one.probability, 2), make("small", {}, ` ${percent(one.low, 1)} to ${percent(one.high, 1)}`)),
-        make("td", { class: "number" }, fixed(one.score, 4)),
-        [one.gsp, one.vcg].map((price) => make("td", { class: "number" }, price === null ? "–" : fixed(price))),
-        make("td", { class: "text" }, one.place ? one.formula || "shown" : one.outcome + lacking));
+      return [
+        [one.place || "–", moved],
+        [make("button", { type: "button", class: "plain link", "aria-pressed": String(one.ad === (chosen ?? found.candidates[0].ad)), onclick: () => choose(one.ad) }, label(one)), make("small", {}, ` ${one.ad}${one.advertiser ? ` · ${one.advertiser}` : ""}`)],
+        [one.phrase, " ", make("span", { class: "tag" }, one.match)],
+        [undo, bid],
+        [percent(one.probability, 2), make("small", {}, ` ${percent(one.low, 1)} to ${percent(one.high, 1)}`)],
+        fixed(one.score, 4),
+        ...[one.gsp, one.vcg].map((price) => (price === null ? "–" : fixed(price))),
+        one.place ? one.formula || "shown" : one.outcome + lacking,
+      ];
     });
-    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Candidates" }, make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows)));
+    const made = table("Candidates", head, rows);
+    made.querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("out", !found.candidates[i].place));
+    return made;
   }
 
   function detail(one) {
     const most = Math.max(...one.shares.map((share) => Math.abs(share.amount)), 1e-9);
-    const bar = (amount) => {
-      const part = make("i", { class: amount < 0 ? "less" : "more" });
-      part.style.width = `${(50 * Math.abs(amount)) / most}%`;
-      return make("span", { class: "both", "aria-hidden": "true" }, part);
-    };
     const rows = one.shares.flatMap((share) => [
-      make("tr", {}, make("th", { scope: "row", class: "text" }, share.signal, share.features.length === 1 && make("small", {}, ` ${short(share.features[0][0], 80)}`)), make("td", {}, bar(share.amount)), make("td", { class: "number" }, signed(share.amount, 3)), make("td", { class: "number" }, fixed(share.features.reduce((sum, each) => sum + each[2], 0), 3))),
-      ...(share.features.length > 1 ? share.features : []).map(([value, amount, unsure]) => make("tr", { class: "quiet" }, make("td", { class: "text" }, `– ${short(value, 80)}`), make("td", {}), make("td", { class: "number" }, signed(amount, 3)), make("td", { class: "number" }, fixed(unsure, 3)))),
+      [[make("b", {}, share.signal), share.features.length === 1 && make("small", {}, ` ${short(share.features[0][0], 80)}`)], bothWays(share.amount, most), signed(share.amount, 3), fixed(share.features.reduce((sum, each) => sum + each[2], 0), 3)],
+      ...(share.features.length > 1 ? share.features : []).map(([value, amount, unsure]) => [make("small", {}, `– ${short(value, 80)}`), "", signed(amount, 3), fixed(unsure, 3)]),
     ]);
     return make("section", { class: "card" },
       make("h2", { class: "text" }, `Why ${percent(one.probability, 2)} for ${label(one)}`),
       make("p", {}, `Shares of the log-odds add up to ${signed(one.log_odds, 3)}: ${percent(one.raw, 2)} before calibration, ${percent(one.probability, 2)} after. u(x) = ${fixed(one.uncertainty, 3)}: about how far one more example could move the log-odds.`),
-      make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Shares of the log-odds" }, make("table", { class: "shares" }, make("thead", {}, make("tr", {}, make("th", {}, "Signal and value"), make("th", {}, make("span", { class: "hidden-text" }, "bar")), make("th", { class: "number" }, "log-odds"), make("th", { class: "number" }, "part of u(x)"))), make("tbody", {}, rows))));
+      table("Shares of the log-odds", [["Signal and value", "text"], [make("span", { class: "hidden-text" }, "bar"), ""], ["log-odds", "number"], ["part of u(x)", "number"]], rows));
   }
 
   function whyNot(found) {

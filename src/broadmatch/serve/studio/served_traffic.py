@@ -80,7 +80,7 @@ class TrafficReader:
             return known[1]
 
 
-class _Part(NamedTuple):
+class _ServedPart(NamedTuple):
     """The impressions of one version: their rows, what it says of them, and the columns that it reads."""
 
     at: I64
@@ -96,7 +96,7 @@ def served_traffic(events: EventBatch, models: PublishedModels, window: float = 
     old = shown.take(np.flatnonzero(shown.time <= newest - window * 1e6))
     rows, clicks = old.to_arrow(_OWN, _passed_over()), events.only("clicks").to_arrow(("impression",), _passed_over())
     said, versions = _numbers(rows.column("probability")), np.array(_texts(rows.column("version")), object)
-    parts: list[_Part] = []
+    parts: list[_ServedPart] = []
     for version in sorted(set(versions.tolist())):
         at = np.flatnonzero((versions == version) & np.isfinite(said))
         if len(at) and len(rows) == len(old):  # or else rows do not say which impression they are
@@ -112,7 +112,7 @@ def served_traffic(events: EventBatch, models: PublishedModels, window: float = 
     return ServedTraffic(raw, probability, uncertainty, clicked, few, len(shown) - len(old), len(old) - len(at))
 
 
-def _made_again(models: PublishedModels, version: str, shown: EventBatch, at: I64, said: F64) -> list[_Part]:
+def _made_again(models: PublishedModels, version: str, shown: EventBatch, at: I64, said: F64) -> list[_ServedPart]:
     """What a version says of impressions in their places; none if it is gone.
 
     Left out are those of which it does not say in the first place what was said of them when they were served.
@@ -140,7 +140,7 @@ def _made_again(models: PublishedModels, version: str, shown: EventBatch, at: I6
     read = [name for name in columns if name not in (description.label, description.time, description.id)]
     texts = {name: _texts(table.column(name)) for name in read}
     kept = {name: [values[i] for i in same.tolist()] for name, values in texts.items()}
-    return [_Part(at[same], raw[same], probability[same], uncertainty[same], kept)]
+    return [_ServedPart(at[same], raw[same], probability[same], uncertainty[same], kept)]
 
 
 def _names(events: EventBatch, description: Description) -> FeatureNames:
