@@ -121,6 +121,14 @@ def test_values_of_another_type_are_counted(tmp_path):
     assert fractions_of(pa.array([1, 2])) == 0
 
 
+def test_a_pattern_stands_for_its_columns(tmp_path):
+    (tmp_path / "log.csv").write_text("f1,f2,clicked\n" + "a,b,1\na,c,0\n" * 50)
+    description = Description.from_dict({"label": "clicked", "signals": {"f*": "categorical"}})
+    assert vet_signal("f2", tmp_path / "log.csv", description).figures["Cardinality"] == 2
+    with pytest.raises(BadInput, match="write the signals out"):
+        vet_signal("f2", "-", description)
+
+
 def test_what_cannot_be_vetted_is_said(tmp_path):
     (tmp_path / "log.csv").write_text("x,clicked\n1,7\n")
     description = Description.from_dict({"label": "clicked", "signals": {"x": "categorical"}})

@@ -25,6 +25,7 @@ _MOST_PARTS = 40_000
 _FILTER_WORDS = 1 << 21
 _OFTEN = 1 << 16
 _LEAST = 500
+_STEP, _MOST_NOTES = 2048, 1024
 _MOST_POINTS = 300
 
 
@@ -51,18 +52,33 @@ class SignalProfile:
         self._counts = np.zeros((16, kernels.COLUMNS), np.int64)
         self._often = np.zeros(_OFTEN, np.int64)
         self._bits = np.zeros(_FILTER_WORDS, np.uint64)
-        self._n_rows = 0
+        self._n_rows, self._step = 0, _STEP
+        self._grown: list[tuple[int, int]] = []
 
     def add(self, batch: Batch, features: Impressions) -> None:
         """Take rows, of which `features` are those of the signal."""
         n = len(batch)
         self._timed = len(batch.time) == n
         parts = batch.time // PART if self._timed else (self._n_rows + np.arange(n)) // ROWS_A_PART
-        self._n_rows += n
         known, place = np.unique(parts, return_inverse=True)
-        places = np.array([self._place_of(part) for part in known.tolist()], np.int64)
-        given = features.indptr, features.keys, self._missing, places[place.reshape(-1)]
-        kernels.add_sights(*given, self._seen, self._counts, self._often, self._bits)
+        places = np.array([self._place_of(part) for part in known.tolist()], np.int64)[place.reshape(-1)]
+        start = 0
+        while start < n:  # up to the next multiple of a step, wherever the log is cut into batches
+            stop = min(n, start + self._step - self._n_rows % self._step)
+            some = features.between(start, stop)
+            given = some.indptr, some.keys, self._missing, places[start:stop]
+            kernels.add_sights(*given, self._seen, self._counts, self._often, self._bits)
+            self._n_rows += stop - start
+            if self._n_rows % self._step == 0:
+                self._note_growth()
+            start = stop
+
+    def _note_growth(self) -> None:
+        """Note how many features there were, and how many distinct ones; of too many notes every second is dropped."""
+        total = self._counts.sum(axis=0)
+        self._grown.append((int(total[kernels.FEATURES]), int(total[kernels.NEW])))
+        if len(self._grown) >= _MOST_NOTES:
+            self._grown, self._step = self._grown[1::2], 2 * self._step
 
     def _place_of(self, part: int) -> int:
         """The row of a part; all parts beyond the most that are told apart share the first that there was."""
@@ -83,7 +99,8 @@ class SignalProfile:
         days, starts = np.unique(parts // PARTS_A_DAY, return_index=True)
         by_day, of_day = (np.add.reduceat(array, starts, axis=0) if len(parts) else array for array in (seen, counts))
         day_drift, part_drift = drifts(days, by_day, _DAYS_BEFORE), drifts(parts, seen, PARTS_A_DAY)
-        features, distinct = (np.cumsum(counts[:, column]) for column in (kernels.FEATURES, kernels.NEW))
+        last = int(total[kernels.FEATURES]), int(total[kernels.NEW])
+        features, distinct = np.array([*self._grown, last], np.int64).T
         drifting = not self._clocked
         return {
             "Impressions": int(total[kernels.ROWS]),
@@ -161,7 +178,7 @@ def new_share(features: I64, distinct: I64) -> float | None:
 
 
 def _middle(features: I64) -> int | None:
-    """The last part before the later half; None if there is but one."""
+    """The last note before the later half; None if there is but one."""
     return min(int(np.searchsorted(features, features[-1] / 2)), len(features) - 2) if len(features) > 1 else None
 
 

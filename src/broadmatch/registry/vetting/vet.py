@@ -11,8 +11,9 @@ from broadmatch import progress
 from broadmatch.clicks import ClickModel
 from broadmatch.clicks.training.batches import BatchStream
 from broadmatch.errors import BadInput
-from broadmatch.io import Rejects
+from broadmatch.io import RecordStream, Rejects
 from broadmatch.io.files import Source
+from broadmatch.io.formats import STANDARD_INPUT
 from broadmatch.io.streams import Records
 from broadmatch.io.values import compact, is_text
 from broadmatch.registry.rules import AlertRule
@@ -43,7 +44,7 @@ def vet_signal(
     of the learners: alpha, beta, l1, l2. Memory does not grow with the log, but for the values that come again.
     """
     rejects = Rejects() if rejects is None else rejects
-    stream = BatchStream(source, _with_twin(name, description), rejects=rejects)
+    stream = BatchStream(source, _with_twin(name, _written_out(description, source)), rejects=rejects)
     described = stream.encoder.description
     places = {one: i for i, one in enumerate(stream.encoder.signal_names)}
     signal = next(one for one in described.signals if one.name == name)
@@ -101,6 +102,16 @@ def fractions_of(column: Any) -> int:
     if is_text(column.type):
         return int(pc.sum(pc.match_substring_regex(column, _FRACTION)).as_py() or 0)
     return 0
+
+
+def _written_out(description: Description, source: Source) -> Description:
+    """The description without patterns, if it has any: a signal is asked for by the name that its column gives it."""
+    patterns = [s.name for s in description.signals if isinstance(s, Signal) and any(c in s.column for c in "*?")]
+    if not patterns:
+        return description
+    if source == STANDARD_INPUT:
+        raise BadInput(f"The pattern {patterns[0]!r} cannot be looked up on standard input; write the signals out.")
+    return description.resolve(RecordStream(source, format=description.format).columns)
 
 
 def _with_twin(name: str, description: Description) -> Description:
