@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from broadmatch.registry import ConsumptionReport, SignalIndex
 from broadmatch.registry.names import key_of_text
 from broadmatch.registry.records import DAY, now_us
-from broadmatch.registry.schema import edges, models, signals, versions
+from broadmatch.registry.schema import models, signals, versions
 from tests.registry import postgres
 
 N_SIGNALS, N_MODELS, N_EDGES, N_DEPRECATED, N_WRITERS, N_TIMES = 10_000, 1000, 1_000_000, 500, 50, 15
