@@ -151,7 +151,16 @@ def _upsert_model(connection: sa.Connection, report: ConsumptionReport) -> int:
     return int(connection.execute(upsert).scalar_one())
 
 
-def _upsert_edges(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
+def _upsert_edges(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Write edges in one statement, in which each may stand once."""
+    merged: dict[tuple[int, int, str], dict[str, Any]] = {}
+    for row in rows:
+        known = merged.setdefault((row["version"], row["model"], row["use"]), row)
+        if known is not row:
+            newer, older = (row, known) if row["last_seen"] >= known["last_seen"] else (known, row)
+            coverage = older["coverage"] if newer["coverage"] is None else newer["coverage"]
+            known |= {"first_seen": min(row["first_seen"], known["first_seen"]), "last_seen": newer["last_seen"]}
+            known["coverage"] = coverage
     insert = inserting(connection, edges)
     new, old = insert.excluded, edges.c
     measured = sa.and_(new.coverage.is_not(None), new.last_seen >= old.last_seen)
@@ -160,8 +169,20 @@ def _upsert_edges(connection: sa.Connection, rows: list[dict[str, Any]]) -> None
         "last_seen": _later(old.last_seen, new.last_seen),
         "coverage": sa.case((measured, new.coverage), else_=old.coverage),
     }
-    rows.sort(key=lambda row: (row["version"], row["model"], row["use"]))
-    connection.execute(insert.on_conflict_do_update(index_elements=list(edges.primary_key), set_=changed), rows)
+    ordered = [merged[key] for key in sorted(merged)]
+    if connection.dialect.name == "sqlite":
+        connection.execute(insert.on_conflict_do_update(index_elements=list(edges.primary_key), set_=changed), ordered)
+        return
+    source = insert.from_select([column.name for column in edges.columns], _unnested(ordered))
+    connection.execute(source.on_conflict_do_update(index_elements=list(edges.primary_key), set_=changed))
+
+
+def _unnested(rows: Sequence[dict[str, Any]]) -> Any:
+    """Rows as PostgreSQL takes them at once: an array for each column."""
+    arrays = {
+        column.name: sa.cast([row[column.name] for row in rows], sa.ARRAY(column.type)) for column in edges.columns
+    }
+    return sa.select(sa.func.unnest(*arrays.values()).table_valued(*arrays).render_derived())
 
 
 def _later(old: Any, new: Any) -> Any:
