@@ -34,13 +34,7 @@ def grid(page: Page, address: str) -> None:
     page.wait_for_timeout(1000)
 
 
-def auction(page: Page, address: str) -> None:
-    """An auction taken apart."""
-    page.goto(f"{address}/#xray?query=pizza%20delivery")
-    page.wait_for_selector("table")
-
-
-SHOTS = {"studio_planner": planner, "studio_auction": auction, "studio_grid": grid}
+SHOTS = {"studio_planner": planner, "studio_grid": grid}
 
 
 def main(folder: Path, names: list[str]) -> None:

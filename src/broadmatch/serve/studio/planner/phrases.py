@@ -17,7 +17,7 @@ Source = Literal["learned", "extracted", "expanded"]
 _SEEDS = 20
 """Phrases that are expanded: more cost time, and bring little."""
 _SOURCES = 3
-"""Seeds that are told of an expanded phrase."""
+"""Seeds that are named of an expanded phrase."""
 _LEAST = 0.01
 """Phrases below this score are not worth a look."""
 
@@ -34,7 +34,7 @@ class FoundPhrase:
 
 
 @dataclass(frozen=True)
-class Found:
+class PhrasesFound:
     """The phrases of a page, best first, and what is to be said of them."""
 
     phrases: list[FoundPhrase]
@@ -45,7 +45,7 @@ class Found:
 
 def find_phrases(
     service: Service, extractor: KEX, page: Page | None, revealed: list[str], negatives: Iterable[str], k: int
-) -> Found:
+) -> PhrasesFound:
     """The best phrases of a page, or with no page of the revealed phrases alone; none that is revealed.
 
     A phrase that two models find has 1 − Π (1 − p). Expanded phrases are scaled so that the best of the list scores as
@@ -68,7 +68,7 @@ def find_phrases(
     phrases = [one for one in found.values() if one.score >= _LEAST and normalise_query(one.phrase) not in kept]
     wanted = [one for one in phrases if not rules.rule_out(normalise_query(one.phrase))]
     wanted.sort(key=lambda one: (-one.score, one.phrase))
-    return Found(wanted[:k], bool(chosen or cut), len(phrases) - len(wanted))
+    return PhrasesFound(wanted[:k], bool(chosen or cut), len(phrases) - len(wanted))
 
 
 def _learned(service: Service, page: Page | None, revealed: list[str], k: int) -> tuple[list[Phrase], set[str]]:
@@ -103,6 +103,6 @@ def _expand(expansion: KSP, found: dict[str, FoundPhrase], revealed: list[str], 
         return
     scale = max(score for _, score in seeds) / expanded[0].score
     for one in expanded:
-        told = [(seed, arm, share) for seed, arm, share in one.sources if arm != "seeds"][:_SOURCES]
-        if told and one.phrase not in found:
-            found[one.phrase] = FoundPhrase(one.phrase, min(one.score * scale, 1.0), ["expanded"], seeds=told)
+        origins = [(seed, arm, share) for seed, arm, share in one.sources if arm != "seeds"][:_SOURCES]
+        if origins and one.phrase not in found:
+            found[one.phrase] = FoundPhrase(one.phrase, min(one.score * scale, 1.0), ["expanded"], seeds=origins)
