@@ -160,7 +160,7 @@ def tails(n_trials: int) -> None:
     for clicks, n in ((5, 300), (10, 300), (20, 600), (50, 800), (100, 1500)):
         log = _alike(clicks, n, n_trials)
         with mock.patch.dict(LEAST_OF_CLASS, dict.fromkeys(LEAST_OF_CLASS, 2)):
-            grid = build_grid(log)
+            grid = build_grid(log, max_rows=log.num_rows)  # exact, however many
         enough = grid.clicks[1:] >= clicks
         for k, metric in enumerate(grid.metrics):
             z = np.abs(grid.value[k, 1, 1:] - grid.value[k, 0, 1:])[enough] / grid.se[k, 0, 1:][enough]
