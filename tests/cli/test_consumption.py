@@ -106,3 +106,12 @@ def test_without_an_index_nothing_is_imported_or_written(place):
     worked(*TRAIN)
     assert not Path("state").exists()
     assert not Path("signals").exists()
+
+
+def test_a_matrix_and_a_harvest_are_refused_before_they_are_read(signals):
+    said = failed("train", "no-such-matrix.txt", "--out", "m", "--signals", "signals")
+    assert "'no-such-matrix' is not in the index" in said
+    said = failed("harvest", "--clicks", "none.csv", "--pages", "none", "--out", "data", "--signals", "signals")
+    assert "'clicks.query' is not in the index" in said
+    assert "'pages.html' is not in the index" in said
+    assert signals.models() == []

@@ -11,8 +11,10 @@ import threading
 import pytest
 
 from broadmatch.registry import ConsumptionReport, Reporter, SignalIndex, reports
-from broadmatch.registry.records import now_us
+from broadmatch.registry.records import DAY, now_us
 from broadmatch.registry.reports import spool_of
+
+START = now_us()
 
 
 def report(model="ctr", signals=("price",), **more):
@@ -49,7 +51,7 @@ def killed_while_reporting(address, spool, number, said):
     """A learner that reports until it is killed; it says which reports it was done with."""
     reporter = Reporter(address, spool)
     for turn in range(10_000):
-        reporter.report(report(f"m{number}", [f"s{number}.{turn}"], seen=1 + number * 10_000 + turn))
+        reporter.report(report(f"m{number}", [f"s{number}.{turn}"], seen=START + number * 10_000 + turn))
         os.write(said, f"{number}.{turn}\n".encode())
 
 
@@ -135,6 +137,18 @@ def test_reporting_does_not_wait_for_the_index(tmp_path, monkeypatch):
     gate.set()
     reporter.close()
     assert reporter.counts["waiting"] == 2
+
+
+def test_what_runs_on_reports_again_every_day(tmp_path):
+    with SignalIndex.open(tmp_path / "signals") as index:
+        reporter = Reporter(str(tmp_path / "signals"), tmp_path / "spool")
+        reporter.report(report(seen=START - 2 * DAY, reason="once"))
+        while not (found := [one for one in every_edge(index) if one[1].last_seen >= START]):
+            reporter._wake.set()
+        reporter.close()
+        assert found[0][1].first_seen in (START - 2 * DAY, found[0][1].last_seen)
+        assert index.consumers("price")[0].first_seen == START - 2 * DAY
+        assert len([row for row in index.audit() if row["what"] == "used in spite of the index"]) == 1
 
 
 def test_where_reports_wait_depends_on_the_index(monkeypatch, tmp_path):
