@@ -83,7 +83,7 @@ def test_the_commands_it_shows_do_the_same(figures, report):
     shown = [shlex.split(line)[2:] for line in said.splitlines() if line.startswith("$ broadmatch")]
     assert [command for command, *_ in shown] == [
         *("simulate", "harvest", "harvest", "train", "train", "train", "train"),
-        *("evaluate", "recommend", "recommend", "explain", "simulate", "ads", "ads"),
+        *("evaluate", "recommend", "recommend", "explain", "simulate", "ads", "ads", "clicks", "publish"),
     ]  # fmt: skip
     page = (again / "phrases.html").read_bytes()
     for part in ("market", "plain", "data", "kex", "plain-model", "model", "ksp"):
@@ -132,9 +132,10 @@ def test_the_readmes_requests_are_answered(figures):
         for method, path, body in asked:
             found[method, path] = ask(line, method, path, body, text=path == "/v1/metrics")
         paths = ask(line, "GET", "/v1/openapi.json")["paths"]
+    beside = {"/v1/openapi.json", "/v1/studio", "/v1/signals"}  # for the studio's pages, and for a signal index
     assert {"/" + path.split("/")[1] + "/" + path.split("/")[2] for path in paths} == {
         f"/v1/{path.split('/')[2]}" for _, path, _ in asked
-    } | {"/v1/openapi.json"}
+    } | beside
     assert len(found["POST", "/v1/match"]["places"]) > 1
     phrases = found["POST", "/v1/recommend"]
     assert "pizza" in phrases["phrases"][0]["phrase"] and phrases["explanations"]

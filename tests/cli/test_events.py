@@ -44,7 +44,12 @@ def test_the_last_events(folder):
 
 def test_events_that_come_are_followed(folder):
     command = [sys.executable, "-m", "broadmatch", "events", "tail", str(folder), "--follow", "--kind", "clicks"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tail:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+    def listen():  # a suite that was started in the background has its children ignore Ctrl-C
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(command, preexec_fn=listen, **pipes) as tail:
         assert " c1 " in tail.stdout.readline()
         with EmbeddedEventLog(folder, write=True) as log:
             log.append([Event("b2", 0, "bounces", b"{}"), Event("c2", 0, "clicks", b"{}")])

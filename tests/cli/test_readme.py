@@ -76,6 +76,6 @@ def test_every_extra_has_code():
         for one in extras[name]:
             if one.startswith("broadmatch["):
                 continue
-            module = re.split(r"[<>=~! ]", one)[0].replace("-", "_")
-            used = rf'^\s*(import|from) {module}\b|="{module}"'  # uvicorn is told by name what to read HTTP with
+            module = re.split(r"[\[<>=~! ]", one)[0].replace("-", "_")
+            used = rf'^\s*(import|from) {module}\b|="(\w+\+)?{module}"'  # uvicorn and SQLAlchemy get names
             assert re.search(used, source, re.MULTILINE), f"[{name}] {one} has no code"
