@@ -1,6 +1,6 @@
 // What one chooses with: lists to tick, menus, a regular expression, numbers; and the legend, which holds the range.
 
-import { make } from "./dom.js";
+import { fill, make } from "./dom.js";
 import { cssOf } from "./grid_colors.js";
 import { nameText } from "./grid_numbers.js";
 import { CHOICES, totalOf } from "./grid_state.js";
@@ -26,8 +26,8 @@ export function makeControls(grid, change) {
     numberField("Least impressions", "floor", change),
     grid.periods.length > 1 && menu("Time", timeChoices(grid), "by", change),
   ].filter(Boolean);
-  const more = make("details", { class: "grid-more" }, make("summary", {}, "More settings"), make("div", { class: "bar" }, finer.map(({ element }) => element)));
-  const element = make("div", { class: "grid-controls" }, make("div", { class: "bar" }, parts.map(({ element: part }) => part)), more);
+  const more = make("details.grid-more", make("summary", "More settings"), make("div.bar", finer.map(({ element }) => element)));
+  const element = make("div.grid-controls", make("div.bar", parts.map(({ element: part }) => part)), more);
   return {
     element,
     sync(state, wrong) {
@@ -53,22 +53,22 @@ function timeChoices(grid) {
 
 function menu(text, choices, key, change, convert = (value) => value) {
   const select = make("select", { onchange: () => change({ [key]: convert(select.value) }) }, choices.map(([value, name]) => make("option", { value: String(value) }, name)));
-  return { element: make("label", {}, text, select), sync: (state) => (select.value = String(state[key])) };
+  return { element: make("label", text, select), sync: (state) => (select.value = String(state[key])) };
 }
 
 function numberField(text, key, change) {
   const input = make("input", { type: "number", min: "0", step: "1", oninput: () => change({ [key]: Math.max(0, Number(input.value) || 0) }) });
-  return { element: make("label", {}, text, input), sync: (state) => document.activeElement !== input && (input.value = state[key] || "") };
+  return { element: make("label", text, input), sync: (state) => document.activeElement !== input && (input.value = state[key] || "") };
 }
 
 function findField(change) {
-  const said = make("span", { class: "bad grid-wrong", id: "grid-wrong", role: "alert" });
-  const input = make("input", {
-    type: "search", spellcheck: false, placeholder: "regular expression", "aria-describedby": "grid-wrong", class: "mono",
+  const said = make("span.bad.grid-wrong", { id: "grid-wrong", role: "alert" });
+  const input = make("input.mono", {
+    type: "search", spellcheck: false, placeholder: "regular expression", "aria-describedby": "grid-wrong",
     oninput: () => change({ find: input.value }),
   });
   return {
-    element: make("label", { class: "grid-find" }, "Slices by name", input, said),
+    element: make("label.grid-find", "Slices by name", input, said),
     sync(state, wrong) {
       if (document.activeElement !== input) input.value = state.find;
       input.setAttribute("aria-invalid", String(Boolean(wrong)));
@@ -81,11 +81,11 @@ function findField(change) {
 function tickList(text, choices, key, change, shortName) {
   const boxes = choices.map(([i, name]) => {
     const box = make("input", { type: "checkbox", value: String(i), onchange: () => choose(box) });
-    return { i, name, box, line: make("label", { class: "row" }, box, make("span", { class: "text" }, name)) };
+    return { i, name, box, line: make("label.row", box, make("span.text", name)) };
   });
-  const said = make("span", { class: "grid-chosen text" });
-  const summary = make("summary", {}, make("span", { class: "quiet" }, text), said);
-  const list = make("details", { class: "grid-ticks" }, summary, make("div", { class: "grid-tick-list card", role: "group", "aria-label": text }, boxes.map(({ line }) => line)));
+  const said = make("span.grid-chosen.text");
+  const summary = make("summary", make("span.quiet", text), said);
+  const list = make("details.grid-ticks", summary, make("div.grid-tick-list.card", { role: "group", "aria-label": text }, boxes.map(({ line }) => line)));
   function choose(box) {
     const chosen = boxes.filter((one) => one.box.checked).map(({ i }) => i);
     if (chosen.length) change({ [key]: chosen });
@@ -108,7 +108,7 @@ function tickList(text, choices, key, change, shortName) {
 
 // One scale for each metric, whose end can be set by hand.
 export function makeLegend(grid, change) {
-  const element = make("div", { class: "grid-legend" });
+  const element = make("div.grid-legend");
   let [state, shown] = [null, ""];
   const bars = new Map();
   function build(metrics) {
@@ -117,17 +117,17 @@ export function makeLegend(grid, change) {
       const metric = grid.metrics[k];
       const unit = metric.best === "zero" ? metric.unit : "%";
       const canvas = make("canvas", { width: 257, height: 1, "aria-hidden": "true" });
-      const input = make("input", {
-        type: "number", min: "0", step: "any", class: "number", "aria-label": `Range of ${metric.name}${unit ? ` in ${unit}` : ""}`,
+      const input = make("input.number", {
+        type: "number", min: "0", step: "any", "aria-label": `Range of ${metric.name}${unit ? ` in ${unit}` : ""}`,
         onchange: () => set(k, Number(input.value) / (metric.best === "zero" ? 1 : 100)),
       });
-      const reset = make("button", { type: "button", class: "plain", title: "By quantile again", "aria-label": `Range of ${metric.name} by quantile again`, onclick: () => set(k, 0) }, "↺");
+      const reset = make("button.plain", { title: "By quantile again", "aria-label": `Range of ${metric.name} by quantile again`, onclick: () => set(k, 0) }, "↺");
       bars.set(k, { canvas, input, reset });
-      return make("div", { class: "grid-scale" }, make("strong", {}, nameText(metric.name, 30)), canvas, make("span", {}, "±"), input, make("span", {}, unit), reset);
+      return make("div.grid-scale", make("strong", nameText(metric.name, 30)), canvas, make("span", "±"), input, make("span", unit), reset);
     });
-    const key = (kind, text, title) => make("span", { class: "grid-key", title }, make("span", { class: `grid-key-${kind}`, "aria-hidden": "true" }), text);
-    const marks = make("div", { class: "grid-scale" }, key("better", "better"), key("worse", "worse"), key("mark", "significant", "Benjamini–Hochberg over all cells shown of a metric, q = 0.05, paired differences"), key("none", "not known"));
-    element.replaceChildren(...found, marks);
+    const key = (kind, text, title) => make("span.grid-key", { title }, make("span", { class: `grid-key-${kind}`, "aria-hidden": "true" }), text);
+    const marks = make("div.grid-scale", key("better", "better"), key("worse", "worse"), key("mark", "significant", "Benjamini–Hochberg over all cells shown of a metric, q = 0.05, paired differences"), key("none", "not known"));
+    fill(element, found, marks);
   }
   function set(k, bound) {
     const range = [...state.range];

@@ -1,6 +1,6 @@
 // The view as a PNG: title, labels, cells and legend, as they are on the screen.
 
-import { make } from "./dom.js";
+import { make, save } from "./dom.js";
 import { cssOf } from "./grid_colors.js";
 import { nameText } from "./grid_numbers.js";
 import { fitting } from "./grid_view.js";
@@ -47,8 +47,6 @@ export function drawPicture({ grid, state, bounds }, view, shades) {
 
 export function savePicture(scene, view, shades) {
   drawPicture(scene, view, shades).toBlob((blob) => {
-    const address = URL.createObjectURL(blob);
-    make("a", { href: address, download: `${scene.grid.title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60) || "grid"}.png` }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
+    save(blob, `${scene.grid.title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60) || "grid"}.png`);
   });
 }

@@ -1,6 +1,6 @@
 // The report of one cell, which pops up: values with intervals, chance, reliability, and the course over time.
 
-import { make, percent, whole } from "./dom.js";
+import { fill, make, percent, whole } from "./dom.js";
 import { errorsOf, pValue } from "./grid_cells.js";
 import { cssOf } from "./grid_colors.js";
 import { chanceText, changeText, nameText, timeText, valueText } from "./grid_numbers.js";
@@ -39,8 +39,8 @@ export class CellReport {
   constructor(close) {
     this.body = make("div");
     this.plots = [new CellPlot(), new CellPlot()];
-    this.closer = make("button", { type: "button", class: "plain grid-close", "aria-label": "Close the report", onclick: close }, "×");
-    this.element = make("section", { class: "grid-report card", hidden: true, "aria-label": "Report of a cell" }, this.closer, this.body, make("div", { class: "grid-plots" }, this.plots.map(({ element }) => element)));
+    this.closer = make("button.plain.grid-close", { "aria-label": "Close the report", onclick: close }, "×");
+    this.element = make("section.grid-report.card", { hidden: true, "aria-label": "Report of a cell" }, this.closer, this.body, make("div.grid-plots", this.plots.map(({ element }) => element)));
     this.element.addEventListener("keydown", (event) => event.key === "Escape" && close());
   }
 
@@ -72,10 +72,10 @@ export class CellReport {
     const total = data.impressions[scene.columns.pinned ? scene.columns.columns[0] : facts.slice];
     const rate = facts.clicks / facts.impressions;
     const against = facts.model === state.baseline ? "the baseline" : `against ${nameText(grid.models[state.baseline], 40)}`;
-    this.body.replaceChildren(
-      make("p", { class: "grid-report-name text" }, nameText(facts.name, 160)),
-      make("p", { class: "quiet" }, `${nameText(facts.group, 60)} · ${whole(facts.impressions)} impressions (${percent(facts.impressions / total)}) · ${whole(facts.clicks)} clicks · click rate ${percent(rate, 2)}`),
-      make("p", { class: "grid-report-model text" }, make("strong", {}, nameText(grid.models[facts.model], 60)), ` ${against}`),
+    fill(this.body,
+      make("p.grid-report-name.text", nameText(facts.name, 160)),
+      make("p.quiet", `${nameText(facts.group, 60)} · ${whole(facts.impressions)} impressions (${percent(facts.impressions / total)}) · ${whole(facts.clicks)} clicks · click rate ${percent(rate, 2)}`),
+      make("p.grid-report-model.text", make("strong", nameText(grid.models[facts.model], 60)), ` ${against}`),
       metricsTable(scene, facts),
     );
     drawReliability(this.plots[0], scene, facts, shades);
@@ -96,15 +96,15 @@ function metricsTable({ grid, state, data }, facts) {
     const cells = [number(valueText(one.value)), number(interval)];
     if (!isBase) {
       const tone = one.marked ? (one.change > 0 ? "bad" : "good") : "";
-      cells.unshift(number(make("strong", {}, changeText(metric, one.change)), tone), number([chanceText(one.chance), one.marked ? " significant" : ""]));
+      cells.unshift(number(make("strong", changeText(metric, one.change)), tone), number([chanceText(one.chance), one.marked ? " significant" : ""]));
       cells.push(number(valueText(one.base)), number(`${valueText(one.difference, 2)}${apart}`));
     }
     const name = metric.unit ? `${metric.name}, ${metric.unit}` : metric.name;
     return make("tr", { class: one.metric === facts.active ? "active" : "" }, make("th", { scope: "row" }, nameText(name, 30)), cells);
   });
-  return make("div", { class: "scroll" }, make("table", {},
-    make("thead", {}, make("tr", {}, head.map((text, i) => make("th", { scope: "col", class: i ? "number" : "" }, text)))),
-    make("tbody", {}, rows)));
+  return make("div.scroll", make("table",
+    make("thead", make("tr", head.map((text, i) => make("th", { scope: "col", class: i ? "number" : "" }, text)))),
+    make("tbody", rows)));
 }
 
 // Where |z| has a chance of p.
@@ -119,8 +119,8 @@ class CellPlot {
   constructor() {
     this.dots = Math.min(2, window.devicePixelRatio || 1);
     this.canvas = make("canvas", { width: PLOT_WIDTH * this.dots, height: PLOT_HEIGHT * this.dots, role: "img" });
-    this.caption = make("figcaption", { class: "quiet" });
-    this.element = make("figure", {}, this.canvas, this.caption);
+    this.caption = make("figcaption.quiet");
+    this.element = make("figure", this.canvas, this.caption);
   }
 
   draw(caption, shades, drawIn) {

@@ -1,6 +1,6 @@
 // Time: a bar to choose the period from, and the same grid once for each day or hour of the day.
 
-import { make, whole } from "./dom.js";
+import { fill, make, whole } from "./dom.js";
 import { arrangeCells, makeChanges, sumPeriods } from "./grid_cells.js";
 import { cssOf } from "./grid_colors.js";
 import { timeText } from "./grid_numbers.js";
@@ -12,11 +12,11 @@ export function makeTimeBar(grid, change) {
   const P = grid.periods.length;
   if (P < 2) return { element: make("div", { hidden: true }), sync: () => {} };
   const canvas = make("canvas", { "aria-hidden": "true" });
-  const said = make("output", { class: "grid-time-said" });
+  const said = make("output.grid-time-said");
   const handle = (text, key, low, high) => make("input", { type: "range", min: String(low), max: String(high), step: "1", "aria-label": text, oninput: (event) => moved(key, Number(event.target.value)) });
   const [from, to] = [handle("From period", "start", 0, P - 1), handle("To period", "end", 1, P)];
-  const whole_time = make("button", { type: "button", onclick: () => change({ start: 0, end: P, hour: -1 }) }, "Whole time");
-  const element = make("div", { class: "grid-time" }, make("div", { class: "grid-time-line" }, make("span", { class: "quiet" }, "Period"), said, whole_time), make("div", { class: "grid-time-bar" }, canvas, from, to));
+  const whole_time = make("button", { onclick: () => change({ start: 0, end: P, hour: -1 }) }, "Whole time");
+  const element = make("div.grid-time", make("div.grid-time-line", make("span.quiet", "Period"), said, whole_time), make("div.grid-time-bar", canvas, from, to));
   let [state, drawn] = [null, ""];
   function moved(key, value) {
     const next = { start: state.start, end: state.end, [key]: value };
@@ -73,14 +73,14 @@ export function panelsOf(grid, state) {
 
 // The same rows, columns and colours for each; a click chooses its period.
 export function makePanels(grid, change) {
-  const element = make("div", { class: "grid-panels" });
+  const element = make("div.grid-panels");
   const painter = new CellPainter();
   return {
     element,
     sync(scene, shades) {
       const { state } = scene;
       const rows = scene.rows.filter(({ model }) => model !== state.baseline);
-      element.replaceChildren(...panelsOf(grid, state).map((panel) => {
+      fill(element, panelsOf(grid, state).map((panel) => {
         const data = sumPeriods(grid, panel.periods);
         const cells = arrangeCells(grid, state, rows, makeChanges(grid, data, rows, state.baseline), scene.columns);
         const canvas = make("canvas", { "aria-hidden": "true" });
@@ -88,7 +88,7 @@ export function makePanels(grid, change) {
         let marked = 0;
         for (const mark of cells.marked) marked += mark;
         const seen = data.impressions[scene.columns.columns[0]] ?? 0;
-        return make("button", { type: "button", class: "grid-panel", onclick: () => change({ by: "one", ...panel.chosen }) }, make("strong", {}, panel.text), canvas, make("span", { class: "quiet" }, `${whole(seen)} impressions, ${whole(marked)} significant`));
+        return make("button.grid-panel", { onclick: () => change({ by: "one", ...panel.chosen }) }, make("strong", panel.text), canvas, make("span.quiet", `${whole(seen)} impressions, ${whole(marked)} significant`));
       }));
     },
   };

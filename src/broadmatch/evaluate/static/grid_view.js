@@ -2,7 +2,7 @@
 
 import { columnAt } from "./grid_cells.js";
 import { cssOf, shadesOf, themeOf } from "./grid_colors.js";
-import { make } from "./dom.js";
+import { fill, make } from "./dom.js";
 import { nameText } from "./grid_numbers.js";
 import { CellPainter } from "./grid_paint.js";
 
@@ -18,11 +18,11 @@ export class GridView {
     this.tell = tell;
     this.painter = new CellPainter();
     this.canvas = make("canvas", { "aria-hidden": "true" });
-    this.labels = make("div", { class: "grid-labels" });
-    this.spoken = make("p", { class: "hidden-text", role: "status" });
-    this.boxes = [make("div", { class: "grid-box" }), make("div", { class: "grid-box grid-cursor" })];
-    this.field = make("div", { class: "grid-field", tabindex: "0", role: "application", "aria-label": HELP }, this.canvas, this.boxes);
-    this.element = make("div", { class: "grid-view" }, this.labels, this.field, this.spoken);
+    this.labels = make("div.grid-labels");
+    this.spoken = make("p.hidden-text", { role: "status" });
+    this.boxes = [make("div.grid-box"), make("div.grid-box.grid-cursor")];
+    this.field = make("div.grid-field", { tabindex: "0", role: "application", "aria-label": HELP }, this.canvas, this.boxes);
+    this.element = make("div.grid-view", this.labels, this.field, this.spoken);
     this.context = this.canvas.getContext("2d", { alpha: false, willReadFrequently: true });
     [this.cursor, this.hover, this.fingers, this.waiting] = [null, null, new Map(), false];
     this.listen();
@@ -105,16 +105,16 @@ export class GridView {
     rows.forEach(({ model, metric, top, height: tall }, r) => {
       if (r === 0 || rows[r - 1].model !== model) {
         const own = rows.filter((row) => row.model === model).length * tall;
-        const name = make("div", { class: "grid-model text", title: grid.models[model] }, make("span", {}, nameText(grid.models[model], 60)));
-        if (model === state.baseline) name.append(make("span", { class: "grid-base" }, "baseline"));
+        const name = make("div.grid-model.text", { title: grid.models[model] }, make("span", nameText(grid.models[model], 60)));
+        if (model === state.baseline) name.append(make("span.grid-base", "baseline"));
         found.push(put(name, narrow ? top - 22 : top, narrow ? 22 : own));
       }
-      found.push(put(make("div", { class: "grid-metric", title: grid.metrics[metric].name }, nameText(grid.metrics[metric].name, 30)), top, tall));
+      found.push(put(make("div.grid-metric", { title: grid.metrics[metric].name }, nameText(grid.metrics[metric].name, 30)), top, tall));
     });
     this.labels.classList.toggle("narrow", narrow);
     this.labels.style.width = `${gutter}px`;
     this.labels.style.height = `${height}px`;
-    this.labels.replaceChildren(...found);
+    fill(this.labels, found);
   }
 
   // Draw at the next frame, once.

@@ -1,6 +1,6 @@
 // Charts as SVG: axes with units, lines with bands or points with intervals; read by mouse, by keyboard, and as a table.
 
-import { make } from "./dom.js";
+import { fill, make } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 14, 10, 40];
@@ -36,8 +36,8 @@ const bounds = (values, zero) => {
 //   kind: "lines" | "points", diagonal, zero, height }): `text` turns numbers into words, y null is a gap.
 export function chart(host, given) {
   const { label, x, y, series, kind = "lines", height = 260 } = given;
-  const room = make("div", { class: "chart" });
-  const tip = make("div", { class: "tip", role: "status", hidden: true });
+  const room = make("div.chart");
+  const tip = make("div.tip", { role: "status", hidden: true });
   const all = series.flatMap((one) => one.points);
   const xs = [...new Set(all.map((point) => point[0]))].sort((a, b) => a - b);
   let [x0, x1] = bounds(xs, given.diagonal);
@@ -94,14 +94,14 @@ export function chart(host, given) {
     const here = drawn.px(xs[at]);
     for (const end of ["x1", "x2"]) drawn.cursor.setAttribute(end, here);
     const rows = series.flatMap((one, s) => one.points.filter((point) => point[0] === xs[at] && point[1] !== null)
-      .map((point) => make("div", {}, swatch(s), ` ${one.name}: `, make("b", {}, y.text(point[1])), interval(point, y.text))));
-    tip.replaceChildren(make("div", { class: "quiet" }, `${x.label}: ${x.text(xs[at])}`), ...rows);
+      .map((point) => make("div", swatch(s), ` ${one.name}: `, make("b", y.text(point[1])), interval(point, y.text))));
+    fill(tip, make("div.quiet", `${x.label}: ${x.text(xs[at])}`), rows);
     tip.style.left = `${Math.max(0, Math.min(here + 12, drawn.width - 250))}px`;
   }
 
-  const legend = make("div", { class: "legend" }, make("span", { class: "quiet" }, y.label), series.length > 1 && series.map((one, i) => make("span", { class: "text" }, swatch(i), " ", one.name)));
+  const legend = make("div.legend", make("span.quiet", y.label), series.length > 1 && series.map((one, i) => make("span.text", swatch(i), " ", one.name)));
   room.append(tip);
-  host.replaceChildren(legend, room, table(given));
+  fill(host, legend, room, table(given));
   draw();
   new ResizeObserver(() => host.isConnected && host.clientWidth && Math.abs(host.clientWidth - drawn.width) > 2 && draw()).observe(host);
 }
@@ -132,14 +132,14 @@ const dots = (one, i, px, py) => one.points.flatMap((point) => {
 
 // The numbers of a chart, for whoever wants them exactly or cannot see it.
 function table({ label, x, y, series }) {
-  const body = make("tbody", {});
-  const shown = make("details", {}, make("summary", {}, "Numbers"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Numbers: ${label}` }, make("table", {},
-    make("thead", {}, make("tr", {}, make("th", {}, "Series"), [x.label, y.label, "from", "to"].map((text) => make("th", { class: "number" }, text)))), body)));
+  const body = make("tbody");
+  const shown = make("details", make("summary", "Numbers"), make("div.scroll", { tabindex: 0, role: "region", "aria-label": `Numbers: ${label}` }, make("table",
+    make("thead", make("tr", make("th", "Series"), [x.label, y.label, "from", "to"].map((text) => make("th.number", text)))), body)));
   shown.addEventListener("toggle", () => {
     if (body.children.length) return;
     for (const one of series)
       for (const point of one.points)
-        body.append(make("tr", {}, make("td", { class: "text" }, one.name), make("td", { class: "number" }, x.text(point[0])), [1, 2, 3].map((k) => make("td", { class: "number" }, Number.isFinite(point[k]) ? y.text(point[k]) : "–"))));
+        body.append(make("tr", make("td.text", one.name), make("td.number", x.text(point[0])), [1, 2, 3].map((k) => make("td.number", Number.isFinite(point[k]) ? y.text(point[k]) : "–"))));
   });
   return shown;
 }

@@ -2,15 +2,15 @@
 
 import { call } from "./api.js";
 import { chart } from "./chart.js";
-import { make, state, whole } from "./dom.js";
+import { fill, make, state, whole } from "./dom.js";
 import { select, table } from "./tables.js";
 
 export const title = "Market";
 
 export async function show(main, query) {
   const { runs } = await call("GET", "/v1/studio/loop");
-  const head = make("h1", {}, title);
-  if (!runs.length) return main.replaceChildren(head, state("No loop is here. `broadmatch simulate market/ --arms own,swiftxml --json > loop.json` runs one, and `broadmatch publish studio server/ --loop loop.json` brings it."));
+  const head = make("h1", title);
+  if (!runs.length) return fill(main, head, state("No loop is here. `broadmatch simulate market/ --arms own,swiftxml --json > loop.json` runs one, and `broadmatch publish studio server/ --loop loop.json` brings it."));
   draw(main, query, runs, head);
 }
 
@@ -26,14 +26,14 @@ function draw(main, query, runs, head) {
   const text = (value) => (value === null || !Number.isFinite(value) ? "–" : Number(value.toPrecision(4)).toString());
   const between = (value, say = text) => [say(value[0]), value[1] === null ? "–" : `${say(value[1])} to ${say(value[2])}`];
   const days = run.arms[0].by_day[measure].map((_, i) => i + 1);
-  const host = make("div", {});
+  const host = make("div");
   const relative = (value) => (value === null ? "–" : `${value.toFixed(1)} %`);
-  main.replaceChildren(
+  fill(main,
     head,
-    make("p", { class: "quiet" }, `Arms side by side on ${run.days} simulated days; bands hold 95 % of bootstrap samples of sessions. The table is of the days after day ${run.burn_in}, by when click models have found their feet.`),
-    make("div", { class: "bar" }, runs.length > 1 && select("Run", runs.map((one) => one.name), run.name, keep("run")), select("Measure", measures, measure, keep("measure"))),
-    make("section", { class: "card" }, host),
-    make("h2", {}, `${measure}, days ${Math.min(run.burn_in + 1, run.days)} to ${run.days}`),
+    make("p.quiet", `Arms side by side on ${run.days} simulated days; bands hold 95 % of bootstrap samples of sessions. The table is of the days after day ${run.burn_in}, by when click models have found their feet.`),
+    make("div.bar", runs.length > 1 && select("Run", runs.map((one) => one.name), run.name, keep("run")), select("Measure", measures, measure, keep("measure"))),
+    make("section.card", host),
+    make("h2", `${measure}, days ${Math.min(run.burn_in + 1, run.days)} to ${run.days}`),
     table("Arms", [["Arm", "text"], [measure, "number"], ["95 %", "number"], [`in % of ${run.arms[0].name}`, "number"], ["95 %", "number"], ["Searches", "number"]],
       run.arms.map((arm, i) => [arm.name, ...between(arm.figures[measure]), ...(i ? between(arm.relative[measure], relative) : ["100 %", "–"]), whole(arm.searches)])));
   chart(host, {

@@ -1,7 +1,7 @@
 // The planner: phrases for a page as one types, with why, and what the log says of each; chosen ones are exported.
 
 import { call, send } from "./api.js";
-import { fixed, make, percent, state, whole } from "./dom.js";
+import { fill, fixed, make, percent, save, state, whole } from "./dom.js";
 import { kindOf, pageField, phraseList } from "./planner_input.js";
 import { SORTS, atBid, bidOf, phraseTable } from "./planner_rows.js";
 import { sidePanel } from "./planner_side.js";
@@ -48,7 +48,7 @@ const pageOf = (plan) => {
 export async function show(main, query) {
   const parts = await call("GET", "/v1/studio");
   const plan = begin(query);
-  const results = make("section", { class: "results", "aria-label": "Phrases" });
+  const results = make("section.results", { "aria-label": "Phrases" });
   const side = sidePanel((address) => field.set(address));
   let reply = null, table = null, waiting = 0, running = null;
 
@@ -74,7 +74,7 @@ export async function show(main, query) {
     } catch (error) {
       if (error.name === "AbortError") return;
       reply = null;
-      results.replaceChildren(state(error.message, "bad"));
+      fill(results, state(error.message, "bad"));
     }
     results.removeAttribute("aria-busy");
   }
@@ -101,7 +101,7 @@ export async function show(main, query) {
       const n = row.group.rows.filter((other) => chosen.has(other.one)).length;
       [row.group.box.checked, row.group.box.indeterminate] = [n === row.group.rows.length, n > 0 && n < row.group.rows.length];
     }
-    summary.replaceChildren(...summed([...chosen]));
+    fill(summary, summed([...chosen]));
     for (const button of exports_.querySelectorAll("button")) button.disabled = !chosen.size;
     slide.textContent = percent(plan.precision, 0);
     keep(plan);
@@ -119,7 +119,7 @@ export async function show(main, query) {
       ["clicks a month", whole(total(found.map((one) => one?.clicks ?? NaN))), known < chosen.length ? `known of ${known}` : "at least"],
       ["cost a month", fixed(total(found.map((one) => one?.cost ?? NaN))), ""],
     ];
-    return cells.map(([name, value, more]) => make("div", {}, make("b", {}, value), make("span", {}, name), make("small", {}, more)));
+    return cells.map(([name, value, more]) => make("div", make("b", value), make("span", name), make("small", more)));
   }
 
   const on = {
@@ -139,7 +139,7 @@ export async function show(main, query) {
   };
   const edit = (one, what) => (plan.edits[one.phrase] = { ...plan.edits[one.phrase], ...what });
 
-  const slide = make("output", {});
+  const slide = make("output");
   const slider = make("input", { type: "range", min: "0", max: "1", step: "0.01", value: String(plan.precision), "aria-label": "Expected precision, at least", oninput: () => rule("precision", Number(slider.value)) });
   const take = make("select", { onchange: () => rule(take.value) });
   const rule = (name, precision = plan.precision) => {
@@ -153,25 +153,25 @@ export async function show(main, query) {
   const bid = make("input", { type: "number", min: "0.01", step: "0.01", inputmode: "decimal", placeholder: "low top bid", value: plan.bid, oninput: () => ((plan.bid = bid.value), update()) });
   const sort = make("select", { onchange: () => ((plan.sort = sort.value), draw()) }, Object.entries(SORTS).map(([name, [text]]) => make("option", { value: name, selected: name === plan.sort }, text)));
   const campaign = make("input", { type: "text", value: plan.campaign, maxlength: "100", oninput: () => ((plan.campaign = campaign.value), keep(plan)) });
-  const summary = make("div", { class: "summary", "aria-live": "polite" });
-  const exports_ = make("div", { class: "bar tight", role: "group", "aria-label": "Export" }, Object.entries(FILES).map(([kind, [text]]) => make("button", { type: "button", onclick: () => download(kind) }, text)));
+  const summary = make("div.summary", { "aria-live": "polite" });
+  const exports_ = make("div.bar.tight", { role: "group", "aria-label": "Export" }, Object.entries(FILES).map(([kind, [text]]) => make("button", { onclick: () => download(kind) }, text)));
 
   function draw() {
-    if (!reply) return void results.replaceChildren(emptyState(parts, field));
+    if (!reply) return void fill(results, emptyState(parts, field));
     const notes = notesOf(parts, reply);
-    if (!reply.phrases.length) return void results.replaceChildren(...notes, state(reply.ruled_out ? `All ${reply.ruled_out} phrases are ones you never want; take one of those away.` : "No phrases were found for this; give more of the page.", ""));
-    take.replaceChildren(...(reply.has_set ? [make("option", { value: "set" }, "the models’ own set")] : []), make("option", { value: "precision" }, "by expected precision"));
+    if (!reply.phrases.length) return void fill(results, notes, state(reply.ruled_out ? `All ${reply.ruled_out} phrases are ones you never want; take one of those away.` : "No phrases were found for this; give more of the page.", ""));
+    fill(take, reply.has_set && make("option", { value: "set" }, "the models’ own set"), make("option", { value: "precision" }, "by expected precision"));
     if (!reply.has_set) plan.take = "precision";
     take.value = plan.take;
     const by = SORTS[plan.sort][1];
     const phrases = plan.sort === "score" ? reply.phrases : [...reply.phrases].sort((a, b) => by(b) - by(a));
     table = phraseTable(phrases, plan, reply, on);
-    results.replaceChildren(...[
-      make("div", { class: "bar" }, make("label", {}, "Take", take), make("label", {}, make("span", {}, "Precision ≥ ", slide), slider), make("label", {}, "Match type", match), make("label", {}, "Bid for all", bid), make("label", {}, "Sort by", sort)),
-      summary, ...notes, make("div", { class: "scroll" }, table.element),
-      reply.unit && make("p", { class: "note" }, "Bids and costs are in the currency of the log. Clicks and cost are what the log lets expect of an ad like those it met, at least; – is what the log does not have."),
-      make("div", { class: "bar export" }, make("label", {}, "Campaign", campaign), make("div", {}, make("span", { class: "label" }, "Export what is taken as"), exports_)),
-    ].filter(Boolean));
+    fill(results,
+      make("div.bar", make("label", "Take", take), make("label", make("span", "Precision ≥ ", slide), slider), make("label", "Match type", match), make("label", "Bid for all", bid), make("label", "Sort by", sort)),
+      summary, notes, make("div.scroll", table.element),
+      reply.unit && make("p.note", "Bids and costs are in the currency of the log. Clicks and cost are what the log lets expect of an ad like those it met, at least; – is what the log does not have."),
+      make("div.bar.export", make("label", "Campaign", campaign), make("div", make("span.label", "Export what is taken as"), exports_)),
+    );
     update();
   }
 
@@ -183,27 +183,25 @@ export async function show(main, query) {
     const page = pageOf(plan).address ?? "";
     try {
       const answer = await send("POST", `/v1/studio/export/${kind}`, { rows, campaign: plan.campaign, page, negatives: plan.never });
-      const link = make("a", { href: URL.createObjectURL(await answer.blob()), download: FILES[kind][1] });
-      link.click();
-      URL.revokeObjectURL(link.href);
+      save(await answer.blob(), FILES[kind][1]);
       toast(`${rows.length} phrases are in ${FILES[kind][1]}.`);
     } catch (error) {
       toast(error.message);
     }
   }
 
-  main.replaceChildren(
-    make("h1", {}, title),
-    make("div", { class: "card asks" }, field.element, make("div", {}, have.element, never.element)),
-    make("div", { class: "planned" }, results, side.element));
+  fill(main,
+    make("h1", title),
+    make("div.card.asks", field.element, make("div", have.element, never.element)),
+    make("div.planned", results, side.element));
   draw();
   if (plan.text || plan.have.length) await ask();
 }
 
 function emptyState(parts, field) {
-  const tries = parts.examples.map((address) => make("button", { type: "button", class: "plain link text", onclick: () => field.set(address) }, address));
-  return make("div", { class: "state" }, make("p", {}, "Paste a page, its address, or just a few words about what you sell: phrases come as you type."),
-    tries.length && make("p", {}, `Or try one of the ${whole(parts.pages)} known pages:`), tries.map((one) => make("div", {}, one)));
+  const tries = parts.examples.map((address) => make("button.plain.link.text", { onclick: () => field.set(address) }, address));
+  return make("div.state", make("p", "Paste a page, its address, or just a few words about what you sell: phrases come as you type."),
+    tries.length && make("p", `Or try one of the ${whole(parts.pages)} known pages:`), tries.map((one) => make("div", one)));
 }
 
 function notesOf(parts, reply) {
@@ -211,5 +209,5 @@ function notesOf(parts, reply) {
   if (!parts.recommender) notes.push(["No phrase model is served, so phrases come from the page alone. ", "broadmatch publish recommender FOLDER MODEL", " brings one."]);
   if (!reply.unit) notes.push(["No log is published, so searches, bids and costs are absent. ", "broadmatch publish studio FOLDER --queries … --auctions …", " brings them."]);
   if (reply.ruled_out) notes.push([`${reply.ruled_out} phrase${reply.ruled_out > 1 ? "s" : ""} left out that you never want.`]);
-  return notes.map(([text, command, more]) => make("p", { class: "note" }, text, command && make("code", {}, command), more));
+  return notes.map(([text, command, more]) => make("p.note", text, command && make("code", command), more));
 }

@@ -1,6 +1,6 @@
 // What a plan is asked by: a page (pasted, dropped, or by its address), phrases that one has, phrases one never wants.
 
-import { make } from "./dom.js";
+import { fill, make } from "./dom.js";
 import { toast } from "./toast.js";
 
 const LARGEST = 5_900_000;
@@ -19,16 +19,16 @@ export function pageField(plan, changed) {
     placeholder: "Paste the address of a known page, its HTML, or any text …",
     oninput: () => ((plan.text = field.value), (plan.file = null), tell(), changed()),
   });
-  const pick = make("input", { type: "file", class: "hidden-text", accept: ".html,.htm,.txt,.md,text/*", tabindex: "-1", "aria-hidden": "true", onchange: () => take(pick.files[0]) });
-  const choose = make("button", { type: "button", onclick: () => pick.click() }, "Choose a file …");
-  const clear = make("button", { type: "button", class: "plain", onclick: () => empty() }, "Clear");
-  const files = make("span", { class: "chips" });
+  const pick = make("input.hidden-text", { type: "file", accept: ".html,.htm,.txt,.md,text/*", tabindex: "-1", "aria-hidden": "true", onchange: () => take(pick.files[0]) });
+  const choose = make("button", { onclick: () => pick.click() }, "Choose a file …");
+  const clear = make("button.plain", { onclick: empty }, "Clear");
+  const files = make("span.chips");
 
   function tell() {
     const kinds = { address: "Read as the address of a known page.", html: "Read as HTML.", text: "Read as plain text." };
     said.textContent = plan.file ? "Read from the file." : plan.text.trim() ? kinds[kindOf(plan.text)] : "Or drop a file here.";
     clear.hidden = !plan.file && !plan.text;
-    files.replaceChildren(...(plan.file ? [chip(`${plan.file.name} · ${(plan.file.text.length / 1e6).toFixed(2)} MB`, () => empty())] : []));
+    fill(files, plan.file && chip(`${plan.file.name} · ${(plan.file.text.length / 1e6).toFixed(2)} MB`, empty));
   }
 
   function set(text, file = null) {
@@ -53,9 +53,9 @@ export function pageField(plan, changed) {
     set("", { name: file.name, text, kind: kindOf(text) === "html" ? "html" : "text" });
   }
 
-  const card = make("div", { class: "drop" },
+  const card = make("div.drop",
     make("label", { for: "planner-page" }, "Page"), field,
-    make("div", { class: "bar tight" }, choose, clear, files, said), pick);
+    make("div.bar.tight", choose, clear, files, said), pick);
   for (const name of ["dragover", "dragleave", "drop"])
     card.addEventListener(name, (event) => {
       event.preventDefault();
@@ -68,12 +68,12 @@ export function pageField(plan, changed) {
 }
 
 const chip = (text, remove) =>
-  make("span", { class: "tag chip" }, make("span", { class: "text" }, text),
-    make("button", { type: "button", class: "plain", "aria-label": `Remove ${text}`, onclick: remove }, "×"));
+  make("span.tag.chip", make("span.text", text),
+    make("button.plain", { "aria-label": `Remove ${text}`, onclick: remove }, "×"));
 
 // A list of phrases as chips; Enter, comma or a pasted list adds, × removes with undo.
 export function phraseList(label, about, phrases, changed) {
-  const list = make("span", { class: "chips" });
+  const list = make("span.chips");
   const field = make("input", { type: "text", autocomplete: "off", placeholder: about, "aria-label": label,
     onkeydown: (event) => {
       if ((event.key === "Enter" || event.key === ",") && field.value.trim()) (event.preventDefault(), add(field.value));
@@ -86,7 +86,7 @@ export function phraseList(label, about, phrases, changed) {
     onblur: () => field.value.trim() && add(field.value) });
 
   function draw() {
-    list.replaceChildren(...phrases.map((phrase) => chip(phrase, () => remove(phrase))));
+    fill(list, phrases.map((phrase) => chip(phrase, () => remove(phrase))));
     changed();
   }
   function add(text) {
@@ -104,6 +104,6 @@ export function phraseList(label, about, phrases, changed) {
     field.focus();
     toast(`Removed “${phrase}”.`, { undo: () => (phrases.splice(at, 0, phrase), draw()) });
   }
-  list.replaceChildren(...phrases.map((phrase) => chip(phrase, () => remove(phrase))));
-  return { element: make("div", { class: "phrases" }, make("span", { class: "label" }, label), list, field), add, remove, draw };
+  fill(list, phrases.map((phrase) => chip(phrase, () => remove(phrase))));
+  return { element: make("div.phrases", make("span.label", label), list, field), add, remove, draw };
 }

@@ -1,7 +1,7 @@
 // The studio's frame: which page the address asks for, as #planner?text=…, and what all pages share.
 
 import { apiKey } from "./api.js";
-import { find, make, state } from "./dom.js";
+import { fill, find, make, state } from "./dom.js";
 import { askKey, showHelp, singleKeys } from "./help.js";
 import { nextTheme, setTheme, theme } from "./theme.js";
 import { showTour, tourSeen } from "./tour.js";
@@ -30,7 +30,7 @@ async function show(moved = true) {
   }
   const room = make("div", { class: `page-${chosen}` }, state("Loading …"));
   const main = find("#page");
-  main.replaceChildren(room);
+  fill(main, room);
   try {
     const page = await import(`./${chosen}.js`);
     if (!room.isConnected) return;
@@ -38,15 +38,15 @@ async function show(moved = true) {
     main.setAttribute("aria-label", page.title);
     await page.show(room, new URLSearchParams(query));
   } catch (error) {
-    room.replaceChildren(refused(error));
+    fill(room, refused(error));
   }
   if (moved && room.isConnected && !room.contains(document.activeElement)) main.focus({ preventScroll: true });
 }
 
 function refused(error) {
   if (error.status !== 401 && error.status !== 403) return state(error.message, "bad");
-  const ask = make("button", { type: "button", class: "main", onclick: () => askKey().then(() => show()) }, "Give a key");
-  return make("div", {}, state(error.message, "bad"), make("div", { class: "bar" }, ask));
+  const ask = make("button.main", { onclick: () => askKey().then(() => show()) }, "Give a key");
+  return make("div", state(error.message, "bad"), make("div.bar", ask));
 }
 
 function tools() {
@@ -55,10 +55,10 @@ function tools() {
   const said = () => (choice.value = theme());
   addEventListener("theme", said);
   said();
-  const key = make("button", { type: "button", class: "plain", hidden: !apiKey.get(), onclick: () => askKey().then(() => show()) }, "Key");
+  const key = make("button.plain", { hidden: !apiKey.get(), onclick: () => askKey().then(() => show()) }, "Key");
   addEventListener("unauthorized", () => (key.hidden = false));
-  const help = make("button", { type: "button", class: "plain", title: "Keys and help (?)", "aria-label": "Keys and help", onclick: () => showHelp(PAGES) }, "?");
-  find("#tools").append(make("label", { class: "row" }, "Theme", choice), key, help);
+  const help = make("button.plain", { title: "Keys and help (?)", "aria-label": "Keys and help", onclick: () => showHelp(PAGES) }, "?");
+  find("#tools").append(make("label.row", "Theme", choice), key, help);
 }
 
 function onKey(event) {
