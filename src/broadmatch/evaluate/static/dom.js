@@ -1,6 +1,7 @@
 // Elements from plain data: every text becomes text, never markup, so that no phrase, page or slice can run as script.
 
-// make("td.number", { title: "…", onclick: f, data: { row: 3 } }, "text", child, …); a button sends no form unless it says so.
+// make("td.number", { label: "what it is called", onclick: f, data: { row: 3 } }, "text", child, …): `label` is the
+// aria-label; a button sends no form unless it is of type "submit".
 export function make(selector, ...children) {
   const [tag, ...classes] = selector.split(".");
   const made = document.createElement(tag);
@@ -12,7 +13,7 @@ export function make(selector, ...children) {
     if (name === "data") Object.assign(made.dataset, value);
     else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (name in made && name !== "list" && name !== "form" && typeof value !== "string") made[name] = value;
-    else made.setAttribute(name, value === true ? "" : value);
+    else made.setAttribute(name === "label" ? "aria-label" : name, value === true ? "" : value);
   }
   made.append(...shown(children));
   return made;
@@ -43,3 +44,15 @@ export function save(blob, name) {
   make("a", { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 1000);
 }
+
+// table("Arms", ["Arm", "#Share", "~Since"], rows of cells): # is before the head of numbers, ~ of what is not broken.
+export function table(label, head, rows) {
+  const kinds = head.map((text) => ({ "#": "number", "~": "short" })[text[0]] ?? (text.at ? "text" : ""));
+  const heads = head.map((text, i) => make("th", { scope: "col", class: kinds[i] }, text.replace?.(/^[#~]/, "") ?? text));
+  const lines = rows.map((cells) => cells.nodeType ? cells : make("tr", cells.map((cell, i) => (cell?.tagName === "TH" ? cell : make("td", { class: kinds[i] }, cell)))));
+  return make("div.scroll", { tabindex: 0, role: "region", label }, make("table", make("thead", make("tr", heads)), make("tbody", lines)));
+}
+
+// options: texts, or [value, text]
+export const select = (text, options, value, onchange) => make("label", text, make("select", { onchange: (e) => onchange(e.target.value) }, choices(options, value)));
+export const choices = (options, value) => options.map((one) => make("option", { value: [one].flat()[0], selected: [one].flat()[0] === value }, [one].flat().at(-1)));

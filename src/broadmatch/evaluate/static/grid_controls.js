@@ -85,14 +85,14 @@ function tickList(text, choices, key, change, shortName) {
   });
   const said = make("span.grid-chosen.text");
   const summary = make("summary", make("span.quiet", text), said);
-  const list = make("details.grid-ticks", summary, make("div.grid-tick-list.card", { role: "group", "aria-label": text }, boxes.map(({ line }) => line)));
+  const list = make("details.grid-ticks", summary, make("div.grid-tick-list.card", { role: "group", label: text }, boxes.map(({ line }) => line)));
   function choose(box) {
     const chosen = boxes.filter((one) => one.box.checked).map(({ i }) => i);
     if (chosen.length) change({ [key]: chosen });
     else box.checked = true;
   }
-  list.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !list.open) return;
+  list.addEventListener("keydown", (e) => {
+    if (e.key !== "Escape" || !list.open) return;
     list.open = false;
     summary.focus();
   });
@@ -118,10 +118,10 @@ export function makeLegend(grid, change) {
       const unit = metric.best === "zero" ? metric.unit : "%";
       const canvas = make("canvas", { width: 257, height: 1, "aria-hidden": "true" });
       const input = make("input.number", {
-        type: "number", min: "0", step: "any", "aria-label": `Range of ${metric.name}${unit ? ` in ${unit}` : ""}`,
+        type: "number", min: "0", step: "any", label: `Range of ${metric.name}${unit ? ` in ${unit}` : ""}`,
         onchange: () => set(k, Number(input.value) / (metric.best === "zero" ? 1 : 100)),
       });
-      const reset = make("button.plain", { title: "By quantile again", "aria-label": `Range of ${metric.name} by quantile again`, onclick: () => set(k, 0) }, "↺");
+      const reset = make("button.plain", { title: "By quantile again", label: `Range of ${metric.name} by quantile again`, onclick: () => set(k, 0) }, "↺");
       bars.set(k, { canvas, input, reset });
       return make("div.grid-scale", make("strong", nameText(metric.name, 30)), canvas, make("span", "±"), input, make("span", unit), reset);
     });
@@ -146,10 +146,10 @@ export function makeLegend(grid, change) {
         reset.hidden = !(now.range[k] > 0);
         if (canvas.dataset.theme === shades.theme) continue;
         canvas.dataset.theme = shades.theme;
-        const context = canvas.getContext("2d");
+        const pen = canvas.getContext("2d");
         for (let x = 0; x <= 256; x++) {
-          context.fillStyle = cssOf(shades.table[Math.round((x / 256) * shades.steps)]);
-          context.fillRect(x, 0, 1, 1);
+          pen.fillStyle = cssOf(shades.table[Math.round((x / 256) * shades.steps)]);
+          pen.fillRect(x, 0, 1, 1);
         }
       }
     },

@@ -47,7 +47,7 @@ class GridPage {
 
   assemble() {
     const { grid, view } = this;
-    const button = (text, name, act) => make("button", { title: name, "aria-label": name, onclick: act }, text);
+    const button = (text, name, act) => make("button", { title: name, label: name, onclick: act }, text);
     const tools = make("div.grid-tools",
       button("+", "Zoom in", () => view.zoom(2)), button("−", "Zoom out", () => view.zoom(0.5)), button("All", "Show all columns", () => view.look(0, 1)),
       button("PNG", "Save as PNG", () => savePicture(this.scene, view, this.shades())));
@@ -68,11 +68,11 @@ class GridPage {
   // Follow the theme and the address for as long as this page is in the document.
   listen() {
     const ended = new AbortController();
-    const here = (act) => (event) => (this.element.isConnected ? act(event) : ended.abort());
+    const here = (act) => (e) => (this.element.isConnected ? act(e) : ended.abort());
     const on = (target, name, act) => target.addEventListener(name, here(act), { signal: ended.signal, passive: true });
     on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.recolour());
     on(window, "scroll", () => this.keptCell || this.report.hide());
-    on(document, "pointerdown", (event) => this.controls.close(event.target));
+    on(document, "pointerdown", (e) => this.controls.close(e.target));
     if (!this.options.query) on(window, "hashchange", () => this.readAddress());
     const watching = new MutationObserver(here(() => this.recolour()));
     watching.observe(document.documentElement, { attributeFilter: ["data-theme"] });

@@ -201,26 +201,26 @@ export class CellPainter {
 class DigitGlyphs {
   constructor(size) {
     const canvas = document.createElement("canvas");
-    const context = canvas.getContext("2d", { willReadFrequently: true });
+    const pen = canvas.getContext("2d", { willReadFrequently: true });
     const font = `500 ${size}px system-ui, "Segoe UI", Roboto, sans-serif`;
-    context.font = font;
-    this.advance = new Map([...GLYPHS].map((letter) => [letter, Math.round(context.measureText(letter).width)]));
+    pen.font = font;
+    this.advance = new Map([...GLYPHS].map((letter) => [letter, Math.round(pen.measureText(letter).width)]));
     this.wide = this.advance.get("0");
     this.height = Math.round(0.74 * size);
     this.tall = size + 2;
     canvas.width = [...this.advance.values()].reduce((sum, width) => sum + width, 0);
     canvas.height = this.tall;
-    context.font = font;
-    context.textBaseline = "alphabetic";
+    pen.font = font;
+    pen.textBaseline = "alphabetic";
     this.at = new Map();
     let x = 0;
     for (const [letter, width] of this.advance) {
-      context.fillText(letter, x, this.height + 1);
+      pen.fillText(letter, x, this.height + 1);
       this.at.set(letter, x);
       x += width;
     }
     this.stride = canvas.width;
-    const drawn = context.getImageData(0, 0, canvas.width, this.tall).data;
+    const drawn = pen.getImageData(0, 0, canvas.width, this.tall).data;
     this.cover = Uint8Array.from({ length: canvas.width * this.tall }, (_, i) => drawn[4 * i + 3]);
   }
 

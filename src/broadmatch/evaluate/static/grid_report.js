@@ -39,9 +39,9 @@ export class CellReport {
   constructor(close) {
     this.body = make("div");
     this.plots = [new CellPlot(), new CellPlot()];
-    this.closer = make("button.plain.grid-close", { "aria-label": "Close the report", onclick: close }, "×");
-    this.element = make("section.grid-report.card", { hidden: true, "aria-label": "Report of a cell" }, this.closer, this.body, make("div.grid-plots", this.plots.map(({ element }) => element)));
-    this.element.addEventListener("keydown", (event) => event.key === "Escape" && close());
+    this.closer = make("button.plain.grid-close", { label: "Close the report", onclick: close }, "×");
+    this.element = make("section.grid-report.card", { hidden: true, label: "Report of a cell" }, this.closer, this.body, make("div.grid-plots", this.plots.map(({ element }) => element)));
+    this.element.addEventListener("keydown", (e) => e.key === "Escape" && close());
   }
 
   hide() {
@@ -128,22 +128,22 @@ class CellPlot {
     this.canvas.hidden = !drawIn;
     if (!drawIn) return;
     this.canvas.setAttribute("aria-label", caption);
-    const context = this.canvas.getContext("2d");
-    context.setTransform(this.dots, 0, 0, this.dots, 0, 0);
-    context.clearRect(0, 0, PLOT_WIDTH, PLOT_HEIGHT);
-    context.font = `10px system-ui, "Segoe UI", Roboto, sans-serif`;
-    context.fillStyle = cssOf(shades.quiet);
-    drawIn(context, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
+    const pen = this.canvas.getContext("2d");
+    pen.setTransform(this.dots, 0, 0, this.dots, 0, 0);
+    pen.clearRect(0, 0, PLOT_WIDTH, PLOT_HEIGHT);
+    pen.font = `10px system-ui, "Segoe UI", Roboto, sans-serif`;
+    pen.fillStyle = cssOf(shades.quiet);
+    drawIn(pen, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
   }
 }
 
-const lineThrough = (context, points, color, width, dotted) => {
-  context.strokeStyle = context.fillStyle = color;
-  context.lineWidth = width;
-  context.beginPath();
-  points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
-  context.stroke();
-  if (dotted) for (const [x, y] of points) context.fillRect(x - 2, y - 2, 4, 4);
+const lineThrough = (pen, points, color, width, dotted) => {
+  pen.strokeStyle = pen.fillStyle = color;
+  pen.lineWidth = width;
+  pen.beginPath();
+  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.stroke();
+  if (dotted) for (const [x, y] of points) pen.fillRect(x - 2, y - 2, 4, 4);
 };
 
 function drawReliability(plot, { grid, state }, facts, shades) {
@@ -156,16 +156,16 @@ function drawReliability(plot, { grid, state }, facts, shades) {
   };
   const [own, base] = [pointsOf(facts.model), pointsOf(state.baseline)];
   const most = Math.max(1e-6, ...own.flat(), ...base.flat());
-  return plot.draw("Click rate by predicted click rate", shades, (context, box) => {
+  return plot.draw("Click rate by predicted click rate", shades, (pen, box) => {
     const place = ([x, y]) => [box.left + (x / most) * (box.right - box.left), box.bottom - (y / most) * (box.bottom - box.top)];
-    lineThrough(context, [place([0, 0]), place([most, most])], cssOf(shades.hatch), 1);
-    context.fillStyle = cssOf(shades.quiet);
-    context.textAlign = "right";
-    context.fillText(percent(most, 0), box.left - 4, box.top + 8);
-    context.fillText("0", box.left - 4, box.bottom);
-    context.fillText(percent(most, 0), box.right, box.bottom + 12);
-    if (facts.model !== state.baseline) lineThrough(context, base.map(place), cssOf(shades.quiet), 1.5, false);
-    lineThrough(context, own.map(place), cssOf(shades.table[60]), 2, true);
+    lineThrough(pen, [place([0, 0]), place([most, most])], cssOf(shades.hatch), 1);
+    pen.fillStyle = cssOf(shades.quiet);
+    pen.textAlign = "right";
+    pen.fillText(percent(most, 0), box.left - 4, box.top + 8);
+    pen.fillText("0", box.left - 4, box.bottom);
+    pen.fillText(percent(most, 0), box.right, box.bottom + 12);
+    if (facts.model !== state.baseline) lineThrough(pen, base.map(place), cssOf(shades.quiet), 1.5, false);
+    lineThrough(pen, own.map(place), cssOf(shades.table[60]), 2, true);
   });
 }
 
@@ -185,17 +185,17 @@ function drawTrend(plot, { grid, state }, facts, shades) {
   const [low, high] = isBase ? [Math.min(...sizes), Math.max(...sizes)] : [Math.min(0, ...sizes), Math.max(0, ...sizes)];
   const text = (y) => (isBase ? valueText(y, 3) : changeText({ ...metric, best: metric.best === "zero" ? "zero" : "low" }, y));
   const caption = `${isBase ? "" : "Change of "}${nameText(metric.name, 20)} by period`;
-  return plot.draw(caption, shades, (context, box) => {
+  return plot.draw(caption, shades, (pen, box) => {
     const x = (p) => box.left + 8 + (p / (P - 1)) * (box.right - box.left - 8);
     const y = (value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top);
-    context.textAlign = "right";
-    context.fillText(text(high), box.left + 4, box.top + 8);
-    if (low < high) context.fillText(text(low), box.left + 4, box.bottom);
-    context.textAlign = "left";
-    context.fillText(timeText(grid.periods[0].start, false), box.left + 8, box.bottom + 12);
-    context.textAlign = "right";
-    context.fillText(timeText(grid.periods[P - 1].start, false), box.right, box.bottom + 12);
-    if (!isBase) lineThrough(context, [[box.left + 8, y(0)], [box.right, y(0)]], cssOf(shades.hatch), 1);
-    lineThrough(context, points.map(([p, value]) => [x(p), y(value)]), cssOf(shades.table[60]), 1.5, P <= 60);
+    pen.textAlign = "right";
+    pen.fillText(text(high), box.left + 4, box.top + 8);
+    if (low < high) pen.fillText(text(low), box.left + 4, box.bottom);
+    pen.textAlign = "left";
+    pen.fillText(timeText(grid.periods[0].start, false), box.left + 8, box.bottom + 12);
+    pen.textAlign = "right";
+    pen.fillText(timeText(grid.periods[P - 1].start, false), box.right, box.bottom + 12);
+    if (!isBase) lineThrough(pen, [[box.left + 8, y(0)], [box.right, y(0)]], cssOf(shades.hatch), 1);
+    lineThrough(pen, points.map(([p, value]) => [x(p), y(value)]), cssOf(shades.table[60]), 1.5, P <= 60);
   });
 }

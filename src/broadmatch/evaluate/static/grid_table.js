@@ -7,7 +7,7 @@ const PAGE = 25;
 
 export function makeTable() {
   let [scene, page] = [null, 0];
-  const body = make("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table of the grid" });
+  const body = make("div.scroll", { tabindex: "0", role: "region", label: "Table of the grid" });
   const said = make("span.quiet", { role: "status" });
   const turn = (step) => () => {
     page += step;

@@ -13,7 +13,7 @@ export function makeTimeBar(grid, change) {
   if (P < 2) return { element: make("div", { hidden: true }), sync: () => {} };
   const canvas = make("canvas", { "aria-hidden": "true" });
   const said = make("output.grid-time-said");
-  const handle = (text, key, low, high) => make("input", { type: "range", min: String(low), max: String(high), step: "1", "aria-label": text, oninput: (event) => moved(key, Number(event.target.value)) });
+  const handle = (text, key, low, high) => make("input", { type: "range", min: String(low), max: String(high), step: "1", label: text, oninput: (e) => moved(key, Number(e.target.value)) });
   const [from, to] = [handle("From period", "start", 0, P - 1), handle("To period", "end", 1, P)];
   const whole_time = make("button", { onclick: () => change({ start: 0, end: P, hour: -1 }) }, "Whole time");
   const element = make("div.grid-time", make("div.grid-time-line", make("span.quiet", "Period"), said, whole_time), make("div.grid-time-bar", canvas, from, to));
@@ -41,16 +41,16 @@ export function makeTimeBar(grid, change) {
       if (drawn === key) return;
       drawn = key;
       [canvas.width, canvas.height] = [width * dots, BAR_HEIGHT * dots];
-      const context = canvas.getContext("2d");
-      context.scale(dots, dots);
+      const pen = canvas.getContext("2d");
+      pen.scale(dots, dots);
       const sizes = Array.from({ length: P }, (_, p) => grid.period_impressions[p * S + total]);
       const most = Math.max(1, ...sizes);
       const inner = width - 16; // half a handle at each end
       sizes.forEach((size, p) => {
         const chosen = p >= now.start && p < now.end && (now.hour < 0 || new Date(grid.periods[p].start).getUTCHours() === now.hour);
-        context.fillStyle = cssOf(chosen ? shades.table[90] : shades.hatch);
+        pen.fillStyle = cssOf(chosen ? shades.table[90] : shades.hatch);
         const [a, b] = [8 + (p / P) * inner, 8 + ((p + 1) / P) * inner];
-        context.fillRect(a, BAR_HEIGHT - (size / most) * BAR_HEIGHT, Math.max(0.5, b - a - (inner / P > 4 ? 1 : 0)), (size / most) * BAR_HEIGHT);
+        pen.fillRect(a, BAR_HEIGHT - (size / most) * BAR_HEIGHT, Math.max(0.5, b - a - (inner / P > 4 ? 1 : 0)), (size / most) * BAR_HEIGHT);
       });
     },
   };

@@ -21,7 +21,7 @@ export class GridView {
     this.labels = make("div.grid-labels");
     this.spoken = make("p.hidden-text", { role: "status" });
     this.boxes = [make("div.grid-box"), make("div.grid-box.grid-cursor")];
-    this.field = make("div.grid-field", { tabindex: "0", role: "application", "aria-label": HELP }, this.canvas, this.boxes);
+    this.field = make("div.grid-field", { tabindex: "0", role: "application", label: HELP }, this.canvas, this.boxes);
     this.element = make("div.grid-view", this.labels, this.field, this.spoken);
     this.context = this.canvas.getContext("2d", { alpha: false, willReadFrequently: true });
     [this.cursor, this.hover, this.fingers, this.waiting] = [null, null, new Map(), false];
@@ -129,7 +129,7 @@ export class GridView {
 
   drawNow() {
     const started = performance.now();
-    const { context, dots } = this;
+    const { context: pen, dots } = this;
     const { grid, state, columns, cells, bounds, data } = this.scene;
     const shades = this.shades?.theme === themeOf() ? this.shades : (this.shades = shadesOf(themeOf()));
     const frame = this.frameOf(dots);
@@ -139,12 +139,12 @@ export class GridView {
       font: Math.round(11.5 * dots), metrics: grid.metrics, values: state.number === "value", written: this.written,
       value: (metric, model, j) => data.value[(metric * M + model) * S + columns.columns[j]],
     });
-    context.putImageData(this.image, 0, 0);
-    context.save();
-    context.scale(dots, dots);
+    pen.putImageData(this.image, 0, 0);
+    pen.save();
+    pen.scale(dots, dots);
     this.writeHeader(shades, frame.areas.at(-1).wide);
     this.drawBar(shades);
-    context.restore();
+    pen.restore();
     this.frameCells();
     this.took = performance.now() - started;
   }
@@ -185,14 +185,14 @@ export class GridView {
   }
 
   writeHeader(shades, wide) {
-    const { context, at } = this;
+    const { context: pen, at } = this;
     const { grid, columns } = this.scene;
     const bottom = at.header - 6;
-    context.fillStyle = cssOf(shades.ink);
-    context.font = NAMES;
-    context.textBaseline = "alphabetic";
-    context.textAlign = "center";
-    if (at.pinned) context.fillText("all", at.pinned / 2, bottom);
+    pen.fillStyle = cssOf(shades.ink);
+    pen.font = NAMES;
+    pen.textBaseline = "alphabetic";
+    pen.textAlign = "center";
+    if (at.pinned) pen.fillText("all", at.pinned / 2, bottom);
     for (const j of wide) {
       const [a, b] = this.columnPlace(j);
       if (b - a < 13) continue;
@@ -205,49 +205,49 @@ export class GridView {
   }
 
   writeName(name, room, x, y) {
-    const { context } = this;
-    const text = fitting(context, nameText(name, 80), room);
-    if (text) context.fillText(text, x, y);
+    const { context: pen } = this;
+    const text = fitting(pen, nameText(name, 80), room);
+    if (text) pen.fillText(text, x, y);
   }
 
   writeUpright(name, x, bottom) {
-    const { context, at } = this;
-    context.save();
-    context.translate(x + 4, bottom);
-    context.rotate(-Math.PI / 2);
-    context.textAlign = "left";
-    const text = fitting(context, nameText(name, 40), at.header - 10 - (at.several ? 22 : 0));
-    context.fillText(text, 0, 0);
-    context.restore();
+    const { context: pen, at } = this;
+    pen.save();
+    pen.translate(x + 4, bottom);
+    pen.rotate(-Math.PI / 2);
+    pen.textAlign = "left";
+    const text = fitting(pen, nameText(name, 40), at.header - 10 - (at.several ? 22 : 0));
+    pen.fillText(text, 0, 0);
+    pen.restore();
   }
 
   writeSections(shades) {
-    const { context, at } = this;
+    const { context: pen, at } = this;
     const { sections } = this.scene.columns;
-    context.font = `600 12px system-ui, "Segoe UI", Roboto, sans-serif`;
+    pen.font = `600 12px system-ui, "Segoe UI", Roboto, sans-serif`;
     for (const { name, first, count } of sections) {
       if (!count) continue;
       const a = Math.max(at.x, this.columnPlace(first)[0]);
       const b = Math.min(at.x + at.width, this.columnPlace(first + count - 1)[1]);
       if (b - a < 3) continue;
-      context.fillStyle = cssOf(shades.hatch);
-      context.fillRect(a, 18, b - a, 2);
-      context.fillStyle = cssOf(shades.ink);
-      context.textAlign = "left";
-      const text = fitting(context, nameText(name, 60), b - a);
-      context.fillText(text, a, 13);
+      pen.fillStyle = cssOf(shades.hatch);
+      pen.fillRect(a, 18, b - a, 2);
+      pen.fillStyle = cssOf(shades.ink);
+      pen.textAlign = "left";
+      const text = fitting(pen, nameText(name, 60), b - a);
+      pen.fillText(text, a, 13);
     }
   }
 
   // How much of the width is seen, where it is not all.
   drawBar(shades) {
-    const { context, at } = this;
+    const { context: pen, at } = this;
     const { from, to } = this.scene.state;
     if (from <= 0 && to >= 1) return;
-    context.fillStyle = cssOf(shades.hatch);
-    context.fillRect(at.x, at.height - 7, at.width, 3);
-    context.fillStyle = cssOf(shades.quiet);
-    context.fillRect(at.x + from * at.width, at.height - 8, Math.max(4, (to - from) * at.width), 5);
+    pen.fillStyle = cssOf(shades.hatch);
+    pen.fillRect(at.x, at.height - 7, at.width, 3);
+    pen.fillStyle = cssOf(shades.quiet);
+    pen.fillRect(at.x + from * at.width, at.height - 8, Math.max(4, (to - from) * at.width), 5);
   }
 
   // Frames around what is pointed at and around the cursor; they cost no painting of cells.
@@ -326,16 +326,16 @@ export class GridView {
 
   listen() {
     const { field, canvas } = this;
-    field.addEventListener("keydown", (event) => this.key(event));
+    field.addEventListener("keydown", (e) => this.key(e));
     field.addEventListener("focus", () => this.scene && this.pointAt(this.cursor ?? { row: this.firstRow(), column: 0 }));
     field.addEventListener("blur", () => {
       this.frameCells();
       this.tell.cell(null);
     });
-    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    canvas.addEventListener("pointerdown", (event) => this.press(event));
-    canvas.addEventListener("pointermove", (event) => this.move(event));
-    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => this.release(event));
+    canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
+    canvas.addEventListener("pointerdown", (e) => this.press(e));
+    canvas.addEventListener("pointermove", (e) => this.move(e));
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (e) => this.release(e));
     canvas.addEventListener("pointerleave", () => this.point(null));
   }
 
@@ -366,23 +366,23 @@ export class GridView {
     this.frameCells();
   }
 
-  key(event) {
-    if (!this.scene || event.altKey || event.ctrlKey || event.metaKey) return;
+  key(e) {
+    if (!this.scene || e.altKey || e.ctrlKey || e.metaKey) return;
     const { row, column } = this.cursor ?? { row: this.firstRow(), column: 0 };
     const last = this.scene.columns.columns.length - 1;
     const moves = {
       ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
       PageUp: [0, -10], PageDown: [0, 10], Home: [0, -last], End: [0, last],
     };
-    if (event.shiftKey && (event.key === "ArrowLeft" || event.key === "ArrowRight")) this.pan(event.key === "ArrowLeft" ? -0.25 : 0.25);
-    else if (moves[event.key]) this.pointAt({ row: row + moves[event.key][0], column: column + moves[event.key][1] });
-    else if (event.key === "+" || event.key === "=") this.zoom(1.5, this.aboutCursor());
-    else if (event.key === "-") this.zoom(1 / 1.5, this.aboutCursor());
-    else if (event.key === "0") this.look(0, 1);
-    else if (event.key === "Enter") this.tell.cell(this.cursor, true, true);
-    else if (event.key === "Escape") this.tell.cell(null, false, true);
+    if (e.shiftKey && (e.key === "ArrowLeft" || e.key === "ArrowRight")) this.pan(e.key === "ArrowLeft" ? -0.25 : 0.25);
+    else if (moves[e.key]) this.pointAt({ row: row + moves[e.key][0], column: column + moves[e.key][1] });
+    else if (e.key === "+" || e.key === "=") this.zoom(1.5, this.aboutCursor());
+    else if (e.key === "-") this.zoom(1 / 1.5, this.aboutCursor());
+    else if (e.key === "0") this.look(0, 1);
+    else if (e.key === "Enter") this.tell.cell(this.cursor, true, true);
+    else if (e.key === "Escape") this.tell.cell(null, false, true);
     else return;
-    event.preventDefault();
+    e.preventDefault();
   }
 
   aboutCursor() {
@@ -392,30 +392,30 @@ export class GridView {
     return Math.min(1, Math.max(0, ((columns.left[j] + columns.right[j]) / 2 - state.from) / (state.to - state.from)));
   }
 
-  wheel(event) {
+  wheel(e) {
     const { from, to } = this.scene.state;
-    const about = Math.min(1, Math.max(0, (event.offsetX - this.at.x) / this.at.width));
-    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      this.pan(((event.deltaX || event.deltaY) * unit) / this.at.width);
-    } else if (event.deltaY > 0 && from <= 0 && to >= 1) return; // nothing to zoom out of: the page may scroll
-    else this.zoom(Math.exp(-event.deltaY * unit * 0.002), about);
-    event.preventDefault();
+    const about = Math.min(1, Math.max(0, (e.offsetX - this.at.x) / this.at.width));
+    const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? 400 : 1;
+    if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+      this.pan(((e.deltaX || e.deltaY) * unit) / this.at.width);
+    } else if (e.deltaY > 0 && from <= 0 && to >= 1) return; // nothing to zoom out of: the page may scroll
+    else this.zoom(Math.exp(-e.deltaY * unit * 0.002), about);
+    e.preventDefault();
   }
 
-  press(event) {
-    this.canvas.setPointerCapture(event.pointerId);
-    this.fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY, moved: 0 });
+  press(e) {
+    this.canvas.setPointerCapture(e.pointerId);
+    this.fingers.set(e.pointerId, { x: e.offsetX, y: e.offsetY, moved: 0 });
   }
 
-  move(event) {
-    const finger = this.fingers.get(event.pointerId);
+  move(e) {
+    const finger = this.fingers.get(e.pointerId);
     if (!finger) {
-      this.point(this.cellAt(event.offsetX, event.offsetY));
+      this.point(this.cellAt(e.offsetX, e.offsetY));
       return;
     }
-    const [before, x] = [finger.x, event.offsetX];
-    const others = [...this.fingers].filter(([id]) => id !== event.pointerId).map(([, other]) => other);
+    const [before, x] = [finger.x, e.offsetX];
+    const others = [...this.fingers].filter(([id]) => id !== e.pointerId).map(([, other]) => other);
     finger.moved += Math.abs(x - before);
     finger.x = x;
     if (finger.moved < 4) return;
@@ -426,11 +426,11 @@ export class GridView {
     this.point(null);
   }
 
-  release(event) {
-    const finger = this.fingers.get(event.pointerId);
-    this.fingers.delete(event.pointerId);
-    if (event.type !== "pointerup" || !finger || finger.moved >= 4) return;
-    const cell = this.cellAt(event.offsetX, event.offsetY);
+  release(e) {
+    const finger = this.fingers.get(e.pointerId);
+    this.fingers.delete(e.pointerId);
+    if (e.type !== "pointerup" || !finger || finger.moved >= 4) return;
+    const cell = this.cellAt(e.offsetX, e.offsetY);
     if (!cell) return;
     this.field.focus({ preventScroll: true });
     this.cursor = cell;
@@ -453,13 +453,13 @@ function lowest(low, high, holds) {
 }
 
 // As much of a text as there is room for; nothing if that is less than two letters.
-export function fitting(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
+export function fitting(pen, text, room) {
+  if (pen.measureText(text).width <= room) return text;
   const letters = Array.from(text);
   let [low, high] = [0, letters.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(`${letters.slice(0, middle).join("")}…`).width <= room) low = middle;
+    if (pen.measureText(`${letters.slice(0, middle).join("")}…`).width <= room) low = middle;
     else high = middle - 1;
   }
   return low < 2 ? "" : `${letters.slice(0, low).join("").trimEnd()}…`;

@@ -1,6 +1,6 @@
 // Charts as SVG: axes with units, lines with bands or points with intervals; read by mouse, by keyboard, and as a table.
 
-import { fill, make } from "./dom.js";
+import { fill, make, table } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 14, 10, 40];
@@ -71,16 +71,16 @@ export function chart(host, given) {
     const focused = old && old === document.activeElement;
     if (old) old.replaceWith(made);
     else room.prepend(made);
-    made.addEventListener("pointermove", (event) => {
-      const here = event.clientX - made.getBoundingClientRect().left;
+    made.addEventListener("pointermove", (e) => {
+      const here = e.clientX - made.getBoundingClientRect().left;
       read(xs.reduce((best, value, i) => (Math.abs(px(value) - here) < Math.abs(px(xs[best]) - here) ? i : best), 0));
     });
     for (const name of ["pointerleave", "blur"]) made.addEventListener(name, () => read(-1));
     made.addEventListener("focus", () => made.matches(":focus-visible") && read(Math.max(0, at)));
-    made.addEventListener("keydown", (event) => {
-      const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: xs.length - 1 }[event.key];
-      if (to === undefined) return event.key === "Escape" && read(-1);
-      event.preventDefault();
+    made.addEventListener("keydown", (e) => {
+      const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: xs.length - 1 }[e.key];
+      if (to === undefined) return e.key === "Escape" && read(-1);
+      e.preventDefault();
       read(Math.max(0, Math.min(xs.length - 1, to)));
     });
     if (focused) made.focus();
@@ -101,7 +101,7 @@ export function chart(host, given) {
 
   const legend = make("div.legend", make("span.quiet", y.label), series.length > 1 && series.map((one, i) => make("span.text", swatch(i), " ", one.name)));
   room.append(tip);
-  fill(host, legend, room, table(given));
+  fill(host, legend, room, numbers(given));
   draw();
   new ResizeObserver(() => host.isConnected && host.clientWidth && Math.abs(host.clientWidth - drawn.width) > 2 && draw()).observe(host);
 }
@@ -131,15 +131,9 @@ const dots = (one, i, px, py) => one.points.flatMap((point) => {
 });
 
 // The numbers of a chart, for whoever wants them exactly or cannot see it.
-function table({ label, x, y, series }) {
-  const body = make("tbody");
-  const shown = make("details", make("summary", "Numbers"), make("div.scroll", { tabindex: 0, role: "region", "aria-label": `Numbers: ${label}` }, make("table",
-    make("thead", make("tr", make("th", "Series"), [x.label, y.label, "from", "to"].map((text) => make("th.number", text)))), body)));
-  shown.addEventListener("toggle", () => {
-    if (body.children.length) return;
-    for (const one of series)
-      for (const point of one.points)
-        body.append(make("tr", make("td.text", one.name), make("td.number", x.text(point[0])), [1, 2, 3].map((k) => make("td.number", Number.isFinite(point[k]) ? y.text(point[k]) : "–"))));
-  });
+function numbers({ label, x, y, series }) {
+  const rows = () => series.flatMap(({ name, points }) => points.map(([at, ...ys]) => [name, x.text(at), ...[0, 1, 2].map((k) => (Number.isFinite(ys[k]) ? y.text(ys[k]) : "–"))]));
+  const open = () => shown.children.length > 1 || shown.append(table(`Numbers: ${label}`, ["Series", `#${x.label}`, `#${y.label}`, "#from", "#to"], rows()));
+  const shown = make("details", { ontoggle: open }, make("summary", "Numbers"));
   return shown;
 }

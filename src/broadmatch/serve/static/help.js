@@ -8,9 +8,9 @@ const KEYS = "broadmatch-keys";
 export const singleKeys = () => localStorage.getItem(KEYS) !== "off";
 
 function dialog(title, ...children) {
-  const shown = make("dialog.card", { "aria-label": title }, make("h2", title), ...children);
+  const shown = make("dialog.card", { label: title }, make("h2", title), ...children);
   shown.addEventListener("close", () => shown.remove());
-  shown.addEventListener("click", (event) => event.target === shown && shown.close());
+  shown.addEventListener("click", (e) => e.target === shown && shown.close());
   document.body.append(shown);
   shown.showModal();
   return shown;
@@ -25,7 +25,7 @@ export function showHelp(pages) {
     row("?", "This help"),
     row("Esc", "Close what is open"),
   ];
-  const toggle = (event) => localStorage.setItem(KEYS, event.target.checked ? "on" : "off");
+  const toggle = (e) => localStorage.setItem(KEYS, e.target.checked ? "on" : "off");
   const shown = dialog(
     "Keys",
     make("table", make("tbody", rows)),
@@ -41,7 +41,7 @@ export function showHelp(pages) {
 export function askKey(said = "") {
   return new Promise((done) => {
     const field = make("input", { type: "password", autocomplete: "off", value: apiKey.get(), required: true });
-    const save = (event) => (event.preventDefault(), apiKey.set(field.value.trim()), shown.close());
+    const save = (e) => (e.preventDefault(), apiKey.set(field.value.trim()), shown.close());
     const shown = dialog(
       "API key",
       make("p", said || "This server asks for a key. It stays in this tab; `broadmatch keys add FOLDER` makes one."),

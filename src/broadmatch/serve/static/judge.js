@@ -1,8 +1,7 @@
 // Blind sheets to grade by keyboard: 1 to 4 grade and go on, arrows move, u takes back; a grade counts when it is on disk.
 
 import { call, send } from "./api.js";
-import { coded, fill, fixed, make, save, state, whole } from "./dom.js";
-import { select, table } from "./tables.js";
+import { coded, fill, fixed, make, save, select, state, table, whole } from "./dom.js";
 
 export const title = "Judge";
 const WHO = "broadmatch-judge";
@@ -24,7 +23,7 @@ export async function show(main, query) {
   const agreed = make("section.card");
   fill(main,
     head,
-    make("form.bar", { onsubmit: (event) => (event.preventDefault(), sessionStorage.setItem(WHO, name.value.trim()), open({ judge: name.value.trim() })) },
+    make("form.bar", { onsubmit: (e) => (e.preventDefault(), sessionStorage.setItem(WHO, name.value.trim()), open({ judge: name.value.trim() })) },
       select("Sheet", names, sheet, (one) => open({ sheet: one })), make("label", "Your name", name), make("button.main", { type: "submit" }, who ? "Change" : "Begin")),
     room, agreed);
   agreement();
@@ -35,7 +34,7 @@ export async function show(main, query) {
   let at = Math.max(0, rows.findIndex((row) => row.grade === null));
   const [done, waiting, seen] = [[], [], new Map()];
   let writing = false;
-  const [text, list, said] = [make("div.page-text.card", { tabindex: 0, role: "region", "aria-label": "The page" }), make("ol"), make("p", { role: "status" })];
+  const [text, list, said] = [make("div.page-text.card", { tabindex: 0, role: "region", label: "The page" }), make("ol"), make("p", { role: "status" })];
   const link = make("h2.text");
   fill(room,
     make("p.quiet", "Does the phrase fit the page? ", Object.entries(grades).map(([grade, word]) => [make("kbd", grade), ` ${word} `]), "– ", make("kbd", "↓"), make("kbd", "↑"), " row, ", make("kbd", "→"), make("kbd", "←"), " page, ", make("kbd", "u"), ` undo. From ${relevant} on it counts as relevant. Nothing here says which model gave a phrase.`),
@@ -92,8 +91,8 @@ export async function show(main, query) {
     list.setAttribute("aria-label", `Phrases of page ${pages.indexOf(of) + 1} of ${pages.length}`);
     fill(list, of.phrases.map((phrase, i) => {
       const row = rows[start + i];
-      const choices = Object.entries(grades).map(([grade, word]) => make("button", { "aria-pressed": String(row.grade === Number(grade)), "aria-label": `${grade} ${word}: ${phrase}`, title: word, onclick: () => ((at = start + i), give(Number(grade))) }, grade));
-      return make("li", { class: start + i === at ? "now" : "", "aria-current": start + i === at ? "true" : undefined, onclick: (event) => event.target.closest("button") || go(start + i) }, make("span.text", phrase), make("span.grades", choices));
+      const choices = Object.entries(grades).map(([grade, word]) => make("button", { "aria-pressed": String(row.grade === Number(grade)), label: `${grade} ${word}: ${phrase}`, title: word, onclick: () => ((at = start + i), give(Number(grade))) }, grade));
+      return make("li", { class: start + i === at ? "now" : "", "aria-current": start + i === at ? "true" : undefined, onclick: (e) => e.target.closest("button") || go(start + i) }, make("span.text", phrase), make("span.grades", choices));
     }));
     list.querySelector(".now").scrollIntoView({ block: "nearest" });
     tell();
@@ -110,22 +109,22 @@ export async function show(main, query) {
   }
 
   // Before the frame, whose digits change the page.
-  function onKey(event) {
+  function onKey(e) {
     if (!room.isConnected) return removeEventListener("keydown", onKey, true);
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea, dialog, .page-text")) return;
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.("input, select, textarea, dialog, .page-text")) return;
     const page = pages.indexOf(rows[at].of);
-    if (Object.hasOwn(grades, event.key)) give(Number(event.key));
-    else if (event.key === "ArrowDown") go(at + 1);
-    else if (event.key === "ArrowUp") go(at - 1);
-    else if (event.key === "ArrowRight") page + 1 < pages.length && go(first(pages[page + 1]));
-    else if (event.key === "ArrowLeft") page > 0 && go(first(pages[page - 1]));
-    else if (event.key === "u" || event.key === "Backspace") undo();
+    if (Object.hasOwn(grades, e.key)) give(Number(e.key));
+    else if (e.key === "ArrowDown") go(at + 1);
+    else if (e.key === "ArrowUp") go(at - 1);
+    else if (e.key === "ArrowRight") page + 1 < pages.length && go(first(pages[page + 1]));
+    else if (e.key === "ArrowLeft") page > 0 && go(first(pages[page - 1]));
+    else if (e.key === "u" || e.key === "Backspace") undo();
     else return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
+    e.preventDefault();
+    e.stopImmediatePropagation();
   }
   addEventListener("keydown", onKey, true);
-  addEventListener("beforeunload", (event) => waiting.length && room.isConnected && event.preventDefault());
+  addEventListener("beforeunload", (e) => waiting.length && room.isConnected && e.preventDefault());
   draw();
   if (main.contains(document.activeElement)) document.activeElement.blur();
 
@@ -137,7 +136,7 @@ export async function show(main, query) {
     const judges = Object.entries(found.judges);
     fill(agreed, make("div", make("h2", "Agreement"),
       make("p", `On relevant or not: ${say(found.agreement)}. ${found.kappa_name}: ${say(found.kappa)}.`),
-      judges.length > 0 && table("Judges", [["Judge", "text"], ["Graded", "number"], ["Rows", "number"]], judges.map(([judge, n]) => [judge, whole(n), whole(found.n_rows)])),
+      judges.length > 0 && table("Judges", ["Judge", "#Graded", "#Rows"], judges.map(([judge, n]) => [judge, whole(n), whole(found.n_rows)])),
       make("div.bar", judges.length > 0 && make("button", { onclick: download }, "Save the grades as CSV")),
       make("p.quiet", coded(`\`broadmatch evaluate ${sheet}.key.json --judgements ${sheet}.grades.csv\` says what they mean for each model.`))));
   }

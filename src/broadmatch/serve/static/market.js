@@ -2,8 +2,7 @@
 
 import { call } from "./api.js";
 import { chart } from "./chart.js";
-import { fill, make, state, whole } from "./dom.js";
-import { select, table } from "./tables.js";
+import { fill, make, select, state, table, whole } from "./dom.js";
 
 export const title = "Market";
 
@@ -34,7 +33,7 @@ function draw(main, query, runs, head) {
     make("div.bar", runs.length > 1 && select("Run", runs.map((one) => one.name), run.name, keep("run")), select("Measure", measures, measure, keep("measure"))),
     make("section.card", host),
     make("h2", `${measure}, days ${Math.min(run.burn_in + 1, run.days)} to ${run.days}`),
-    table("Arms", [["Arm", "text"], [measure, "number"], ["95 %", "number"], [`in % of ${run.arms[0].name}`, "number"], ["95 %", "number"], ["Searches", "number"]],
+    table("Arms", ["Arm", `#${measure}`, "#95 %", `#in % of ${run.arms[0].name}`, "#95 %", "#Searches"],
       run.arms.map((arm, i) => [arm.name, ...between(arm.figures[measure]), ...(i ? between(arm.relative[measure], relative) : ["100 %", "–"]), whole(arm.searches)])));
   chart(host, {
     label: `${measure} by day`, x: { label: "day", text: String, ticks: days }, y: { label: measure, text },

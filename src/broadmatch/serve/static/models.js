@@ -2,8 +2,8 @@
 
 import { call } from "./api.js";
 import { chart } from "./chart.js";
-import { coded, fill, fixed, make, percent, signed, state, whole } from "./dom.js";
-import { bothWays, day, select, table } from "./tables.js";
+import { coded, fill, fixed, make, percent, select, signed, state, table, whole } from "./dom.js";
+import { bothWays, day } from "./tables.js";
 import { showTrace } from "./trace.js";
 
 export const title = "Models";
@@ -13,7 +13,7 @@ export async function show(main, query) {
   const tab = Object.hasOwn(TABS, query.get("tab")) ? query.get("tab") : "served";
   const links = Object.entries(TABS).map(([name, [text]]) => make("a", { href: `#models?tab=${name}`, "aria-current": name === tab ? "true" : undefined }, text));
   const room = make("div", state("Loading …"));
-  fill(main, make("h1", title), make("nav.tabs", { "aria-label": "Parts of this page" }, links), room);
+  fill(main, make("h1", title), make("nav.tabs", { label: "Parts of this page" }, links), room);
   const keep = (changes) => {
     for (const [name, value] of Object.entries({ tab, ...changes })) value ? query.set(name, value) : query.delete(name);
     history.replaceState(null, "", `#models?${query}`);
@@ -38,9 +38,9 @@ async function served(room) {
   fill(room,
     make("p", coded(`All of this since ${day(found.since)} UTC: ${whole(found.n_ads)} ads with ${whole(found.n_bids)} bids. Phrase model: ${phrases}.`)),
     make("h2", "Arms of the click model"),
-    table("Arms", [["Arm", "short"], ["Share", "number"], ["Version", "short"], ["Published (UTC)", "short"], ["Coefficients", "number"], ["Calibration", "short"], ["Before it", "text"]], arms),
+    table("Arms", ["~Arm", "#Share", "~Version", "~Published (UTC)", "#Coefficients", "~Calibration", "Before it"], arms),
     make("h2", "Published versions, and what the guard said"),
-    versions.length ? table("Versions", [["Version", "short"], ["Kind", "short"], ["Arm", "short"], ["Published (UTC)", "short"], ["State", "short"], ["Log loss", "number"], ["In service", "number"], ["Clicks / expected", "number"], ["Why", "text"]], versions)
+    versions.length ? table("Versions", ["~Version", "~Kind", "~Arm", "~Published (UTC)", "~State", "#Log loss", "#In service", "#Clicks / expected", "Why"], versions)
       : state("Nothing was published yet: the folder’s own models are served. `broadmatch clicks follow server/events --publish server/` learns and publishes."));
 }
 
@@ -82,7 +82,7 @@ async function reliability(room, query, keep) {
     make("p.quiet", `${whole(found.n)} impressions of the log’s end, each as the version that served it sees it in its place, before its click was known. Left out: ${whole(found.n_young)} that may still be clicked, ${whole(found.n_gone)} whose model is gone.`),
     make("div.columns", left, right),
     make("h2", "Slices"),
-    table("Slices", [["Slice", "text"], ["Impressions", "number"], ["Clicks", "number"], ["Error before", "number"], ["after", "number"], ["Bias before", "number"], ["after", "number"]],
+    table("Slices", ["Slice", "#Impressions", "#Clicks", "#Error before", "#after", "#Bias before", "#after"],
       found.slices.map((each) => [each.slice, whole(each.n), whole(each.clicks), ...each.errors.map((value) => percent(value, 2)), ...each.biases.map((value) => (value === null ? "–" : `${signed(100 * value, 1)} %`))])));
   chart(curve, { label: `Click rate by prediction, ${one.slice}`, kind: "points", diagonal: true, x: { label: "prediction", text: rate }, y: { label: "click rate, 95 %", text: rate }, series: [{ name: "before calibration", points: one.before }, { name: "after", points: one.after }] });
   if (found.uncertainty.length) {
@@ -101,6 +101,6 @@ async function features(room, query, keep) {
   fill(room,
     make("p.quiet", coded(`${whole(found.n_nonzero)} of ${whole(found.n_features)} features have a coefficient. ${names}`)),
     make("div.bar", select("Signal", ["all signals", ...signals], chosen, (signal) => (keep({ signal }), features(room, query, keep)))),
-    shown.length ? table("Features", [["Signal", "text"], ["Value", "text"], [make("span.hidden-text", "bar"), ""], ["Coefficient (log-odds)", "number"], ["Learning rate", "number"]], shown.map((one) => [one.signal, one.value, bothWays(one.weight, most), signed(one.weight, 3), fixed(one.rate, 4)]))
+    shown.length ? table("Features", ["Signal", "Value", make("span.hidden-text", "bar"), "#Coefficient (log-odds)", "#Learning rate"], shown.map((one) => [one.signal, one.value, bothWays(one.weight, most), signed(one.weight, 3), fixed(one.rate, 4)]))
       : state("No feature has a name yet: serve some searches, or train with names."));
 }

@@ -48,7 +48,7 @@ const pageOf = (plan) => {
 export async function show(main, query) {
   const parts = await call("GET", "/v1/studio");
   const plan = begin(query);
-  const results = make("section.results", { "aria-label": "Phrases" });
+  const results = make("section.results", { label: "Phrases" });
   const side = sidePanel((address) => field.set(address));
   let reply = null, table = null, waiting = 0, running = null;
 
@@ -140,7 +140,7 @@ export async function show(main, query) {
   const edit = (one, what) => (plan.edits[one.phrase] = { ...plan.edits[one.phrase], ...what });
 
   const slide = make("output");
-  const slider = make("input", { type: "range", min: "0", max: "1", step: "0.01", value: String(plan.precision), "aria-label": "Expected precision, at least", oninput: () => rule("precision", Number(slider.value)) });
+  const slider = make("input", { type: "range", min: "0", max: "1", step: "0.01", value: String(plan.precision), label: "Expected precision, at least", oninput: () => rule("precision", Number(slider.value)) });
   const take = make("select", { onchange: () => rule(take.value) });
   const rule = (name, precision = plan.precision) => {
     Object.assign(plan, { take: name, precision });
@@ -154,7 +154,7 @@ export async function show(main, query) {
   const sort = make("select", { onchange: () => ((plan.sort = sort.value), draw()) }, Object.entries(SORTS).map(([name, [text]]) => make("option", { value: name, selected: name === plan.sort }, text)));
   const campaign = make("input", { type: "text", value: plan.campaign, maxlength: "100", oninput: () => ((plan.campaign = campaign.value), keep(plan)) });
   const summary = make("div.summary", { "aria-live": "polite" });
-  const exports_ = make("div.bar.tight", { role: "group", "aria-label": "Export" }, Object.entries(FILES).map(([kind, [text]]) => make("button", { onclick: () => download(kind) }, text)));
+  const exports_ = make("div.bar.tight", { role: "group", label: "Export" }, Object.entries(FILES).map(([kind, [text]]) => make("button", { onclick: () => download(kind) }, text)));
 
   function draw() {
     if (!reply) return void fill(results, emptyState(parts, field));

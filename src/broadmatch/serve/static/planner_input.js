@@ -57,10 +57,10 @@ export function pageField(plan, changed) {
     make("label", { for: "planner-page" }, "Page"), field,
     make("div.bar.tight", choose, clear, files, said), pick);
   for (const name of ["dragover", "dragleave", "drop"])
-    card.addEventListener(name, (event) => {
-      event.preventDefault();
+    card.addEventListener(name, (e) => {
+      e.preventDefault();
       card.classList.toggle("over", name === "dragover");
-      if (name === "drop") take(event.dataTransfer.files[0]);
+      if (name === "drop") take(e.dataTransfer.files[0]);
     });
   field.value = plan.text;
   tell();
@@ -69,19 +69,19 @@ export function pageField(plan, changed) {
 
 const chip = (text, remove) =>
   make("span.tag.chip", make("span.text", text),
-    make("button.plain", { "aria-label": `Remove ${text}`, onclick: remove }, "×"));
+    make("button.plain", { label: `Remove ${text}`, onclick: remove }, "×"));
 
 // A list of phrases as chips; Enter, comma or a pasted list adds, × removes with undo.
 export function phraseList(label, about, phrases, changed) {
   const list = make("span.chips");
-  const field = make("input", { type: "text", autocomplete: "off", placeholder: about, "aria-label": label,
-    onkeydown: (event) => {
-      if ((event.key === "Enter" || event.key === ",") && field.value.trim()) (event.preventDefault(), add(field.value));
-      else if (event.key === "Backspace" && !field.value && phrases.length) remove(phrases.at(-1));
+  const field = make("input", { type: "text", autocomplete: "off", placeholder: about, label,
+    onkeydown: (e) => {
+      if ((e.key === "Enter" || e.key === ",") && field.value.trim()) (e.preventDefault(), add(field.value));
+      else if (e.key === "Backspace" && !field.value && phrases.length) remove(phrases.at(-1));
     },
-    onpaste: (event) => {
-      const text = event.clipboardData.getData("text");
-      if (/[\n,;]/.test(text)) (event.preventDefault(), add(text));
+    onpaste: (e) => {
+      const text = e.clipboardData.getData("text");
+      if (/[\n,;]/.test(text)) (e.preventDefault(), add(text));
     },
     onblur: () => field.value.trim() && add(field.value) });
 

@@ -44,7 +44,7 @@ export function phraseTable(phrases, plan, reply, on) {
 }
 
 function group(theme, rows, on) {
-  const box = make("input", { type: "checkbox", "aria-label": `Take all of ${theme || "others"}`, onchange: () => on.chosen(rows.map((row) => row.one), box.checked) });
+  const box = make("input", { type: "checkbox", label: `Take all of ${theme || "others"}`, onchange: () => on.chosen(rows.map((row) => row.one), box.checked) });
   const searches = rows.map((row) => row.one.facts?.searches).filter(Number.isFinite);
   const told = searches.length ? ` · ${whole(searches.reduce((a, b) => a + b, 0))} searches` : "";
   for (const row of rows) row.group = { box, rows };
@@ -56,18 +56,18 @@ function group(theme, rows, on) {
 
 function phraseRow(one, plan, reply, on) {
   const facts = one.facts, edit = () => plan.edits[one.phrase] ?? {};
-  const box = make("input", { type: "checkbox", "aria-label": `Take ${one.phrase}`, onchange: () => on.chosen([one], box.checked) });
+  const box = make("input", { type: "checkbox", label: `Take ${one.phrase}`, onchange: () => on.chosen([one], box.checked) });
   const name = make("button.plain.phrase.text", { title: "Why this phrase?", onclick: () => on.why(one, name) });
-  const pencil = make("button.plain.small", { "aria-label": `Edit ${one.phrase}`, title: "Edit", onclick: () => rename() }, "✎");
-  const match = make("select", { "aria-label": `Match type of ${one.phrase}`, onchange: () => on.changed(one, { match: match.value }) },
+  const pencil = make("button.plain.small", { label: `Edit ${one.phrase}`, title: "Edit", onclick: () => rename() }, "✎");
+  const match = make("select", { label: `Match type of ${one.phrase}`, onchange: () => on.changed(one, { match: match.value }) },
     ["broad", "phrase", "exact"].map((kind) => make("option", { value: kind }, kind)));
-  const bid = make("input", { type: "number", min: "0.01", step: "0.01", inputmode: "decimal", "aria-label": `Bid on ${one.phrase}`, oninput: () => on.changed(one, { bid: bid.value }) });
+  const bid = make("input", { type: "number", min: "0.01", step: "0.01", inputmode: "decimal", label: `Bid on ${one.phrase}`, oninput: () => on.changed(one, { bid: bid.value }) });
   const clicks = number(undefined, "–", "Clicks a month"), cost = number(undefined, "–", "Cost a month");
   const holder = make("div", name, pencil), phrase = make("td.phrase", holder);
-  const never = make("button.plain.small", { "aria-label": `Never ${one.phrase}`, title: "Never want it", onclick: () => on.never(one) }, "×");
+  const never = make("button.plain.small", { label: `Never ${one.phrase}`, title: "Never want it", onclick: () => on.never(one) }, "×");
 
   function rename() {
-    const field = make("input", { type: "text", value: edit().name ?? one.phrase, "aria-label": `New wording of ${one.phrase}` });
+    const field = make("input", { type: "text", value: edit().name ?? one.phrase, label: `New wording of ${one.phrase}` });
     const done = (keep) => {
       if (!field.isConnected) return;
       const text = field.value.trim().slice(0, 200);
@@ -75,10 +75,10 @@ function phraseRow(one, plan, reply, on) {
       if (keep && text) on.changed(one, { name: text === one.phrase ? undefined : text });
       pencil.focus();
     };
-    field.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" && event.key !== "Escape") return;
-      event.preventDefault(); // or the key would press the button that gets the focus
-      done(event.key === "Enter");
+    field.addEventListener("keydown", (e) => {
+      if (e.key !== "Enter" && e.key !== "Escape") return;
+      e.preventDefault(); // or the key would press the button that gets the focus
+      done(e.key === "Enter");
     });
     field.addEventListener("blur", () => done(true));
     fill(holder, field);

@@ -8,8 +8,8 @@ const ARMS = { rewrites: "searched after", walk: "clicked like", simrank: "click
 
 export function sidePanel(open) {
   const why = make("div.why", { "aria-live": "polite" });
-  const text = make("div.page-text", { tabindex: "0", role: "region", "aria-label": "Text of the page" });
-  const element = make("aside.card.side", { "aria-label": "The page, and why" }, why, make("h2", "The page"), text);
+  const text = make("div.page-text", { tabindex: "0", role: "region", label: "Text of the page" });
+  const element = make("aside.card.side", { label: "The page, and why" }, why, make("h2", "The page"), text);
   let blocks = [], asked = null;
 
   function draw(words = new Map(), phrase = "") {

@@ -50,27 +50,27 @@ function refused(error) {
 }
 
 function tools() {
-  const choice = make("select", { onchange: (event) => setTheme(event.target.value) },
+  const choice = make("select", { onchange: (e) => setTheme(e.target.value) },
     ["system", "light", "dark"].map((name) => make("option", { value: name }, name)));
   const said = () => (choice.value = theme());
   addEventListener("theme", said);
   said();
   const key = make("button.plain", { hidden: !apiKey.get(), onclick: () => askKey().then(() => show()) }, "Key");
   addEventListener("unauthorized", () => (key.hidden = false));
-  const help = make("button.plain", { title: "Keys and help (?)", "aria-label": "Keys and help", onclick: () => showHelp(PAGES) }, "?");
+  const help = make("button.plain", { title: "Keys and help (?)", label: "Keys and help", onclick: () => showHelp(PAGES) }, "?");
   find("#tools").append(make("label.row", "Theme", choice), key, help);
 }
 
-function onKey(event) {
-  const typing = event.target.closest?.("input, select, textarea, [contenteditable]") || document.querySelector("dialog[open]");
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || !singleKeys()) return;
-  const page = PAGES[Number(event.key) - 1];
+function onKey(e) {
+  const typing = e.target.closest?.("input, select, textarea, [contenteditable]") || document.querySelector("dialog[open]");
+  if (typing || e.ctrlKey || e.metaKey || e.altKey || !singleKeys()) return;
+  const page = PAGES[Number(e.key) - 1];
   if (page) location.hash = page[0];
-  else if (event.key === "t") nextTheme();
-  else if (event.key === "?") showHelp(PAGES);
-  else if (event.key === "/") find("#page input, #page textarea, #page select")?.focus();
+  else if (e.key === "t") nextTheme();
+  else if (e.key === "?") showHelp(PAGES);
+  else if (e.key === "/") find("#page input, #page textarea, #page select")?.focus();
   else return;
-  event.preventDefault();
+  e.preventDefault();
 }
 
 setTheme(theme());
@@ -78,6 +78,6 @@ find("#pages").append(...PAGES.map(([page, text]) => make("a", { href: `#${page}
 tools();
 addEventListener("hashchange", () => show());
 addEventListener("keydown", onKey);
-find(".skip").addEventListener("click", (event) => (event.preventDefault(), find("#page").focus()));
+find(".skip").addEventListener("click", (e) => (e.preventDefault(), find("#page").focus()));
 const first = location.hash === "" && !tourSeen();
 show(false).then(() => first && showTour());

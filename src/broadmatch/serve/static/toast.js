@@ -11,7 +11,7 @@ export function toast(text, { undo } = {}) {
   const back = () => (gone(), undo());
   const shown = make("div.toast", make("span.text", text));
   if (undo) shown.append(make("button", { onclick: back }, "Undo"));
-  shown.append(make("button.plain", { "aria-label": "Dismiss", onclick: gone }, "×"));
+  shown.append(make("button.plain", { label: "Dismiss", onclick: gone }, "×"));
   while (room.children.length > 2) room.firstChild.remove();
   room.append(shown);
   let left = setTimeout(gone, 1000 * SECONDS);

@@ -32,7 +32,7 @@ export function showTour() {
     const next = make("button.main", { onclick: () => (last ? close() : step(at + 1)) }, last ? "Done" : "Next");
     mark(page);
     fill(card,
-      make("button.plain.close", { "aria-label": "Close the tour", onclick: close }, "×"),
+      make("button.plain.close", { label: "Close the tour", onclick: close }, "×"),
       make("small", `${at + 1} of ${STEPS.length}`),
       make("h2", { id: "tour-title" }, title),
       make("p", text),
@@ -40,7 +40,7 @@ export function showTour() {
     );
     (forward || at > 0 ? (forward ? next : back) : next).focus({ preventScroll: true });
   };
-  card.addEventListener("keydown", (event) => event.key === "Escape" && close());
+  card.addEventListener("keydown", (e) => e.key === "Escape" && close());
   document.body.append(card);
   step(0);
 }

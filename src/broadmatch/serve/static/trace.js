@@ -1,8 +1,8 @@
 // Behind a phrase: the words, leaves and training pages that brought it (MLRF §5.5), and phrases that are left out since.
 
 import { call } from "./api.js";
-import { fill, fixed, make, percent, state, whole } from "./dom.js";
-import { day, table } from "./tables.js";
+import { fill, fixed, make, percent, state, table, whole } from "./dom.js";
+import { day } from "./tables.js";
 import { toast } from "./toast.js";
 
 export async function showTrace(room, query, keep) {
@@ -22,8 +22,8 @@ export async function showTrace(room, query, keep) {
     }
   };
 
-  const recommend = tried(async (event) => {
-    event?.preventDefault();
+  const recommend = tried(async (e) => {
+    e?.preventDefault();
     if (!page.value.trim()) return fill(phrases, state("Paste the address of a page that the server knows, or a page’s text."));
     keep({ page: page.value.length < 2000 ? page.value.trim() : "" });
     const found = await call("POST", "/v1/recommend", { ...given(), k: 30 });
@@ -44,9 +44,9 @@ export async function showTrace(room, query, keep) {
       make("div.bar", !found.excluded && [exclude(undefined, "Exclude it everywhere"), address && exclude(address, "Exclude it on this page")]),
       found.words.length > 0 && [make("h3", "Words of the page on the way"), make("p.text", found.words.map(([word, amount]) => `${word} (${Number(amount.toPrecision(3))})`).join(", "))],
       make("h3", "Training pages that brought it"),
-      pages.length ? table("Training pages", [["Page", "text"], ["Share of the vote", "number"], ["Trees", "number"], ["Labelled with", "text"]], pages)
+      pages.length ? table("Training pages", ["Page", "#Share of the vote", "#Trees", "Labelled with"], pages)
         : state(`A ${found.model} keeps no training pages in its leaves; an MLRF does.`),
-      voting.length > 0 && make("details", make("summary", `${whole(voting.length)} leaves`), table("Leaves", [["Tree", "number"], ["Vote", "number"], ["Pages", "number"], ["Words that the page has there", "text"], ["Tests in all", "number"]],
+      voting.length > 0 && make("details", make("summary", `${whole(voting.length)} leaves`), table("Leaves", ["#Tree", "#Vote", "#Pages", "Words that the page has there", "#Tests in all"],
         voting.slice(0, 30).map((leaf) => [leaf.tree + 1, fixed(leaf.vote, 3), leaf.n_pages, leaf.path.filter(([, lacks]) => !lacks).map(([test]) => test).join("; ") || "none", leaf.path.length])))));
   });
 
@@ -60,7 +60,7 @@ export async function showTrace(room, query, keep) {
 
   function listed(excluded) {
     const rows = excluded.map((one) => [one.phrase, one.address ?? "everywhere", day(one.since), make("button", { onclick: tried(() => change(false, one.phrase, one.address)) }, "Bring back")]);
-    fill(left, make("h2", "Excluded phrases"), rows.length ? table("Excluded phrases", [["Phrase", "text"], ["Where", "text"], ["Since (UTC)", "short"], [make("span.hidden-text", "undo"), ""]], rows) : make("p.quiet", "None. Excluding only leaves a phrase out of answers; to cure the model, train again without the label."));
+    fill(left, make("h2", "Excluded phrases"), rows.length ? table("Excluded phrases", ["Phrase", "Where", "~Since (UTC)", make("span.hidden-text", "undo")], rows) : make("p.quiet", "None. Excluding only leaves a phrase out of answers; to cure the model, train again without the label."));
   }
 
   fill(room,

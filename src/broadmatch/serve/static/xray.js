@@ -2,8 +2,8 @@
 
 import { call } from "./api.js";
 import { svg } from "./chart.js";
-import { fill, fixed, make, percent, signed, state, whole } from "./dom.js";
-import { bothWays, select, table } from "./tables.js";
+import { fill, fixed, make, percent, select, signed, state, table, whole } from "./dom.js";
+import { bothWays } from "./tables.js";
 
 export const title = "Auction";
 const TERMS = ["rule", "places", "squashing", "reserve"];
@@ -21,7 +21,7 @@ export async function show(main, query) {
   if (!first.examples.length) return fill(main, make("h1", title), state("No ad bids on anything here; index some with `broadmatch ads index`, or send them to /v1/ads/changes."));
   let [chosen, before, sent, timer] = [query.get("ad"), null, null, 0];
 
-  const field = (text, attributes, change) => make("label", text, make("input", { autocomplete: "off", ...attributes, oninput: (event) => (change(event.target.value), later()) }));
+  const field = (text, attributes, change) => make("label", text, make("input", { autocomplete: "off", ...attributes, oninput: (e) => (change(e.target.value), later()) }));
   const search = field("Search", { value: asked.query, maxlength: 10000, placeholder: first.examples[0] ?? "" }, (value) => ((asked.query = value), (before = null)));
   search.classList.add("wide");
   const context = first.reads.map((name) => field(name, { value: asked.context[name] ?? "" }, (value) => {
@@ -34,14 +34,14 @@ export async function show(main, query) {
   fill(main,
     make("h1", title),
     make("p.quiet", "What would be shown for a search, at what price, and why. Nothing is logged, and what is changed here changes nothing on the server."),
-    make("form.bar", { onsubmit: (event) => (event.preventDefault(), ask()) }, search, context, make("button.main", { type: "submit" }, "Take apart")),
+    make("form.bar", { onsubmit: (e) => (e.preventDefault(), ask()) }, search, context, make("button.main", { type: "submit" }, "Take apart")),
     terms, result);
 
   function drawTerms() {
     const number = (name, text, most, step) => field(text, { type: "number", min: name === "places" ? 1 : 0, max: most, step, value: asked[name] ?? first.served[name], data: { term: name } }, (value) => set(name, value === "" ? undefined : Number(value)));
     const set = (name, value) => (asked[name] = value === first.served[name] ? undefined : value);
     const rule = select("Prices", ["gsp", "vcg", "first"], asked.rule ?? first.served.rule, (value) => (set("rule", value), later()));
-    const slide = make("input", { type: "range", min: 0, max: 2, step: 0.05, value: asked.squashing ?? first.served.squashing, oninput: (event) => (set("squashing", Number(event.target.value)), (said.textContent = event.target.value), later()) });
+    const slide = make("input", { type: "range", min: 0, max: 2, step: 0.05, value: asked.squashing ?? first.served.squashing, oninput: (e) => (set("squashing", Number(e.target.value)), (said.textContent = e.target.value), later()) });
     const said = make("b", String(slide.value));
     const reset = make("button", { onclick: () => (TERMS.forEach((name) => delete asked[name]), (asked.bids = {}), drawTerms(), ask()) }, "As served");
     fill(terms, rule, number("places", "Places", 100, 1), number("reserve", "Reserve (score)", 1e6, "any"),
@@ -126,17 +126,17 @@ export async function show(main, query) {
 
   function candidates(found) {
     const was = new Map((before?.candidates ?? []).map((one) => [one.ad, one]));
-    const head = [["Place", "number"], ["Ad", "text"], ["Matched by", "text"], ...["Bid", "Click probability (± u)", "Score", "GSP price", "VCG price"].map((text) => [text, "number"]), ["What became of it", "text"]];
+    const head = ["#Place", "Ad", "Matched by", "#Bid", "#Click probability (± u)", "#Score", "#GSP price", "#VCG price", "What became of it"];
     const rows = found.candidates.map((one) => {
       const old = was.get(one.ad);
       const moved = old && old.place !== one.place && make("small", ` was ${old.place || "out"}`);
-      const bid = make("input.number", { type: "number", min: 0, max: 1e6, step: "any", value: Number(one.bid.toFixed(4)), "aria-label": `Bid of ${label(one)}`, data: { bid: one.ad }, onchange: (event) => {
-        const value = Number(event.target.value);
-        if (event.target.value === "" || Math.abs(value - one.own_bid) < 1e-9) delete asked.bids[one.ad];
+      const bid = make("input.number", { type: "number", min: 0, max: 1e6, step: "any", value: Number(one.bid.toFixed(4)), label: `Bid of ${label(one)}`, data: { bid: one.ad }, onchange: (e) => {
+        const value = Number(e.target.value);
+        if (e.target.value === "" || Math.abs(value - one.own_bid) < 1e-9) delete asked.bids[one.ad];
         else asked.bids[one.ad] = value;
         ask();
       } });
-      const undo = one.ad in asked.bids && make("button.plain", { title: `Back to ${fixed(one.own_bid)}`, "aria-label": `Undo the bid of ${label(one)}`, onclick: () => (delete asked.bids[one.ad], ask()) }, "↺");
+      const undo = one.ad in asked.bids && make("button.plain", { title: `Back to ${fixed(one.own_bid)}`, label: `Undo the bid of ${label(one)}`, onclick: () => (delete asked.bids[one.ad], ask()) }, "↺");
       const lacking = one.needed === null ? "" : `; needs a score above ${fixed(one.needed, 4)}`;
       return [
         [one.place || "–", moved],
@@ -163,13 +163,13 @@ export async function show(main, query) {
     return make("section.card",
       make("h2.text", `Why ${percent(one.probability, 2)} for ${label(one)}`),
       make("p", `Shares of the log-odds add up to ${signed(one.log_odds, 3)}: ${percent(one.raw, 2)} before calibration, ${percent(one.probability, 2)} after. u(x) = ${fixed(one.uncertainty, 3)}: about how far one more example could move the log-odds.`),
-      table("Shares of the log-odds", [["Signal and value", "text"], [make("span.hidden-text", "bar"), ""], ["log-odds", "number"], ["part of u(x)", "number"]], rows));
+      table("Shares of the log-odds", ["Signal and value", make("span.hidden-text", "bar"), "#log-odds", "#part of u(x)"], rows));
   }
 
   function whyNot(found) {
     const name = make("input", { value: chosen && !found.candidates.some((one) => one.ad === chosen) ? chosen : "", maxlength: 500, autocomplete: "off" });
     return make("section.card", make("h2", "Why is an ad not here?"),
-      make("form.bar", { onsubmit: (event) => (event.preventDefault(), name.value.trim() && choose(name.value.trim())) }, make("label", "Name of the ad", name), make("button", { type: "submit" }, "Ask")),
+      make("form.bar", { onsubmit: (e) => (e.preventDefault(), name.value.trim() && choose(name.value.trim())) }, make("label", "Name of the ad", name), make("button", { type: "submit" }, "Ask")),
       found.asked && make("p.text", { role: "status" }, `${chosen}: ${found.asked}`),
       make("p.quiet", "Negatives, phrases that do not match and higher bids keep ads from being candidates; the budget, the reserve, the floor and better scores keep candidates from being shown. A bid that is tried is that of the phrase by which the ad matched."));
   }
