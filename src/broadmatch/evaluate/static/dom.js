@@ -33,12 +33,17 @@ export const fixed = (value, digits = 2) => (Number.isFinite(value) ? value.toFi
 export const percent = (value, digits = 1) => (Number.isFinite(value) ? `${(100 * value).toFixed(digits)} %` : "–");
 export const signed = (value, digits = 2) => (Number.isFinite(value) ? (value > 0 ? "+" : "") + value.toFixed(digits) : "–");
 
+export const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
+
+// What canvases are drawn with: pixels for each of the page, and the page's font.
+export const dotsOf = () => Math.min(2, window.devicePixelRatio || 1);
+export const FONT = `system-ui, "Segoe UI", Roboto, sans-serif`;
+
 // What stands where something is being loaded, where nothing is, and where something went wrong; each says what to do.
 // What stands in `backticks` is something to type.
 export const state = (text, kind = "") => make("p", { class: `state ${kind}`, role: kind === "bad" ? "alert" : "status" }, coded(text));
 export const coded = (text) => text.split("`").map((part, i) => (i % 2 ? make("code", part) : part));
 
-// Save something as a file.
 export function save(blob, name) {
   const href = URL.createObjectURL(blob);
   make("a", { href, download: name }).click();

@@ -1,33 +1,37 @@
 // What one chooses with: lists to tick, menus, a regular expression, numbers; and the legend, which holds the range.
 
-import { fill, make } from "./dom.js";
+import { fill, make, select, whole } from "./dom.js";
 import { cssOf } from "./grid_colors.js";
 import { nameText } from "./grid_numbers.js";
-import { CHOICES, totalOf } from "./grid_state.js";
+import { CHOICES, hasHours, totalOf } from "./grid_state.js";
 
 // The controls of a grid: `change(patch)` is told what was chosen, `sync(state)` shows it.
 export function makeControls(grid, change) {
-  const total = totalOf(grid);
-  const groups = grid.groups.map(({ name, count }, i) => [i, `${nameText(name, 60)} (${count.toLocaleString("en")})`]).filter(([i]) => i || total < 0);
+  const groups = grid.groups.map(({ name, count }, i) => [i, `${nameText(name, 60)} (${whole(count)})`]).filter(([i]) => i || totalOf(grid) < 0);
+  const named = (list) => list.map((one, i) => [i, nameText(one.name ?? one, 60)]);
+  const menu = (text, key, options = Object.entries(CHOICES[key]), convert = (value) => value) => {
+    const label = select(text, options, null, (value) => change({ [key]: convert(value) }));
+    return { element: label, sync: (state) => (label.lastChild.value = state[key]) };
+  };
   const parts = [
     tickList("Slicing", groups, "groups", change, (i) => grid.groups[i].name),
-    tickList("Metrics", grid.metrics.map(({ name }, i) => [i, nameText(name, 60)]), "metrics", change),
-    tickList("Models", grid.models.map((name, i) => [i, nameText(name, 60)]), "models", change),
-    menu("Baseline", grid.models.map((name, i) => [i, nameText(name, 60)]), "baseline", change, Number),
+    tickList("Metrics", named(grid.metrics), "metrics", change),
+    tickList("Models", named(grid.models), "models", change),
+    menu("Baseline", "baseline", named(grid.models), Number),
     findField(change),
-    menu("Order", Object.entries(CHOICES.sort), "sort", change),
-    menu("… of row", rowChoices(grid), "row", change, Number),
+    menu("Order", "sort"),
+    menu("… of row", "row", rowChoices(grid), Number),
   ];
   const finer = [
-    menu("Width of columns", Object.entries(CHOICES.width), "width", change),
-    menu("Number in cells", Object.entries(CHOICES.number), "number", change),
-    menu("Narrower than a pixel", Object.entries(CHOICES.pixel), "pixel", change),
-    menu("Colours reach over", Object.entries(CHOICES.quantile), "quantile", change),
+    menu("Width of columns", "width"),
+    menu("Number in cells", "number"),
+    menu("Narrower than a pixel", "pixel"),
+    menu("Colours reach over", "quantile"),
     numberField("Least impressions", "floor", change),
-    grid.periods.length > 1 && menu("Time", timeChoices(grid), "by", change),
+    grid.periods.length > 1 && menu("Time", "by", timeChoices(grid)),
   ].filter(Boolean);
-  const more = make("details.grid-more", make("summary", "More settings"), make("div.bar", finer.map(({ element }) => element)));
-  const element = make("div.grid-controls", make("div.bar", parts.map(({ element: part }) => part)), more);
+  const bar = (those) => make("div.bar", those.map((part) => part.element));
+  const element = make("div.grid-controls", bar(parts), make("details.grid-more", make("summary", "More settings"), bar(finer)));
   return {
     element,
     sync(state, wrong) {
@@ -41,20 +45,10 @@ export function makeControls(grid, change) {
 }
 
 function rowChoices(grid) {
-  const rows = grid.models.flatMap((model, m) => grid.metrics.map(({ name }, k) => [k * grid.models.length + m, `${nameText(name, 30)} of ${nameText(model, 40)}`]));
-  return [[-1, "all rows"], ...rows];
+  return [[-1, "all rows"], ...grid.models.flatMap((model, m) => grid.metrics.map(({ name }, k) => [k * grid.models.length + m, `${nameText(name, 30)} of ${nameText(model, 40)}`]))];
 }
 
-// Hours of the day only where periods are shorter than a day.
-function timeChoices(grid) {
-  const { start, end } = grid.periods[0];
-  return Object.entries(CHOICES.by).filter(([by]) => by !== "hour" || new Date(end) - new Date(start) < 86_400_000);
-}
-
-function menu(text, choices, key, change, convert = (value) => value) {
-  const select = make("select", { onchange: () => change({ [key]: convert(select.value) }) }, choices.map(([value, name]) => make("option", { value: String(value) }, name)));
-  return { element: make("label", text, select), sync: (state) => (select.value = String(state[key])) };
-}
+const timeChoices = (grid) => Object.entries(CHOICES.by).filter(([by]) => by !== "hour" || hasHours(grid));
 
 function numberField(text, key, change) {
   const input = make("input", { type: "number", min: "0", step: "1", oninput: () => change({ [key]: Math.max(0, Number(input.value) || 0) }) });
@@ -71,7 +65,7 @@ function findField(change) {
     element: make("label.grid-find", "Slices by name", input, said),
     sync(state, wrong) {
       if (document.activeElement !== input) input.value = state.find;
-      input.setAttribute("aria-invalid", String(Boolean(wrong)));
+      input.setAttribute("aria-invalid", Boolean(wrong));
       if (said.textContent !== wrong) said.textContent = wrong;
     },
   };
@@ -80,7 +74,7 @@ function findField(change) {
 // A drop-down list of boxes, of which one at least stays ticked.
 function tickList(text, choices, key, change, shortName) {
   const boxes = choices.map(([i, name]) => {
-    const box = make("input", { type: "checkbox", value: String(i), onchange: () => choose(box) });
+    const box = make("input", { type: "checkbox", onchange: () => choose(box) });
     return { i, name, box, line: make("label.row", box, make("span.text", name)) };
   });
   const said = make("span.grid-chosen.text");
@@ -142,7 +136,7 @@ export function makeLegend(grid, change) {
       shown = now.metrics.join();
       for (const [k, { canvas, input, reset }] of bars) {
         const value = grid.metrics[k].best === "zero" ? bounds[k] : 100 * bounds[k];
-        if (document.activeElement !== input) input.value = String(Number(value.toPrecision(3)));
+        if (document.activeElement !== input) input.value = Number(value.toPrecision(3));
         reset.hidden = !(now.range[k] > 0);
         if (canvas.dataset.theme === shades.theme) continue;
         canvas.dataset.theme = shades.theme;

@@ -1,14 +1,13 @@
 // The view as a PNG: title, labels, cells and legend, as they are on the screen.
 
-import { make, save } from "./dom.js";
+import { FONT, make, save } from "./dom.js";
 import { cssOf } from "./grid_colors.js";
 import { nameText } from "./grid_numbers.js";
 import { fitting } from "./grid_view.js";
 
 const [TITLE, LEGEND] = [44, 58];
 
-// A canvas with the picture.
-export function drawPicture({ grid, state, bounds }, view, shades) {
+function drawPicture({ grid, state, bounds }, view, shades) {
   const { at, canvas, dots } = view;
   view.drawNow();
   const width = at.gutter + at.x + at.width + 16;
@@ -20,7 +19,7 @@ export function drawPicture({ grid, state, bounds }, view, shades) {
   pen.scale(dots, dots);
   pen.fillStyle = cssOf(shades.ink);
   const write = (text, x, y, room, font) => {
-    pen.font = `${font} system-ui, "Segoe UI", Roboto, sans-serif`;
+    pen.font = `${font} ${FONT}`;
     pen.fillText(fitting(pen, text, room), x, y);
   };
   write(nameText(grid.title), 12, 27, width - 24, "600 17px");

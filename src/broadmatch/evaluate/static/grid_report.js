@@ -1,6 +1,6 @@
 // The report of one cell, which pops up: values with intervals, chance, reliability, and the course over time.
 
-import { fill, make, percent, whole } from "./dom.js";
+import { FONT, clamp, dotsOf, fill, make, percent, whole } from "./dom.js";
 import { errorsOf, pValue } from "./grid_cells.js";
 import { cssOf } from "./grid_colors.js";
 import { chanceText, changeText, nameText, timeText, valueText } from "./grid_numbers.js";
@@ -61,7 +61,7 @@ export class CellReport {
     if (innerWidth < 700) return; // it stands at the bottom, see grid.css
     const { offsetWidth: width, offsetHeight: height } = this.element;
     const below = rect.bottom + 10 + height <= innerHeight || rect.top < height + 10;
-    const left = Math.max(8, Math.min(innerWidth - width - 8, (rect.left + rect.right - width) / 2));
+    const left = clamp((rect.left + rect.right - width) / 2, 8, innerWidth - width - 8);
     const top = below ? Math.min(rect.bottom + 10, Math.max(8, innerHeight - height - 8)) : rect.top - 10 - height;
     this.element.style.left = `${left}px`;
     this.element.style.top = `${top}px`;
@@ -75,7 +75,7 @@ export class CellReport {
     fill(this.body,
       make("p.grid-report-name.text", nameText(facts.name, 160)),
       make("p.quiet", `${nameText(facts.group, 60)} · ${whole(facts.impressions)} impressions (${percent(facts.impressions / total)}) · ${whole(facts.clicks)} clicks · click rate ${percent(rate, 2)}`),
-      make("p.grid-report-model.text", make("strong", nameText(grid.models[facts.model], 60)), ` ${against}`),
+      make("p.text", make("strong", nameText(grid.models[facts.model], 60)), ` ${against}`),
       metricsTable(scene, facts),
     );
     drawReliability(this.plots[0], scene, facts, shades);
@@ -108,7 +108,7 @@ function metricsTable({ grid, state, data }, facts) {
 }
 
 // Where |z| has a chance of p.
-export function deviateOf(p) {
+function deviateOf(p) {
   let [low, high] = [0, 40];
   for (let i = 0; i < 60; i++) pValue((low + high) / 2) > p ? (low = (low + high) / 2) : (high = (low + high) / 2);
   return low;
@@ -117,7 +117,7 @@ export function deviateOf(p) {
 // A small plot with its caption, drawn anew for each cell; or a sentence where there is nothing to draw.
 class CellPlot {
   constructor() {
-    this.dots = Math.min(2, window.devicePixelRatio || 1);
+    this.dots = dotsOf();
     this.canvas = make("canvas", { width: PLOT_WIDTH * this.dots, height: PLOT_HEIGHT * this.dots, role: "img" });
     this.caption = make("figcaption.quiet");
     this.element = make("figure", this.canvas, this.caption);
@@ -131,7 +131,7 @@ class CellPlot {
     const pen = this.canvas.getContext("2d");
     pen.setTransform(this.dots, 0, 0, this.dots, 0, 0);
     pen.clearRect(0, 0, PLOT_WIDTH, PLOT_HEIGHT);
-    pen.font = `10px system-ui, "Segoe UI", Roboto, sans-serif`;
+    pen.font = `10px ${FONT}`;
     pen.fillStyle = cssOf(shades.quiet);
     drawIn(pen, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
   }

@@ -1,6 +1,6 @@
 // The same numbers as a table, page by page: for screen readers, and for those who want to read numbers.
 
-import { fill, make, whole } from "./dom.js";
+import { clamp, fill, make, whole } from "./dom.js";
 import { changeText, nameText, valueText } from "./grid_numbers.js";
 
 const PAGE = 25;
@@ -21,7 +21,7 @@ export function makeTable() {
     if (!scene || !element.open) return;
     const n = scene.columns.columns.length;
     const pages = Math.max(1, Math.ceil(n / PAGE));
-    page = Math.max(0, Math.min(pages - 1, page));
+    page = clamp(page, 0, pages - 1);
     [before.disabled, after.disabled] = [page === 0, page === pages - 1];
     said.textContent = `Slices ${whole(n ? page * PAGE + 1 : 0)} to ${whole(Math.min(n, (page + 1) * PAGE))} of ${whole(n)}; changes against ${nameText(scene.grid.models[scene.state.baseline], 60)}, an asterisk where they are significant.`;
     fill(body, tableOf(scene, page * PAGE, Math.min(n, (page + 1) * PAGE)));

@@ -1,10 +1,11 @@
 // Time: a bar to choose the period from, and the same grid once for each day or hour of the day.
 
-import { fill, make, whole } from "./dom.js";
+import { clamp, dotsOf, fill, make, whole } from "./dom.js";
 import { arrangeCells, makeChanges, sumPeriods } from "./grid_cells.js";
 import { cssOf } from "./grid_colors.js";
 import { timeText } from "./grid_numbers.js";
 import { CellPainter } from "./grid_paint.js";
+import { hasHours } from "./grid_state.js";
 
 const BAR_HEIGHT = 44;
 
@@ -12,11 +13,11 @@ export function makeTimeBar(grid, change) {
   const P = grid.periods.length;
   if (P < 2) return { element: make("div", { hidden: true }), sync: () => {} };
   const canvas = make("canvas", { "aria-hidden": "true" });
-  const said = make("output.grid-time-said");
-  const handle = (text, key, low, high) => make("input", { type: "range", min: String(low), max: String(high), step: "1", label: text, oninput: (e) => moved(key, Number(e.target.value)) });
+  const said = make("output");
+  const handle = (text, key, low, high) => make("input", { type: "range", min: low, max: high, label: text, oninput: (e) => moved(key, Number(e.target.value)) });
   const [from, to] = [handle("From period", "start", 0, P - 1), handle("To period", "end", 1, P)];
-  const whole_time = make("button", { onclick: () => change({ start: 0, end: P, hour: -1 }) }, "Whole time");
-  const element = make("div.grid-time", make("div.grid-time-line", make("span.quiet", "Period"), said, whole_time), make("div.grid-time-bar", canvas, from, to));
+  const all = make("button", { onclick: () => change({ start: 0, end: P, hour: -1 }) }, "Whole time");
+  const element = make("div.grid-time", make("div.grid-time-line", make("span.quiet", "Period"), said, all), make("div.grid-time-bar", canvas, from, to));
   let [state, drawn] = [null, ""];
   function moved(key, value) {
     const next = { start: state.start, end: state.end, [key]: value };
@@ -25,17 +26,17 @@ export function makeTimeBar(grid, change) {
   }
   const total = grid.groups[0].first;
   const S = grid.slices.length;
-  const withHour = new Date(grid.periods[0].end) - new Date(grid.periods[0].start) < 86_400_000;
+  const withHour = hasHours(grid);
   return {
     element,
     sync(now, shades) {
       state = now;
-      [from.value, to.value] = [String(now.start), String(now.end)];
+      [from.value, to.value] = [now.start, now.end];
       const ends = [timeText(grid.periods[now.start].start, withHour), timeText(grid.periods[now.end - 1].end, withHour)];
       for (const [input, text] of [[from, ends[0]], [to, ends[1]]]) input.setAttribute("aria-valuetext", text);
       said.textContent = `${ends[0]} to ${ends[1]} UTC${now.hour < 0 ? "" : `, ${now.hour}:00 to ${now.hour + 1}:00 of each day`}`;
-      whole_time.hidden = now.start === 0 && now.end === P && now.hour < 0;
-      const dots = Math.min(2, window.devicePixelRatio || 1);
+      all.hidden = now.start === 0 && now.end === P && now.hour < 0;
+      const dots = dotsOf();
       const width = element.clientWidth || 600;
       const key = [width, shades.theme, now.start, now.end, now.hour].join();
       if (drawn === key) return;
@@ -57,7 +58,7 @@ export function makeTimeBar(grid, change) {
 }
 
 // Which periods are in which small grid: [{text, periods, chosen: what a click on it chooses}].
-export function panelsOf(grid, state) {
+function panelsOf(grid, state) {
   const panels = new Map();
   for (let p = state.start; p < state.end; p++) {
     const start = new Date(grid.periods[p].start);
@@ -95,8 +96,8 @@ export function makePanels(grid, change) {
 }
 
 function paintPanel(painter, canvas, { grid, state, rows, columns, bounds }, cells, shades) {
-  const dots = Math.min(2, window.devicePixelRatio || 1);
-  const each = Math.max(3, Math.min(10, Math.floor(180 / rows.length))) * dots;
+  const dots = dotsOf();
+  const each = clamp(Math.floor(180 / rows.length), 3, 10) * dots;
   const [width, N] = [Math.round(280 * dots), columns.columns.length];
   const placed = [];
   let top = 0;

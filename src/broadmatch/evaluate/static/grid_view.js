@@ -2,12 +2,12 @@
 
 import { columnAt } from "./grid_cells.js";
 import { cssOf, shadesOf, themeOf } from "./grid_colors.js";
-import { fill, make } from "./dom.js";
+import { FONT, clamp, dotsOf, fill, make } from "./dom.js";
 import { nameText } from "./grid_numbers.js";
 import { CellPainter } from "./grid_paint.js";
 
 const NARROW = 640; // px of the view, below which model names stand above their rows
-const NAMES = `12px system-ui, "Segoe UI", Roboto, sans-serif`;
+const NAMES = `12px ${FONT}`;
 const HELP =
   "Cells of the grid. Arrow keys move from cell to cell, Page Up and Page Down by ten columns, Home and End to the ends; " +
   "plus and minus zoom, 0 shows all; Shift with arrow keys moves the view; Enter keeps the report open, Escape closes it.";
@@ -37,7 +37,6 @@ export class GridView {
     this.resize();
   }
 
-  // Where everything stands, in pixels of the page.
   arrange() {
     const { rows, state, columns } = this.scene;
     const width = this.element.clientWidth;
@@ -47,7 +46,7 @@ export class GridView {
     const several = columns.sections.length > 1;
     const header = this.headerHeight(width - gutter) + (several ? 22 : 0);
     const room = Math.max(320, 0.6 * innerHeight) - header - state.models.length * gap;
-    const height = Math.max(16, Math.min(32, Math.floor(room / rows.length)));
+    const height = clamp(Math.floor(room / rows.length), 16, 32);
     const placed = [];
     let top = header;
     rows.forEach(({ model, metric }, r) => {
@@ -78,7 +77,7 @@ export class GridView {
   resize() {
     if (!this.scene || !this.element.clientWidth) return;
     const at = (this.at = this.arrange());
-    this.dots = Math.min(2, window.devicePixelRatio || 1);
+    this.dots = dotsOf();
     const [w, h] = [Math.round((at.x + at.width) * this.dots), Math.round(at.height * this.dots)];
     if (this.canvas.width !== w || this.canvas.height !== h) {
       [this.canvas.width, this.canvas.height] = [w, h];
@@ -117,7 +116,6 @@ export class GridView {
     fill(this.labels, found);
   }
 
-  // Draw at the next frame, once.
   draw() {
     if (this.waiting) return;
     this.waiting = true;
@@ -168,7 +166,6 @@ export class GridView {
     };
   }
 
-  // The columns between the ends of the view.
   visible() {
     const { state, columns } = this.scene;
     const { left, right, pinned } = columns;
@@ -205,9 +202,7 @@ export class GridView {
   }
 
   writeName(name, room, x, y) {
-    const { context: pen } = this;
-    const text = fitting(pen, nameText(name, 80), room);
-    if (text) pen.fillText(text, x, y);
+    this.context.fillText(fitting(this.context, nameText(name, 80), room), x, y);
   }
 
   writeUpright(name, x, bottom) {
@@ -216,15 +211,14 @@ export class GridView {
     pen.translate(x + 4, bottom);
     pen.rotate(-Math.PI / 2);
     pen.textAlign = "left";
-    const text = fitting(pen, nameText(name, 40), at.header - 10 - (at.several ? 22 : 0));
-    pen.fillText(text, 0, 0);
+    pen.fillText(fitting(pen, nameText(name, 40), at.header - 10 - (at.several ? 22 : 0)), 0, 0);
     pen.restore();
   }
 
   writeSections(shades) {
     const { context: pen, at } = this;
     const { sections } = this.scene.columns;
-    pen.font = `600 12px system-ui, "Segoe UI", Roboto, sans-serif`;
+    pen.font = `600 ${NAMES}`;
     for (const { name, first, count } of sections) {
       if (!count) continue;
       const a = Math.max(at.x, this.columnPlace(first)[0]);
@@ -234,8 +228,7 @@ export class GridView {
       pen.fillRect(a, 18, b - a, 2);
       pen.fillStyle = cssOf(shades.ink);
       pen.textAlign = "left";
-      const text = fitting(pen, nameText(name, 60), b - a);
-      pen.fillText(text, a, 13);
+      pen.fillText(fitting(pen, nameText(name, 60), b - a), a, 13);
     }
   }
 
@@ -265,15 +258,13 @@ export class GridView {
     });
   }
 
-  // What is seen of a column.
   spanOf(column) {
     const { pinned, x, width } = this.at;
     const [a, b] = this.columnPlace(column);
     const [low, high] = column < this.scene.columns.pinned ? [0, pinned] : [x, x + width];
-    return { left: Math.min(high, Math.max(low, a)), right: Math.min(high, Math.max(low, b)) };
+    return { left: clamp(a, low, high), right: clamp(b, low, high) };
   }
 
-  // The cell at a point of the canvas, or null.
   cellAt(px, py) {
     const { at, scene } = this;
     const row = at.rows.findIndex(({ top, height }) => py >= top && py < top + height);
@@ -284,7 +275,6 @@ export class GridView {
     return column < 0 ? null : { row, column };
   }
 
-  // Where a cell is on the page.
   rectOf({ row, column }) {
     const box = this.canvas.getBoundingClientRect();
     const { left, right } = this.spanOf(column);
@@ -294,14 +284,14 @@ export class GridView {
 
   within({ row, column }) {
     const { rows, columns } = this.scene;
-    return { row: Math.max(0, Math.min(rows.length - 1, row)), column: Math.max(0, Math.min(columns.columns.length - 1, column)) };
+    return { row: clamp(row, 0, rows.length - 1), column: clamp(column, 0, columns.columns.length - 1) };
   }
 
   // Zoom by a factor about a place of the view, from 0 (left) to 1.
   zoom(factor, about = 0.5) {
     const { from, to } = this.scene.state;
     const middle = from + about * (to - from);
-    const span = Math.min(1, Math.max(this.closest(), (to - from) / factor));
+    const span = clamp((to - from) / factor, this.closest(), 1);
     this.look(middle - about * span, middle - about * span + span);
   }
 
@@ -310,7 +300,7 @@ export class GridView {
     const { left, right, pinned } = this.scene.columns;
     let least = 1;
     for (let j = pinned; j < left.length; j++) if (right[j] > left[j]) least = Math.min(least, right[j] - left[j]);
-    return Math.max(1e-9, Math.min(1, 3 * least));
+    return clamp(3 * least, 1e-9, 1);
   }
 
   pan(share) {
@@ -320,7 +310,7 @@ export class GridView {
 
   look(from, to) {
     const span = Math.min(1, to - from);
-    const start = Math.min(1 - span, Math.max(0, from));
+    const start = clamp(from, 0, 1 - span);
     this.tell.zoom(start, start + span);
   }
 
@@ -332,10 +322,8 @@ export class GridView {
       this.frameCells();
       this.tell.cell(null);
     });
-    canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
-    canvas.addEventListener("pointerdown", (e) => this.press(e));
-    canvas.addEventListener("pointermove", (e) => this.move(e));
-    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (e) => this.release(e));
+    const acts = { wheel: "wheel", pointerdown: "press", pointermove: "move", pointerup: "release", pointercancel: "release" };
+    for (const [name, act] of Object.entries(acts)) canvas.addEventListener(name, (e) => this[act](e), { passive: false });
     canvas.addEventListener("pointerleave", () => this.point(null));
   }
 
@@ -351,7 +339,6 @@ export class GridView {
     this.frameCells();
   }
 
-  // Put the cursor on a cell, and bring it into the view.
   pointAt(cell) {
     this.cursor = this.within(cell);
     this.hover = null;
@@ -389,12 +376,12 @@ export class GridView {
     const { columns, state } = this.scene;
     const j = this.cursor?.column ?? -1;
     if (j < columns.pinned) return 0.5;
-    return Math.min(1, Math.max(0, ((columns.left[j] + columns.right[j]) / 2 - state.from) / (state.to - state.from)));
+    return clamp(((columns.left[j] + columns.right[j]) / 2 - state.from) / (state.to - state.from), 0, 1);
   }
 
   wheel(e) {
     const { from, to } = this.scene.state;
-    const about = Math.min(1, Math.max(0, (e.offsetX - this.at.x) / this.at.width));
+    const about = clamp((e.offsetX - this.at.x) / this.at.width, 0, 1);
     const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? 400 : 1;
     if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
       this.pan(((e.deltaX || e.deltaY) * unit) / this.at.width);
@@ -410,10 +397,7 @@ export class GridView {
 
   move(e) {
     const finger = this.fingers.get(e.pointerId);
-    if (!finger) {
-      this.point(this.cellAt(e.offsetX, e.offsetY));
-      return;
-    }
+    if (!finger) return this.point(this.cellAt(e.offsetX, e.offsetY));
     const [before, x] = [finger.x, e.offsetX];
     const others = [...this.fingers].filter(([id]) => id !== e.pointerId).map(([, other]) => other);
     finger.moved += Math.abs(x - before);

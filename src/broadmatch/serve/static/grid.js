@@ -1,7 +1,7 @@
 // GridViz in the studio: the grids that were published to this server.
 
 import { call, send } from "./api.js";
-import { fill, make, state } from "./dom.js";
+import { fill, make, select, state } from "./dom.js";
 import { decode } from "./grid_data.js";
 import { showGrid } from "./grid_page.js";
 
@@ -16,9 +16,8 @@ export async function show(main, query) {
   }
   const named = query.get("grid") ?? grids[0].name;
   const view = make("div");
-  const menu = make("select", { onchange: () => open(menu.value, new URLSearchParams()) }, grids.map(({ name }) => make("option", { value: name }, name)));
-  if (grids.some(({ name }) => name === named)) menu.value = named;
-  fill(main, make("div.bar", { hidden: grids.length < 2 }, make("label", "Grid", menu)), view);
+  const menu = select("Grid", grids.map(({ name }) => name), named, (name) => open(name, new URLSearchParams()));
+  fill(main, make("div.bar", { hidden: grids.length < 2 }, menu), view);
   await open(named, query);
 
   async function open(name, its) {

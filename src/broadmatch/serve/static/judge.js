@@ -69,7 +69,7 @@ export async function show(main, query) {
         tell();
       } catch (error) {
         tell(`${error.message} ${waiting.length} ${waiting.length > 1 ? "grades wait" : "grade waits"} in this page; do not close it.`);
-        if (error.status === 401 || error.status === 403 || !room.isConnected) break;
+        if (error.locked || !room.isConnected) break;
         await new Promise((later) => setTimeout(later, 2000));
       }
     }

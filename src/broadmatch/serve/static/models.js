@@ -21,7 +21,7 @@ export async function show(main, query) {
   try {
     await TABS[tab][1](room, query, keep);
   } catch (error) {
-    if (error.status === 401 || error.status === 403) throw error;
+    if (error.locked) throw error;
     fill(room, state(error.message, error.status === 404 ? "" : "bad"));
   }
 }

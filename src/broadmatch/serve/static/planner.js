@@ -1,9 +1,9 @@
 // The planner: phrases for a page as one types, with why, and what the log says of each; chosen ones are exported.
 
 import { call, send } from "./api.js";
-import { fill, fixed, make, percent, save, state, whole } from "./dom.js";
+import { coded, fill, fixed, make, percent, save, select, state, whole } from "./dom.js";
 import { kindOf, pageField, phraseList } from "./planner_input.js";
-import { SORTS, atBid, bidOf, phraseTable } from "./planner_rows.js";
+import { MATCHES, SORTS, atBid, bidOf, phraseTable } from "./planner_rows.js";
 import { sidePanel } from "./planner_side.js";
 import { toast } from "./toast.js";
 
@@ -149,10 +149,10 @@ export async function show(main, query) {
     slider.disabled = false;
     update();
   };
-  const match = make("select", { onchange: () => ((plan.match = match.value), update()) }, ["broad", "phrase", "exact"].map((kind) => make("option", { value: kind, selected: kind === plan.match }, kind)));
+  const match = select("Match type", MATCHES, plan.match, (value) => ((plan.match = value), update()));
   const bid = make("input", { type: "number", min: "0.01", step: "0.01", inputmode: "decimal", placeholder: "low top bid", value: plan.bid, oninput: () => ((plan.bid = bid.value), update()) });
-  const sort = make("select", { onchange: () => ((plan.sort = sort.value), draw()) }, Object.entries(SORTS).map(([name, [text]]) => make("option", { value: name, selected: name === plan.sort }, text)));
-  const campaign = make("input", { type: "text", value: plan.campaign, maxlength: "100", oninput: () => ((plan.campaign = campaign.value), keep(plan)) });
+  const sort = select("Sort by", Object.entries(SORTS).map(([name, [text]]) => [name, text]), plan.sort, (value) => ((plan.sort = value), draw()));
+  const campaign = make("input", { value: plan.campaign, maxlength: "100", oninput: () => ((plan.campaign = campaign.value), keep(plan)) });
   const summary = make("div.summary", { "aria-live": "polite" });
   const exports_ = make("div.bar.tight", { role: "group", label: "Export" }, Object.entries(FILES).map(([kind, [text]]) => make("button", { onclick: () => download(kind) }, text)));
 
@@ -167,10 +167,10 @@ export async function show(main, query) {
     const phrases = plan.sort === "score" ? reply.phrases : [...reply.phrases].sort((a, b) => by(b) - by(a));
     table = phraseTable(phrases, plan, reply, on);
     fill(results,
-      make("div.bar", make("label", "Take", take), make("label", make("span", "Precision ≥ ", slide), slider), make("label", "Match type", match), make("label", "Bid for all", bid), make("label", "Sort by", sort)),
+      make("div.bar", make("label", "Take", take), make("label", make("span", "Precision ≥ ", slide), slider), match, make("label", "Bid for all", bid), sort),
       summary, notes, make("div.scroll", table.element),
       reply.unit && make("p.note", "Bids and costs are in the currency of the log. Clicks and cost are what the log lets expect of an ad like those it met, at least; – is what the log does not have."),
-      make("div.bar.export", make("label", "Campaign", campaign), make("div", make("span.label", "Export what is taken as"), exports_)),
+      make("div.bar", make("label", "Campaign", campaign), make("div", make("span.label", "Export what is taken as"), exports_)),
     );
     update();
   }
@@ -178,7 +178,7 @@ export async function show(main, query) {
   async function download(kind) {
     const rows = taken().map((one) => {
       const mine = plan.edits[one.phrase] ?? {}, amount = bidOf(one, plan), found = atBid(one.facts, amount), facts = one.facts ?? {};
-      return { phrase: mine.name ?? one.phrase, match: mine.match ?? plan.match, theme: one.theme, bid: amount, score: one.score, sources: one.sources, searches: facts.searches ?? null, competition: facts.competition ?? null, bid_low: facts.bid_low ?? null, bid_high: facts.bid_high ?? null, clicks: found?.clicks ?? null, cost: found?.cost ?? null };
+      return { phrase: mine.name ?? one.phrase, match: mine.match ?? plan.match, theme: one.theme, bid: amount, score: one.score, sources: one.sources, searches: facts.searches, competition: facts.competition, bid_low: facts.bid_low, bid_high: facts.bid_high, ...found };
     });
     const page = pageOf(plan).address ?? "";
     try {
@@ -205,9 +205,10 @@ function emptyState(parts, field) {
 }
 
 function notesOf(parts, reply) {
-  const notes = [];
-  if (!parts.recommender) notes.push(["No phrase model is served, so phrases come from the page alone. ", "broadmatch publish recommender FOLDER MODEL", " brings one."]);
-  if (!reply.unit) notes.push(["No log is published, so searches, bids and costs are absent. ", "broadmatch publish studio FOLDER --queries … --auctions …", " brings them."]);
-  if (reply.ruled_out) notes.push([`${reply.ruled_out} phrase${reply.ruled_out > 1 ? "s" : ""} left out that you never want.`]);
-  return notes.map(([text, command, more]) => make("p.note", text, command && make("code", command), more));
+  const notes = [
+    !parts.recommender && "No phrase model is served, so phrases come from the page alone. `broadmatch publish recommender FOLDER MODEL` brings one.",
+    !reply.unit && "No log is published, so searches, bids and costs are absent. `broadmatch publish studio FOLDER --queries … --auctions …` brings them.",
+    reply.ruled_out > 0 && `${reply.ruled_out} phrase${reply.ruled_out > 1 ? "s" : ""} left out that you never want.`,
+  ];
+  return notes.filter(Boolean).map((text) => make("p.note", coded(text)));
 }

@@ -5,7 +5,6 @@ import { toast } from "./toast.js";
 
 const LARGEST = 5_900_000;
 
-// What a pasted text is: an address, HTML, or words.
 export function kindOf(text) {
   if (/^\s*https?:\/\/\S+\s*$/i.test(text)) return "address";
   return /<(!doctype|html|head|body|title|meta|p|div|h[1-6]|a|ul|table|span|section|article|main)\b/i.test(text) ? "html" : "text";
@@ -64,7 +63,7 @@ export function pageField(plan, changed) {
     });
   field.value = plan.text;
   tell();
-  return { element: card, set, focus: () => field.focus() };
+  return { element: card, set };
 }
 
 const chip = (text, remove) =>
@@ -74,7 +73,7 @@ const chip = (text, remove) =>
 // A list of phrases as chips; Enter, comma or a pasted list adds, × removes with undo.
 export function phraseList(label, about, phrases, changed) {
   const list = make("span.chips");
-  const field = make("input", { type: "text", autocomplete: "off", placeholder: about, label,
+  const field = make("input", { autocomplete: "off", placeholder: about, label,
     onkeydown: (e) => {
       if ((e.key === "Enter" || e.key === ",") && field.value.trim()) (e.preventDefault(), add(field.value));
       else if (e.key === "Backspace" && !field.value && phrases.length) remove(phrases.at(-1));
@@ -105,5 +104,5 @@ export function phraseList(label, about, phrases, changed) {
     toast(`Removed “${phrase}”.`, { undo: () => (phrases.splice(at, 0, phrase), draw()) });
   }
   fill(list, phrases.map((phrase) => chip(phrase, () => remove(phrase))));
-  return { element: make("div.phrases", make("span.label", label), list, field), add, remove, draw };
+  return { element: make("div.phrases", make("span.label", label), list, field), add, draw };
 }

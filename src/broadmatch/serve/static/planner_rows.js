@@ -1,12 +1,13 @@
 // The phrases of a plan as a table, by theme: choose, edit, bid, and see what a bid would bring.
 
-import { fill, fixed, make, percent, whole } from "./dom.js";
+import { choices, fill, fixed, make, percent, whole } from "./dom.js";
 import { spark } from "./spark.js";
 
 const COLUMNS = [
   ["", "chosen"], ["Phrase", "phrase"], ["Match", "match"], ["Found", "source"], ["Score", "number"], ["Searches a month", "number"],
   ["Comp., 0–100", "number"], ["Top bids, 20–80 %", "number"], ["Your bid", "number"], ["Clicks a month", "number"], ["Cost a month", "number"], ["", "never"],
 ];
+export const MATCHES = ["broad", "phrase", "exact"];
 const ABSENT = "The log does not have it.";
 export const SORTS = {
   score: ["Score", (one) => one.score],
@@ -35,7 +36,7 @@ const number = (value, text, label) => make("td.number", { data: { label }, titl
 export function phraseTable(phrases, plan, reply, on) {
   const rows = phrases.map((one) => phraseRow(one, plan, reply, on));
   const table = make("table.plan", make("caption.hidden-text", "Phrases by theme"),
-    make("thead", make("tr", COLUMNS.map(([text, kind]) => make("th", { scope: "col", class: kind === "number" ? "number" : kind },
+    make("thead", make("tr", COLUMNS.map(([text, kind]) => make("th", { scope: "col", class: kind },
       text || make("span.hidden-text", kind === "chosen" ? "Take" : "Never"))))));
   const themes = Map.groupBy(rows, (row) => row.one.theme);
   const order = [...themes].sort(([a], [b]) => (a === "") - (b === ""));
@@ -50,7 +51,7 @@ function group(theme, rows, on) {
   for (const row of rows) row.group = { box, rows };
   return make("tbody",
     make("tr.theme", make("td", box),
-      make("th", { colspan: String(COLUMNS.length - 1), scope: "rowgroup" }, make("span.text", theme || "others"), make("small", ` ${rows.length} phrase${rows.length > 1 ? "s" : ""}${told}`))),
+      make("th", { colspan: COLUMNS.length - 1, scope: "rowgroup" }, make("span.text", theme || "others"), make("small", ` ${rows.length} phrase${rows.length > 1 ? "s" : ""}${told}`))),
     rows.map((row) => row.element));
 }
 
@@ -58,16 +59,16 @@ function phraseRow(one, plan, reply, on) {
   const facts = one.facts, edit = () => plan.edits[one.phrase] ?? {};
   const box = make("input", { type: "checkbox", label: `Take ${one.phrase}`, onchange: () => on.chosen([one], box.checked) });
   const name = make("button.plain.phrase.text", { title: "Why this phrase?", onclick: () => on.why(one, name) });
-  const pencil = make("button.plain.small", { label: `Edit ${one.phrase}`, title: "Edit", onclick: () => rename() }, "✎");
+  const pencil = make("button.plain.small", { label: `Edit ${one.phrase}`, title: "Edit", onclick: rename }, "✎");
   const match = make("select", { label: `Match type of ${one.phrase}`, onchange: () => on.changed(one, { match: match.value }) },
-    ["broad", "phrase", "exact"].map((kind) => make("option", { value: kind }, kind)));
+    choices(MATCHES));
   const bid = make("input", { type: "number", min: "0.01", step: "0.01", inputmode: "decimal", label: `Bid on ${one.phrase}`, oninput: () => on.changed(one, { bid: bid.value }) });
   const clicks = number(undefined, "–", "Clicks a month"), cost = number(undefined, "–", "Cost a month");
   const holder = make("div", name, pencil), phrase = make("td.phrase", holder);
   const never = make("button.plain.small", { label: `Never ${one.phrase}`, title: "Never want it", onclick: () => on.never(one) }, "×");
 
   function rename() {
-    const field = make("input", { type: "text", value: edit().name ?? one.phrase, label: `New wording of ${one.phrase}` });
+    const field = make("input", { value: edit().name ?? one.phrase, label: `New wording of ${one.phrase}` });
     const done = (keep) => {
       if (!field.isConnected) return;
       const text = field.value.trim().slice(0, 200);
@@ -94,9 +95,9 @@ function phraseRow(one, plan, reply, on) {
     make("td", { data: { label: "Match" } }, match),
     make("td.found", { data: { label: "Found" } }, one.sources.map((source) => make("span", { class: `tag ${source}` }, source))),
     make("td.number", { data: { label: "Score" } }, percent(one.score, 0), bar),
-    make("td.number", { data: { label: "Searches a month" }, title: facts?.searches == null ? ABSENT : undefined }, facts?.series?.length > 1 && spark(facts.series, about), " ", whole(facts?.searches ?? NaN)),
-    number(facts?.competition ?? NaN, whole(facts?.competition ?? NaN), "Competition"),
-    number(facts?.bid_low ?? NaN, range, "Top bids"),
+    number(facts?.searches, [facts?.series?.length > 1 && spark(facts.series, about), " ", whole(facts?.searches)], "Searches a month"),
+    number(facts?.competition, whole(facts?.competition), "Competition"),
+    number(facts?.bid_low, range, "Top bids"),
     make("td.number", { data: { label: "Your bid" } }, bid), clicks, cost,
     make("td.never", never));
 
@@ -109,7 +110,7 @@ function phraseRow(one, plan, reply, on) {
     if (document.activeElement !== bid) bid.value = amount === null ? "" : amount.toFixed(2);
     clicks.textContent = found ? (found.clicks < 10 ? fixed(found.clicks, 1) : whole(found.clicks)) : "–";
     cost.textContent = found ? fixed(found.cost) : "–";
-    for (const cell of [clicks, cost]) found ? cell.removeAttribute("title") : cell.setAttribute("title", ABSENT);
+    for (const cell of [clicks, cost]) cell.title = found ? "" : ABSENT;
   }
-  return { one, element: row, update, focus: () => name.focus() };
+  return { one, element: row, update };
 }

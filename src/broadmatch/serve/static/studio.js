@@ -1,9 +1,9 @@
 // The studio's frame: which page the address asks for, as #planner?text=…, and what all pages share.
 
 import { apiKey } from "./api.js";
-import { fill, find, make, state } from "./dom.js";
+import { fill, find, make, select, state } from "./dom.js";
 import { askKey, showHelp, singleKeys } from "./help.js";
-import { nextTheme, setTheme, theme } from "./theme.js";
+import { THEMES, nextTheme, setTheme, theme } from "./theme.js";
 import { showTour, tourSeen } from "./tour.js";
 
 // A page is a module with `title` and `show(main, query)`: `query` is the URLSearchParams after the "?" of the address.
@@ -24,10 +24,7 @@ const asked = () => {
 // Each page gets a room of its own: one that loads late writes where nobody looks.
 async function show(moved = true) {
   const [chosen, query] = asked();
-  for (const link of find("#pages").children) {
-    if (link.dataset.page === chosen) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
+  for (const link of find("#pages").children) link.ariaCurrent = link.dataset.page === chosen ? "page" : null;
   const room = make("div", { class: `page-${chosen}` }, state("Loading …"));
   const main = find("#page");
   fill(main, room);
@@ -44,21 +41,19 @@ async function show(moved = true) {
 }
 
 function refused(error) {
-  if (error.status !== 401 && error.status !== 403) return state(error.message, "bad");
+  if (!error.locked) return state(error.message, "bad");
   const ask = make("button.main", { onclick: () => askKey().then(() => show()) }, "Give a key");
   return make("div", state(error.message, "bad"), make("div.bar", ask));
 }
 
 function tools() {
-  const choice = make("select", { onchange: (e) => setTheme(e.target.value) },
-    ["system", "light", "dark"].map((name) => make("option", { value: name }, name)));
-  const said = () => (choice.value = theme());
-  addEventListener("theme", said);
-  said();
+  const choice = select("Theme", THEMES, theme(), setTheme);
+  choice.classList.add("row");
+  addEventListener("theme", () => (choice.lastChild.value = theme()));
   const key = make("button.plain", { hidden: !apiKey.get(), onclick: () => askKey().then(() => show()) }, "Key");
   addEventListener("unauthorized", () => (key.hidden = false));
   const help = make("button.plain", { title: "Keys and help (?)", label: "Keys and help", onclick: () => showHelp(PAGES) }, "?");
-  find("#tools").append(make("label.row", "Theme", choice), key, help);
+  find("#tools").append(choice, key, help);
 }
 
 function onKey(e) {

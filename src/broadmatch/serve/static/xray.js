@@ -67,7 +67,7 @@ export async function show(main, query) {
       draw(found);
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (error.status === 401 || error.status === 403) throw error;
+      if (error.locked) throw error;
       fill(result, state(error.message, "bad"));
     }
   }
