@@ -23,6 +23,9 @@ export function make(selector, ...children) {
 export const fill = (element, ...children) => element.replaceChildren(...shown(children));
 const shown = (children) => children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false);
 
+// What a page shows stands in the address, without a step back for each change.
+export const address = (text) => history.replaceState(null, "", `#${text}`);
+
 export const find = (selector, within = document) => within.querySelector(selector);
 
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });

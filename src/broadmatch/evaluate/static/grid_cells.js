@@ -194,13 +194,13 @@ export function arrangeCells(grid, state, rows, changes, { columns, left, right 
     }
   }
   const marked = new Uint8Array(rows.length * N);
-  const least = new Float64Array(grid.metrics.length).fill(Infinity);
+  let count = 0;
   for (const metric of state.metrics) {
     const own = comparedRows(rows, metric, state);
-    least[metric] = discoveryBound(own.map((r) => z.subarray(r * N, r * N + N)));
-    for (const r of own) for (let at = r * N; at < r * N + N; at++) if (Math.abs(z[at]) >= least[metric]) marked[at] = 1;
+    const least = discoveryBound(own.map((r) => z.subarray(r * N, r * N + N)));
+    for (const r of own) for (let at = r * N; at < r * N + N; at++) if (Math.abs(z[at]) >= least) count += (marked[at] = 1);
   }
-  return { change, z, marked, least, ...runningSums(change, marked, left, right, rows.length) };
+  return { change, z, marked, count, ...runningSums(change, marked, left, right, rows.length) };
 }
 
 // Sums over a row's columns from the left, so that the mean of any run of columns is two look-ups: of the change times
@@ -289,11 +289,21 @@ export function boundsOf(grid, state, rows, cells, { columns, pinned, left, righ
 
 // The column at a place from 0 to 1; −1 between groups.
 export function columnAt({ columns, pinned, left, right }, place) {
-  let [low, high] = [pinned, columns.length];
+  const j = lowest(pinned, columns.length, (middle) => right[middle] > place);
+  return j < columns.length && left[j] <= place ? j : -1;
+}
+
+// The columns between the ends of the view: the first, and the first after them.
+export function visible({ pinned, left, right }, { from, to }) {
+  const first = lowest(pinned, right.length, (j) => right[j] > from);
+  return [first, lowest(first, left.length, (j) => left[j] >= to)];
+}
+
+function lowest(low, high, holds) {
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (right[middle] <= place) low = middle + 1;
-    else high = middle;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
   }
-  return low < columns.length && left[low] <= place ? low : -1;
+  return low;
 }

@@ -1,6 +1,6 @@
 // GridViz (McMahan et al., KDD 2013, §5.2): models by slices at a glance. `showGrid` puts it into an element.
 
-import { fill, make, whole } from "./dom.js";
+import { address, fill, make, whole } from "./dom.js";
 import { arrangeCells, boundsOf, chosenPeriods, expressionOf, makeChanges, makeColumns, rowsOf, sumPeriods } from "./grid_cells.js";
 import { shadesOf, themeOf } from "./grid_colors.js";
 import { makeControls, makeLegend } from "./grid_controls.js";
@@ -97,7 +97,7 @@ class GridPage {
   writeAddress() {
     const query = writeState(this.state, this.grid);
     if (this.options.address) this.options.address(query);
-    else history.replaceState(null, "", `#${query}`);
+    else address(query);
   }
 
   // What is shown, each step made anew only where what it depends on has changed.
@@ -162,11 +162,9 @@ class GridPage {
     if (this.summed === cells) return;
     this.summed = cells;
     const tested = rows.filter(({ model }) => model !== this.state.baseline).length * columns.columns.length;
-    let marked = 0;
-    for (let i = 0; i < cells.marked.length; i++) marked += cells.marked[i];
     const all = columns.pinned ? `${whole(data.impressions[columns.columns[0]])} impressions · ` : "";
     const unknown = !data.whole && this.state.baseline !== this.grid.baseline;
-    const said = unknown ? `against this baseline errors by period are not known, so little is marked` : `${whole(marked)} of ${whole(tested)} cells changed significantly`;
+    const said = unknown ? `against this baseline errors by period are not known, so little is marked` : `${whole(cells.count)} of ${whole(tested)} cells changed significantly`;
     this.said.textContent = `${all}${whole(n)} slices${columns.out ? `, ${whole(columns.out)} left out` : ""} · ${said}`;
   }
 

@@ -63,8 +63,7 @@ export class CellReport {
     const below = rect.bottom + 10 + height <= innerHeight || rect.top < height + 10;
     const left = clamp((rect.left + rect.right - width) / 2, 8, innerWidth - width - 8);
     const top = below ? Math.min(rect.bottom + 10, Math.max(8, innerHeight - height - 8)) : rect.top - 10 - height;
-    this.element.style.left = `${left}px`;
-    this.element.style.top = `${top}px`;
+    Object.assign(this.element.style, { left: `${left}px`, top: `${top}px` });
   }
 
   fill(scene, facts, shades) {
@@ -133,6 +132,7 @@ class CellPlot {
     pen.clearRect(0, 0, PLOT_WIDTH, PLOT_HEIGHT);
     pen.font = `10px ${FONT}`;
     pen.fillStyle = cssOf(shades.quiet);
+    pen.textAlign = "right";
     drawIn(pen, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
   }
 }
@@ -149,10 +149,9 @@ const lineThrough = (pen, points, color, width, dotted) => {
 function drawReliability(plot, { grid, state }, facts, shades) {
   const at = grid.reliability_slices?.indexOf(facts.slice) ?? -1;
   if (at < 0) return plot.draw("Reliability is kept for the largest slices only.");
-  const [M, B] = [grid.models.length, 10];
   const pointsOf = (model) => {
-    const start = (at * M + model) * 3 * B;
-    return Array.from({ length: B }, (_, b) => [grid.reliability[start + b], grid.reliability[start + B + b]]).filter(([x, y]) => x === x && y === y);
+    const start = (at * grid.models.length + model) * 30;
+    return Array.from({ length: 10 }, (_, b) => [grid.reliability[start + b], grid.reliability[start + 10 + b]]).filter(([x, y]) => x === x && y === y);
   };
   const [own, base] = [pointsOf(facts.model), pointsOf(state.baseline)];
   const most = Math.max(1e-6, ...own.flat(), ...base.flat());
@@ -160,7 +159,6 @@ function drawReliability(plot, { grid, state }, facts, shades) {
     const place = ([x, y]) => [box.left + (x / most) * (box.right - box.left), box.bottom - (y / most) * (box.bottom - box.top)];
     lineThrough(pen, [place([0, 0]), place([most, most])], cssOf(shades.hatch), 1);
     pen.fillStyle = cssOf(shades.quiet);
-    pen.textAlign = "right";
     pen.fillText(percent(most, 0), box.left - 4, box.top + 8);
     pen.fillText("0", box.left - 4, box.bottom);
     pen.fillText(percent(most, 0), box.right, box.bottom + 12);
@@ -188,7 +186,6 @@ function drawTrend(plot, { grid, state }, facts, shades) {
   return plot.draw(caption, shades, (pen, box) => {
     const x = (p) => box.left + 8 + (p / (P - 1)) * (box.right - box.left - 8);
     const y = (value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top);
-    pen.textAlign = "right";
     pen.fillText(text(high), box.left + 4, box.top + 8);
     if (low < high) pen.fillText(text(low), box.left + 4, box.bottom);
     pen.textAlign = "left";

@@ -1,7 +1,7 @@
 // Time: a bar to choose the period from, and the same grid once for each day or hour of the day.
 
 import { clamp, dotsOf, fill, make, whole } from "./dom.js";
-import { arrangeCells, makeChanges, sumPeriods } from "./grid_cells.js";
+import { arrangeCells, makeChanges, sumPeriods, visible } from "./grid_cells.js";
 import { cssOf } from "./grid_colors.js";
 import { timeText } from "./grid_numbers.js";
 import { CellPainter } from "./grid_paint.js";
@@ -86,10 +86,8 @@ export function makePanels(grid, change) {
         const cells = arrangeCells(grid, state, rows, makeChanges(grid, data, rows, state.baseline), scene.columns);
         const canvas = make("canvas", { "aria-hidden": "true" });
         paintPanel(painter, canvas, { ...scene, rows }, cells, shades);
-        let marked = 0;
-        for (const mark of cells.marked) marked += mark;
         const seen = data.impressions[scene.columns.columns[0]] ?? 0;
-        return make("button.grid-panel", { onclick: () => change({ by: "one", ...panel.chosen }) }, make("strong", panel.text), canvas, make("span.quiet", `${whole(seen)} impressions, ${whole(marked)} significant`));
+        return make("button.grid-panel", { onclick: () => change({ by: "one", ...panel.chosen }) }, make("strong", panel.text), canvas, make("span.quiet", `${whole(seen)} impressions, ${whole(cells.count)} significant`));
       }));
     },
   };
@@ -108,11 +106,8 @@ function paintPanel(painter, canvas, { grid, state, rows, columns, bounds }, cel
   });
   [canvas.width, canvas.height] = [width, Math.round(top)];
   const scale = width / (state.to - state.from);
-  const area = { x: 0, width, first: columns.pinned, last: N, left: columns.left, right: columns.right, scale, offset: -state.from * scale, lines: 0 };
-  area.first = columns.right.findIndex((edge, j) => j >= columns.pinned && edge > state.from);
-  const past = columns.left.findIndex((edge, j) => j >= columns.pinned && edge >= state.to);
-  if (area.first < 0) area.first = N;
-  if (past >= 0) area.last = past;
+  const [first, last] = visible(columns, state);
+  const area = { x: 0, width, first, last, left: columns.left, right: columns.right, scale, offset: -state.from * scale, lines: 0 };
   const image = new ImageData(width, canvas.height);
   painter.paint(image, { rows: placed, areas: [area] }, {
     shades, bounds, cells, N, largest: state.pixel === "largest", font: Infinity, metrics: grid.metrics,

@@ -1,6 +1,6 @@
 // The canvas: where rows and columns stand, and how mouse, fingers and keys move over them.
 
-import { columnAt } from "./grid_cells.js";
+import { columnAt, visible } from "./grid_cells.js";
 import { cssOf, shadesOf, themeOf } from "./grid_colors.js";
 import { FONT, clamp, dotsOf, fill, make } from "./dom.js";
 import { nameText } from "./grid_numbers.js";
@@ -81,8 +81,7 @@ export class GridView {
     const [w, h] = [Math.round((at.x + at.width) * this.dots), Math.round(at.height * this.dots)];
     if (this.canvas.width !== w || this.canvas.height !== h) {
       [this.canvas.width, this.canvas.height] = [w, h];
-      this.canvas.style.width = `${at.x + at.width}px`;
-      this.canvas.style.height = `${at.height}px`;
+      Object.assign(this.canvas.style, { width: `${at.x + at.width}px`, height: `${at.height}px` });
       this.image = new ImageData(w, h);
     }
     this.writeLabels();
@@ -95,24 +94,22 @@ export class GridView {
     const key = [narrow, height, state.models, state.metrics, state.baseline].join("|");
     if (this.labelled === key) return;
     this.labelled = key;
-    const put = (element, top, tall) => {
-      element.style.top = `${top}px`;
-      element.style.height = `${tall}px`;
-      return element;
-    };
     const found = [];
+    const put = (element, top, tall) => {
+      Object.assign(element.style, { top: `${top}px`, height: `${tall}px` });
+      found.push(element);
+    };
     rows.forEach(({ model, metric, top, height: tall }, r) => {
       if (r === 0 || rows[r - 1].model !== model) {
         const own = rows.filter((row) => row.model === model).length * tall;
         const name = make("div.grid-model.text", { title: grid.models[model] }, make("span", nameText(grid.models[model], 60)));
         if (model === state.baseline) name.append(make("span.grid-base", "baseline"));
-        found.push(put(name, narrow ? top - 22 : top, narrow ? 22 : own));
+        put(name, narrow ? top - 22 : top, narrow ? 22 : own);
       }
-      found.push(put(make("div.grid-metric", { title: grid.metrics[metric].name }, nameText(grid.metrics[metric].name, 30)), top, tall));
+      put(make("div.grid-metric", { title: grid.metrics[metric].name }, nameText(grid.metrics[metric].name, 30)), top, tall);
     });
     this.labels.classList.toggle("narrow", narrow);
-    this.labels.style.width = `${gutter}px`;
-    this.labels.style.height = `${height}px`;
+    Object.assign(this.labels.style, { width: `${gutter}px`, height: `${height}px` });
     fill(this.labels, found);
   }
 
@@ -151,7 +148,7 @@ export class GridView {
     const { rows, pinned, x, width } = this.at;
     const { state, columns } = this.scene;
     const scale = (width * dots) / (state.to - state.from);
-    const [first, last] = this.visible();
+    const [first, last] = visible(columns, state);
     const lines = Math.max(1, Math.round(dots));
     const areas = [];
     if (pinned) areas.push({ x: 0, width: Math.round(pinned * dots), first: 0, last: 1, left: [0], right: [1], scale: pinned * dots, offset: 0, lines: 0 });
@@ -164,13 +161,6 @@ export class GridView {
         model, metric, isBaseline: model === state.baseline, strip, top: Math.round(top * dots), height: Math.round(height * dots),
       })),
     };
-  }
-
-  visible() {
-    const { state, columns } = this.scene;
-    const { left, right, pinned } = columns;
-    const first = lowest(pinned, right.length, (j) => right[j] > state.from);
-    return [first, lowest(first, left.length, (j) => left[j] >= state.to)];
   }
 
   // Where a column is on the canvas, as [left, right].
@@ -194,15 +184,12 @@ export class GridView {
       const [a, b] = this.columnPlace(j);
       if (b - a < 13) continue;
       const name = grid.slices[columns.columns[j]];
-      const middle = (Math.max(a, at.x) + Math.min(b, at.x + at.width)) / 2;
-      if (b - a >= 64) this.writeName(name, Math.min(b, at.x + at.width) - Math.max(a, at.x) - 6, middle, bottom);
+      const [left, right] = [Math.max(a, at.x), Math.min(b, at.x + at.width)];
+      const middle = (left + right) / 2;
+      if (b - a >= 64) pen.fillText(fitting(pen, nameText(name, 80), right - left - 6), middle, bottom);
       else if (middle > at.x + 5 && middle < at.x + at.width - 5) this.writeUpright(name, middle, bottom);
     }
     if (at.several) this.writeSections(shades);
-  }
-
-  writeName(name, room, x, y) {
-    this.context.fillText(fitting(this.context, nameText(name, 80), room), x, y);
   }
 
   writeUpright(name, x, bottom) {
@@ -425,15 +412,6 @@ export class GridView {
   say(text) {
     this.spoken.textContent = text;
   }
-}
-
-function lowest(low, high, holds) {
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 // As much of a text as there is room for; nothing if that is less than two letters.

@@ -1,7 +1,7 @@
 // GridViz in the studio: the grids that were published to this server.
 
 import { call, send } from "./api.js";
-import { fill, make, select, state } from "./dom.js";
+import { address, fill, make, select, state } from "./dom.js";
 import { decode } from "./grid_data.js";
 import { showGrid } from "./grid_page.js";
 
@@ -36,7 +36,7 @@ export async function show(main, query) {
 function keep(name, query) {
   if (!/^#grid(\?|$)/.test(location.hash)) return;
   const all = new URLSearchParams([["grid", name], ...[...query].filter(([key]) => key !== "grid")]);
-  history.replaceState(null, "", `#grid?${all}`);
+  address(`grid?${all}`);
 }
 
 function styled() {

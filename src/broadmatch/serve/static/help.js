@@ -17,14 +17,8 @@ function dialog(title, ...children) {
 }
 
 export function showHelp(pages) {
-  const row = (keys, what) => make("tr", make("td", make("kbd", keys)), make("td", what));
-  const rows = [
-    ...pages.map(([, text], i) => row(String(i + 1), text)),
-    row("/", "To the first field of the page"),
-    row("t", "Theme: system, light, dark"),
-    row("?", "This help"),
-    row("Esc", "Close what is open"),
-  ];
+  const keys = [...pages.map(([, text], i) => [i + 1, text]), ["/", "To the first field of the page"], ["t", "Theme: system, light, dark"], ["?", "This help"], ["Esc", "Close what is open"]];
+  const rows = keys.map(([key, what]) => make("tr", make("td", make("kbd", key)), make("td", what)));
   const toggle = (e) => localStorage.setItem(KEYS, e.target.checked ? "on" : "off");
   const shown = dialog(
     "Keys",

@@ -1,9 +1,10 @@
 // Blind sheets to grade by keyboard: 1 to 4 grade and go on, arrows move, u takes back; a grade counts when it is on disk.
 
 import { call, send } from "./api.js";
-import { coded, fill, fixed, make, save, select, state, table, whole } from "./dom.js";
+import { address, coded, fill, fixed, make, save, select, state, table, whole } from "./dom.js";
 
 export const title = "Judge";
+const key = (name) => make("kbd", name);
 const WHO = "broadmatch-judge";
 
 export async function show(main, query) {
@@ -15,7 +16,7 @@ export async function show(main, query) {
   const who = query.get("judge") ?? sessionStorage.getItem(WHO) ?? "";
   const open = (changes) => {
     for (const [name, value] of Object.entries({ sheet, judge: who, ...changes })) query.set(name, value);
-    history.replaceState(null, "", `#judge?${query}`);
+    address(`judge?${query}`);
     return show(main, query);
   };
   const name = make("input", { value: who, required: true, maxlength: 64, autocomplete: "off" });
@@ -37,7 +38,7 @@ export async function show(main, query) {
   const [text, list, said] = [make("div.page-text.card", { tabindex: 0, role: "region", label: "The page" }), make("ol"), make("p", { role: "status" })];
   const link = make("h2.text");
   fill(room,
-    make("p.quiet", "Does the phrase fit the page? ", Object.entries(grades).map(([grade, word]) => [make("kbd", grade), ` ${word} `]), "– ", make("kbd", "↓"), make("kbd", "↑"), " row, ", make("kbd", "→"), make("kbd", "←"), " page, ", make("kbd", "u"), ` undo. From ${relevant} on it counts as relevant. Nothing here says which model gave a phrase.`),
+    make("p.quiet", "Does the phrase fit the page? ", Object.entries(grades).map(([grade, word]) => [key(grade), ` ${word} `]), "– ", key("↓"), key("↑"), " row, ", key("→"), key("←"), " page, ", key("u"), ` undo. From ${relevant} on it counts as relevant. Nothing here says which model gave a phrase.`),
     said, make("div.sheet", make("div", link, text), list));
 
   const graded = () => rows.filter((row) => row.grade !== null).length;
@@ -113,11 +114,9 @@ export async function show(main, query) {
     if (!room.isConnected) return removeEventListener("keydown", onKey, true);
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.("input, select, textarea, dialog, .page-text")) return;
     const page = pages.indexOf(rows[at].of);
+    const moves = { ArrowDown: at + 1, ArrowUp: at - 1, ArrowRight: first(pages[page + 1]), ArrowLeft: first(pages[page - 1]) };
     if (Object.hasOwn(grades, e.key)) give(Number(e.key));
-    else if (e.key === "ArrowDown") go(at + 1);
-    else if (e.key === "ArrowUp") go(at - 1);
-    else if (e.key === "ArrowRight") page + 1 < pages.length && go(first(pages[page + 1]));
-    else if (e.key === "ArrowLeft") page > 0 && go(first(pages[page - 1]));
+    else if (Object.hasOwn(moves, e.key)) go(moves[e.key]);
     else if (e.key === "u" || e.key === "Backspace") undo();
     else return;
     e.preventDefault();

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { chart } from "./chart.js";
-import { fill, make, select, state, table, whole } from "./dom.js";
+import { address, fill, make, select, state, table, whole } from "./dom.js";
 
 export const title = "Market";
 
@@ -19,7 +19,7 @@ function draw(main, query, runs, head) {
   const measure = measures.includes(query.get("measure")) ? query.get("measure") : measures[0];
   const keep = (name) => (value) => {
     query.set(name, value);
-    history.replaceState(null, "", `#market?${query}`);
+    address(`market?${query}`);
     draw(main, query, runs, head);
   };
   const text = (value) => (value === null || !Number.isFinite(value) ? "–" : Number(value.toPrecision(4)).toString());

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { chart } from "./chart.js";
-import { coded, fill, fixed, make, percent, select, signed, state, table, whole } from "./dom.js";
+import { address, coded, fill, fixed, make, percent, select, signed, state, table, whole } from "./dom.js";
 import { bothWays, day } from "./tables.js";
 import { showTrace } from "./trace.js";
 
@@ -16,7 +16,7 @@ export async function show(main, query) {
   fill(main, make("h1", title), make("nav.tabs", { label: "Parts of this page" }, links), room);
   const keep = (changes) => {
     for (const [name, value] of Object.entries({ tab, ...changes })) value ? query.set(name, value) : query.delete(name);
-    history.replaceState(null, "", `#models?${query}`);
+    address(`models?${query}`);
   };
   try {
     await TABS[tab][1](room, query, keep);
@@ -72,21 +72,18 @@ async function reliability(room, query, keep) {
   if (!found.n) return fill(room, state(`No impression of the log can be judged yet: ${whole(found.n_young)} are younger than ${found.window / 60} minutes, and may still be clicked; of ${whole(found.n_gone)} the model is gone.`));
   const redraw = (changes) => (keep(changes), reliability(room, query, keep));
   const one = found.slices.find((each) => each.slice === query.get("slice")) ?? found.slices[0];
-  const [left, right] = [make("section.card"), make("section.card")];
   const rate = (value) => percent(value, value < 0.1 ? 2 : 1);
   const [curve, unsure] = [make("div"), make("div")];
-  left.append(make("h2.text", `Reliability: ${one.slice}`), curve);
-  right.append(make("h2", "u(x) against error"), unsure);
   fill(room,
     make("div.bar", select("By", found.slicings, slicing, (by) => redraw({ slicing: by, slice: "" })), found.slices.length > 1 && select("Slice", found.slices.map((each) => each.slice), one.slice, (slice) => redraw({ slice }))),
     make("p.quiet", `${whole(found.n)} impressions of the log’s end, each as the version that served it sees it in its place, before its click was known. Left out: ${whole(found.n_young)} that may still be clicked, ${whole(found.n_gone)} whose model is gone.`),
-    make("div.columns", left, right),
+    make("div.columns", make("section.card", make("h2.text", `Reliability: ${one.slice}`), curve), make("section.card", make("h2", "u(x) against error"), unsure)),
     make("h2", "Slices"),
     table("Slices", ["Slice", "#Impressions", "#Clicks", "#Error before", "#after", "#Bias before", "#after"],
       found.slices.map((each) => [each.slice, whole(each.n), whole(each.clicks), ...each.errors.map((value) => percent(value, 2)), ...each.biases.map((value) => (value === null ? "–" : `${signed(100 * value, 1)} %`))])));
   chart(curve, { label: `Click rate by prediction, ${one.slice}`, kind: "points", diagonal: true, x: { label: "prediction", text: rate }, y: { label: "click rate, 95 %", text: rate }, series: [{ name: "before calibration", points: one.before }, { name: "after", points: one.after }] });
   if (found.uncertainty.length) {
-    chart(unsure, { label: "Error by u(x)", kind: "points", zero: true, diagonal: true, x: { label: "u(x)", text: (value) => fixed(value, 2) }, y: { label: "distance of click rate and prediction in log-odds, 95 %", text: (value) => fixed(value, 2) }, series: [{ name: "error", points: found.uncertainty }] });
+    chart(unsure, { label: "Error by u(x)", kind: "points", zero: true, diagonal: true, x: { label: "u(x)", text: (value) => fixed(value) }, y: { label: "distance of click rate and prediction in log-odds, 95 %", text: (value) => fixed(value) }, series: [{ name: "error", points: found.uncertainty }] });
     unsure.append(make("p.quiet", "Below the dashed line, a bin of impressions is off by less than its u(x)."));
   } else unsure.append(state("Fewer than 100 impressions can be judged."));
 }

@@ -1,7 +1,7 @@
 // The planner: phrases for a page as one types, with why, and what the log says of each; chosen ones are exported.
 
 import { call, send } from "./api.js";
-import { coded, fill, fixed, make, percent, save, select, state, whole } from "./dom.js";
+import { address as writeAddress, coded, fill, fixed, make, percent, save, select, state, whole } from "./dom.js";
 import { kindOf, pageField, phraseList } from "./planner_input.js";
 import { MATCHES, SORTS, atBid, bidOf, phraseTable } from "./planner_rows.js";
 import { sidePanel } from "./planner_side.js";
@@ -32,7 +32,7 @@ function keep(plan) {
   const query = new URLSearchParams();
   if (plan.text && plan.text.length <= LONGEST) query.set(kindOf(plan.text) === "address" ? "address" : "text", plan.text.trim());
   for (const name of ["have", "never"]) for (const one of plan[name].slice(0, FEW)) query.append(name, one);
-  if (!plan.text || query.has("text") || query.has("address")) history.replaceState(null, "", `#planner${query.size ? `?${query}` : ""}`);
+  if (!plan.text || query.has("text") || query.has("address")) writeAddress(`planner${query.size ? `?${query}` : ""}`);
   try {
     sessionStorage.setItem(KEPT, JSON.stringify({ ...plan, file: null, text: plan.text.slice(0, 200_000) }));
   } catch {
@@ -82,14 +82,12 @@ export async function show(main, query) {
   // By the rule (the models' set, or an expected precision), unless one said otherwise.
   function taken() {
     const byRule = new Set();
-    if (plan.take === "set" && reply.has_set) reply.phrases.forEach((one) => one.in_set && byRule.add(one.phrase));
-    else {
-      let sum = 0;
-      for (const [i, one] of reply.phrases.entries()) {
-        sum += one.score;
-        if (sum / (i + 1) >= plan.precision) byRule.add(one.phrase);
-        else break;
-      }
+    const bySet = plan.take === "set" && reply.has_set;
+    let sum = 0;
+    for (const [i, one] of reply.phrases.entries()) {
+      sum += one.score;
+      if (!bySet && sum / (i + 1) < plan.precision) break;
+      if (!bySet || one.in_set) byRule.add(one.phrase);
     }
     return reply.phrases.filter((one) => plan.edits[one.phrase]?.chosen ?? byRule.has(one.phrase));
   }
@@ -108,16 +106,16 @@ export async function show(main, query) {
   }
 
   function summed(chosen) {
-    const total = (values) => (values.some(Number.isFinite) ? values.filter(Number.isFinite).reduce((a, b) => a + b, 0) : NaN);
+    const total = (values) => values.filter(Number.isFinite).reduce((a, b) => (a || 0) + b, NaN);
     const found = chosen.map((one) => atBid(one.facts, bidOf(one, plan)));
     const known = found.filter(Boolean).length;
-    const score = chosen.length ? chosen.reduce((sum, one) => sum + one.score, 0) / chosen.length : NaN;
+    const score = total(chosen.map((one) => one.score)) / chosen.length;
     const cells = [
       ["phrases taken", whole(chosen.length), `of ${reply.phrases.length}`],
       ["expected precision", percent(score, 0), reply.calibrated ? "mean score" : "mean score, not calibrated"],
-      ["searches a month", whole(total(chosen.map((one) => one.facts?.searches ?? NaN))), ""],
-      ["clicks a month", whole(total(found.map((one) => one?.clicks ?? NaN))), known < chosen.length ? `known of ${known}` : "at least"],
-      ["cost a month", fixed(total(found.map((one) => one?.cost ?? NaN))), ""],
+      ["searches a month", whole(total(chosen.map((one) => one.facts?.searches))), ""],
+      ["clicks a month", whole(total(found.map((one) => one?.clicks))), known < chosen.length ? `known of ${known}` : "at least"],
+      ["cost a month", fixed(total(found.map((one) => one?.cost))), ""],
     ];
     return cells.map(([name, value, more]) => make("div", make("b", value), make("span", name), make("small", more)));
   }

@@ -27,7 +27,7 @@ export function atBid(facts, bid) {
 // The bid of a phrase: one's own, that of the whole plan, or a cent above the low bid of the top of the page.
 export function bidOf(one, plan) {
   const own = plan.edits[one.phrase]?.bid ?? plan.bid;
-  return own !== undefined && own !== null && own !== "" ? Number(own) : one.facts?.bid_low ? (Math.floor(100 * one.facts.bid_low + 1e-6) + 1) / 100 : null;
+  return (own ?? "") !== "" ? Number(own) : one.facts?.bid_low ? (Math.floor(100 * one.facts.bid_low + 1e-6) + 1) / 100 : null;
 }
 
 const number = (value, text, label) => make("td.number", { data: { label }, title: Number.isFinite(value) ? undefined : ABSENT }, text);

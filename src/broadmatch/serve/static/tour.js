@@ -16,9 +16,7 @@ export function showTour() {
   find("#tour")?.remove();
   const before = document.activeElement;
   const card = make("section.card", { id: "tour", role: "dialog", "aria-labelledby": "tour-title" });
-  const mark = (page) => {
-    for (const link of find("#pages").children) link.classList.toggle("pointed", link.dataset.page === page);
-  };
+  const mark = (page) => [...find("#pages").children].forEach((link) => link.classList.toggle("pointed", link.dataset.page === page));
   const close = () => {
     localStorage.setItem(KEY, "seen");
     mark("");
@@ -38,7 +36,7 @@ export function showTour() {
       make("p", text),
       make("div.bar", back, next),
     );
-    (forward || at > 0 ? (forward ? next : back) : next).focus({ preventScroll: true });
+    (forward || at === 0 ? next : back).focus({ preventScroll: true });
   };
   card.addEventListener("keydown", (e) => e.key === "Escape" && close());
   document.body.append(card);

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { svg } from "./chart.js";
-import { fill, fixed, make, percent, select, signed, state, table, whole } from "./dom.js";
+import { address, fill, fixed, make, percent, select, signed, state, table, whole } from "./dom.js";
 import { bothWays } from "./tables.js";
 
 export const title = "Auction";
@@ -78,7 +78,7 @@ export async function show(main, query) {
     for (const [ad, bid] of Object.entries(asked.bids)) kept.set(`bid.${ad}`, bid);
     for (const name of TERMS) if (asked[name] !== undefined) kept.set(name, asked[name]);
     if (chosen) kept.set("ad", chosen);
-    history.replaceState(null, "", `#xray?${kept}`);
+    address(`xray?${kept}`);
   }
 
   function empty() {
@@ -108,7 +108,7 @@ export async function show(main, query) {
     const rows = found.candidates.slice(0, 15);
     const most = Math.max(...rows.map((one) => one.score), found.terms.reserve, 1e-12);
     const wide = Math.max(320, Math.min(1100, (main.clientWidth || 800) - 8));
-    const [high, left, letters] = wide < 600 ? [24, 120, 15] : [24, 190, 24];
+    const [high, left, letters] = [24, ...(wide < 600 ? [120, 15] : [190, 24])];
     const px = (value) => left + ((wide - left - 100) * value) / most;
     const made = svg("svg", { class: "bars", viewBox: `0 0 ${wide} ${rows.length * high + 22}`, width: wide, height: rows.length * high + 22, role: "img", "aria-label": "Scores by candidate and what each pays; the table has the numbers" });
     rows.forEach((one, i) => {
@@ -120,7 +120,8 @@ export async function show(main, query) {
         svg("rect", { class: "paid", x: left, y, width: Math.max(0, px(paid) - left), height: high - 6, rx: 2 }),
         svg("text", { x: px(one.score) + 6, y: y + 14 }, one.place ? `${one.place}. pays ${fixed(one.price)}` : short(one.outcome, 14))));
     });
-    if (found.terms.reserve > 0) made.append(svg("line", { class: "cursor", x1: px(found.terms.reserve), x2: px(found.terms.reserve), y1: 0, y2: rows.length * high }), svg("text", { x: px(found.terms.reserve), y: rows.length * high + 16, "text-anchor": "middle" }, "reserve"));
+    const [x, tall] = [px(found.terms.reserve), rows.length * high];
+    if (found.terms.reserve > 0) made.append(svg("line", { class: "cursor", x1: x, x2: x, y1: 0, y2: tall }), svg("text", { x, y: tall + 16, "text-anchor": "middle" }, "reserve"));
     return make("figure", make("figcaption.quiet", `Score: bid × probability^${fixed(found.terms.squashing)}; the full colour is the part that is paid.`), make("div.scroll", made));
   }
 
