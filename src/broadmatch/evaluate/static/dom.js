@@ -19,6 +19,13 @@ export function make(selector, ...children) {
   return made;
 }
 
+export function svg(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
 // Fill an element anew; what is absent (null, undefined, false) is left out, here and in `make`.
 export const fill = (element, ...children) => element.replaceChildren(...shown(children));
 const shown = (children) => children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false);

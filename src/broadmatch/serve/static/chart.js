@@ -1,20 +1,12 @@
 // Charts as SVG: axes with units, lines with bands or points with intervals; read by mouse, by keyboard, and as a table.
 
-import { clamp, fill, make, table } from "./dom.js";
+import { clamp, fill, make, svg, table } from "./dom.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 14, 10, 40];
 const DASHES = [undefined, "7 4", "2 4", "9 3 2 3", "14 5", "1 2"];
 
-export function svg(tag, attributes, ...children) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
 // Round numbers that part a range into about n steps.
-export function ticks(low, high, n = 5) {
+function ticks(low, high, n = 5) {
   const rough = (high - low) / n || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((one) => one * power >= rough) ?? 10);
@@ -102,7 +94,7 @@ export function chart(host, given) {
 }
 
 const interval = (point, text) => (Number.isFinite(point[2]) ? ` (${text(point[2])} to ${text(point[3])})` : "");
-export const swatch = (i) => svg("svg", { class: `swatch c${i % 6}`, width: 18, height: 8, "aria-hidden": "true" }, svg("line", { x1: 0, x2: 18, y1: 4, y2: 4, stroke: "currentColor", "stroke-width": 3, "stroke-dasharray": DASHES[i % 6] }));
+const swatch = (i) => svg("svg", { class: `swatch c${i % 6}`, width: 18, height: 8, "aria-hidden": "true" }, svg("line", { x1: 0, x2: 18, y1: 4, y2: 4, stroke: "currentColor", "stroke-width": 3, "stroke-dasharray": DASHES[i % 6] }));
 
 function line(one, i, px, py) {
   const parts = [[]];

@@ -167,8 +167,8 @@ export async function show(main, query) {
     fill(results,
       make("div.bar", make("label", "Take", take), make("label", make("span", "Precision ≥ ", slide), slider), match, make("label", "Bid for all", bid), sort),
       summary, notes, make("div.scroll", table.element),
-      reply.unit && make("p.note", "Bids and costs are in the currency of the log. Clicks and cost are what the log lets expect of an ad like those it met, at least; – is what the log does not have."),
-      make("div.bar", make("label", "Campaign", campaign), make("div", make("span.label", "Export what is taken as"), exports_)),
+      reply.unit && make("p.note.quiet", "Bids and costs are in the currency of the log. Clicks and cost are what the log lets expect of an ad like those it met, at least; – is what the log does not have."),
+      make("div.bar", make("label", "Campaign", campaign), make("div", make("span.label.quiet", "Export what is taken as"), exports_)),
     );
     update();
   }
@@ -208,5 +208,5 @@ function notesOf(parts, reply) {
     !reply.unit && "No log is published, so searches, bids and costs are absent. `broadmatch publish studio FOLDER --queries … --auctions …` brings them.",
     reply.ruled_out > 0 && `${reply.ruled_out} phrase${reply.ruled_out > 1 ? "s" : ""} left out that you never want.`,
   ];
-  return notes.filter(Boolean).map((text) => make("p.note", coded(text)));
+  return notes.filter(Boolean).map((text) => make("p.note.quiet", coded(text)));
 }

@@ -104,5 +104,5 @@ export function phraseList(label, about, phrases, changed) {
     toast(`Removed “${phrase}”.`, { undo: () => (phrases.splice(at, 0, phrase), draw()) });
   }
   fill(list, phrases.map((phrase) => chip(phrase, () => remove(phrase))));
-  return { element: make("div.phrases", make("span.label", label), list, field), add, draw };
+  return { element: make("div.phrases", make("span.label.quiet", label), list, field), add, draw };
 }

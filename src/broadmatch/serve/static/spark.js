@@ -1,6 +1,6 @@
 // A small line of a series: as tall as its largest value, from 0.
 
-import { svg } from "./chart.js";
+import { svg } from "./dom.js";
 
 const [WIDE, HIGH] = [60, 20];
 

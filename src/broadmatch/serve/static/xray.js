@@ -1,8 +1,7 @@
 // The auction taken apart: candidates, what each scores and pays, why; and what other bids and rules would change.
 
 import { call } from "./api.js";
-import { svg } from "./chart.js";
-import { address, fill, fixed, make, percent, select, signed, state, table, whole } from "./dom.js";
+import { address, fill, fixed, make, percent, select, signed, state, svg, table, whole } from "./dom.js";
 import { bothWays } from "./tables.js";
 
 export const title = "Auction";
