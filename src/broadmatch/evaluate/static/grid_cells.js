@@ -3,7 +3,7 @@
 import { pairOf } from "./grid_data.js";
 import { totalOf } from "./grid_state.js";
 
-export const FALSE_DISCOVERIES = 0.05;
+const FALSE_DISCOVERIES = 0.05;
 
 // The periods that are chosen; null if all are.
 export function chosenPeriods(grid, { start, end, hour }) {
@@ -66,10 +66,10 @@ export function errorsOf(grid, data, metric, model, baseline) {
   return other < 0 ? null : [data.se, (metric * M + other) * S];
 }
 
-// Rows of cells: the metrics of each model together.
-export function rowsOf(state) {
-  return state.models.flatMap((model) => state.metrics.map((metric) => ({ model, metric })));
-}
+export const rowsOf = (state) => state.models.flatMap((model) => state.metrics.map((metric) => ({ model, metric })));
+
+// Which rows of a metric are compared with the baseline.
+const comparedRows = (rows, metric, { baseline }) => [...rows.keys()].filter((r) => rows[r].metric === metric && rows[r].model !== baseline);
 
 // Of all slices and some rows: `change` is above 0 where a row is worse than the baseline, as a share of the baseline's
 // value, or in the metric's own unit where the best is 0; `z` is the paired difference in standard errors.
@@ -128,8 +128,9 @@ function inOrder(found, grid, data, { sort, row, width }, rows, { change, z }) {
   const S = grid.slices.length;
   const keys = new Float64Array(S);
   const sizes = width === "clicks" ? data.clicks : data.impressions;
-  const chosen = rows.map((_, r) => r).filter((r) => row < 0 || rows[r].metric * grid.models.length + rows[r].model === row);
-  const used = chosen.length ? chosen : rows.map((_, r) => r);
+  const every = [...rows.keys()];
+  const chosen = every.filter((r) => rows[r].metric * grid.models.length + rows[r].model === row);
+  const used = chosen.length ? chosen : every;
   const largest = (array, of) => {
     for (const s of found) {
       let most = -Infinity;
@@ -140,13 +141,9 @@ function inOrder(found, grid, data, { sort, row, width }, rows, { change, z }) {
       keys[s] = -most;
     }
   };
-  if (sort === "size") for (const s of found) keys[s] = -sizes[s];
-  else if (sort === "smallest") for (const s of found) keys[s] = sizes[s];
+  if (sort === "size" || sort === "smallest") for (const s of found) keys[s] = sort === "size" ? -sizes[s] : sizes[s];
   else if (sort === "name") keys.set(namePlaces(grid));
-  else if (sort === "significance") largest(z, Math.abs);
-  else if (sort === "worse") largest(change, (value) => value);
-  else if (sort === "better") largest(change, (value) => -value);
-  else largest(change, Math.abs);
+  else largest(sort === "significance" ? z : change, { worse: (value) => value, better: (value) => -value }[sort] ?? Math.abs);
   return found.sort((a, b) => keys[a] - keys[b] || a - b);
 }
 
@@ -197,22 +194,21 @@ export function arrangeCells(grid, state, rows, changes, { columns, left, right 
     }
   }
   const marked = new Uint8Array(rows.length * N);
-  const least = new Float64Array(grid.metrics.length).fill(Infinity);
+  let count = 0;
   for (const metric of state.metrics) {
-    const own = rows.map((row, r) => (row.metric === metric && row.model !== state.baseline ? r : -1)).filter((r) => r >= 0);
-    least[metric] = discoveryBound(own.map((r) => z.subarray(r * N, r * N + N)));
-    for (const r of own) for (let at = r * N; at < r * N + N; at++) if (Math.abs(z[at]) >= least[metric]) marked[at] = 1;
+    const own = comparedRows(rows, metric, state);
+    const least = discoveryBound(own.map((r) => z.subarray(r * N, r * N + N)));
+    for (const r of own) for (let at = r * N; at < r * N + N; at++) if (Math.abs(z[at]) >= least) count += (marked[at] = 1);
   }
-  return { change, z, marked, least, ...runningSums(change, marked, left, right, rows.length) };
+  return { change, z, marked, count, ...runningSums(change, marked, left, right, rows.length) };
 }
 
 // Sums over a row's columns from the left, so that the mean of any run of columns is two look-ups: of the change times
 // the width, of the width, and how many are marked.
 function runningSums(change, marked, left, right, R) {
   const N = left.length;
-  const sums = new Float64Array(R * (N + 1));
-  const widths = new Float64Array(R * (N + 1));
-  const counts = new Uint32Array(R * (N + 1));
+  const size = R * (N + 1);
+  const [sums, widths, counts] = [new Float64Array(size), new Float64Array(size), new Uint32Array(size)];
   for (let r = 0; r < R; r++) {
     let [s, w, m] = [0, 0, 0];
     for (let j = 0, at = r * N, out = r * (N + 1); j < N; j++) {
@@ -274,7 +270,7 @@ export function boundsOf(grid, state, rows, cells, { columns, pinned, left, righ
   const N = columns.length;
   return grid.metrics.map((_, metric) => {
     if (state.range[metric] > 0) return state.range[metric];
-    const own = rows.map((row, r) => (row.metric === metric && row.model !== state.baseline ? r : -1)).filter((r) => r >= 0);
+    const own = comparedRows(rows, metric, state);
     const sizes = [];
     if (state.quantile === "100") {
       for (const r of own) for (let j = 0; j < N; j++) sizes.push(Math.abs(cells.change[r * N + j]));
@@ -293,11 +289,21 @@ export function boundsOf(grid, state, rows, cells, { columns, pinned, left, righ
 
 // The column at a place from 0 to 1; −1 between groups.
 export function columnAt({ columns, pinned, left, right }, place) {
-  let [low, high] = [pinned, columns.length];
+  const j = lowest(pinned, columns.length, (middle) => right[middle] > place);
+  return j < columns.length && left[j] <= place ? j : -1;
+}
+
+// The columns between the ends of the view: the first, and the first after them.
+export function visible({ pinned, left, right }, { from, to }) {
+  const first = lowest(pinned, right.length, (j) => right[j] > from);
+  return [first, lowest(first, left.length, (j) => left[j] >= to)];
+}
+
+function lowest(low, high, holds) {
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (right[middle] <= place) low = middle + 1;
-    else high = middle;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
   }
-  return low < columns.length && left[low] <= place ? low : -1;
+  return low;
 }

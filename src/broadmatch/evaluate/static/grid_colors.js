@@ -22,7 +22,7 @@ export function shadesOf(theme) {
   return {
     theme, table, dark, steps: STEPS,
     paper: plain("#ffffff", "#14181d"), ink: plain("#17202a", "#e6eaee"), quiet: plain("#55606c", "#a3adb8"),
-    unknown: plain("#ffffff", "#14181d"), hatch: plain("#c9d0d8", "#424b56"), black: packed([10, 14, 20]), white: packed([255, 255, 255]),
+    hatch: plain("#c9d0d8", "#424b56"), black: packed([10, 14, 20]), white: packed([255, 255, 255]),
   };
 }
 
@@ -32,7 +32,6 @@ export function shadeIndex(change, bound, steps) {
   return place < 0 ? 0 : place > steps ? steps : place;
 }
 
-// Which theme an element is shown in, by what is behind it.
 export function themeOf() {
   const chosen = document.documentElement.dataset.theme;
   if (chosen === "light" || chosen === "dark") return chosen;

@@ -1,33 +1,37 @@
 // What one chooses with: lists to tick, menus, a regular expression, numbers; and the legend, which holds the range.
 
-import { make } from "./dom.js";
+import { fill, make, select, whole } from "./dom.js";
 import { cssOf } from "./grid_colors.js";
 import { nameText } from "./grid_numbers.js";
-import { CHOICES, totalOf } from "./grid_state.js";
+import { CHOICES, hasHours, totalOf } from "./grid_state.js";
 
 // The controls of a grid: `change(patch)` is told what was chosen, `sync(state)` shows it.
 export function makeControls(grid, change) {
-  const total = totalOf(grid);
-  const groups = grid.groups.map(({ name, count }, i) => [i, `${nameText(name, 60)} (${count.toLocaleString("en")})`]).filter(([i]) => i || total < 0);
+  const groups = grid.groups.map(({ name, count }, i) => [i, `${nameText(name, 60)} (${whole(count)})`]).filter(([i]) => i || totalOf(grid) < 0);
+  const named = (list) => list.map((one, i) => [i, nameText(one.name ?? one, 60)]);
+  const menu = (text, key, options = Object.entries(CHOICES[key]), convert = (value) => value) => {
+    const label = select(text, options, null, (value) => change({ [key]: convert(value) }));
+    return { element: label, sync: (state) => (label.lastChild.value = state[key]) };
+  };
   const parts = [
     tickList("Slicing", groups, "groups", change, (i) => grid.groups[i].name),
-    tickList("Metrics", grid.metrics.map(({ name }, i) => [i, nameText(name, 60)]), "metrics", change),
-    tickList("Models", grid.models.map((name, i) => [i, nameText(name, 60)]), "models", change),
-    menu("Baseline", grid.models.map((name, i) => [i, nameText(name, 60)]), "baseline", change, Number),
+    tickList("Metrics", named(grid.metrics), "metrics", change),
+    tickList("Models", named(grid.models), "models", change),
+    menu("Baseline", "baseline", named(grid.models), Number),
     findField(change),
-    menu("Order", Object.entries(CHOICES.sort), "sort", change),
-    menu("… of row", rowChoices(grid), "row", change, Number),
+    menu("Order", "sort"),
+    menu("… of row", "row", rowChoices(grid), Number),
   ];
   const finer = [
-    menu("Width of columns", Object.entries(CHOICES.width), "width", change),
-    menu("Number in cells", Object.entries(CHOICES.number), "number", change),
-    menu("Narrower than a pixel", Object.entries(CHOICES.pixel), "pixel", change),
-    menu("Colours reach over", Object.entries(CHOICES.quantile), "quantile", change),
+    menu("Width of columns", "width"),
+    menu("Number in cells", "number"),
+    menu("Narrower than a pixel", "pixel"),
+    menu("Colours reach over", "quantile"),
     numberField("Least impressions", "floor", change),
-    grid.periods.length > 1 && menu("Time", timeChoices(grid), "by", change),
+    grid.periods.length > 1 && menu("Time", "by", timeChoices(grid)),
   ].filter(Boolean);
-  const more = make("details", { class: "grid-more" }, make("summary", {}, "More settings"), make("div", { class: "bar" }, finer.map(({ element }) => element)));
-  const element = make("div", { class: "grid-controls" }, make("div", { class: "bar" }, parts.map(({ element: part }) => part)), more);
+  const bar = (those) => make("div.bar", those.map((part) => part.element));
+  const element = make("div.grid-controls", bar(parts), make("details.grid-more", make("summary", "More settings"), bar(finer)));
   return {
     element,
     sync(state, wrong) {
@@ -41,37 +45,27 @@ export function makeControls(grid, change) {
 }
 
 function rowChoices(grid) {
-  const rows = grid.models.flatMap((model, m) => grid.metrics.map(({ name }, k) => [k * grid.models.length + m, `${nameText(name, 30)} of ${nameText(model, 40)}`]));
-  return [[-1, "all rows"], ...rows];
+  return [[-1, "all rows"], ...grid.models.flatMap((model, m) => grid.metrics.map(({ name }, k) => [k * grid.models.length + m, `${nameText(name, 30)} of ${nameText(model, 40)}`]))];
 }
 
-// Hours of the day only where periods are shorter than a day.
-function timeChoices(grid) {
-  const { start, end } = grid.periods[0];
-  return Object.entries(CHOICES.by).filter(([by]) => by !== "hour" || new Date(end) - new Date(start) < 86_400_000);
-}
-
-function menu(text, choices, key, change, convert = (value) => value) {
-  const select = make("select", { onchange: () => change({ [key]: convert(select.value) }) }, choices.map(([value, name]) => make("option", { value: String(value) }, name)));
-  return { element: make("label", {}, text, select), sync: (state) => (select.value = String(state[key])) };
-}
+const timeChoices = (grid) => Object.entries(CHOICES.by).filter(([by]) => by !== "hour" || hasHours(grid));
 
 function numberField(text, key, change) {
   const input = make("input", { type: "number", min: "0", step: "1", oninput: () => change({ [key]: Math.max(0, Number(input.value) || 0) }) });
-  return { element: make("label", {}, text, input), sync: (state) => document.activeElement !== input && (input.value = state[key] || "") };
+  return { element: make("label", text, input), sync: (state) => document.activeElement !== input && (input.value = state[key] || "") };
 }
 
 function findField(change) {
-  const said = make("span", { class: "bad grid-wrong", id: "grid-wrong", role: "alert" });
-  const input = make("input", {
-    type: "search", spellcheck: false, placeholder: "regular expression", "aria-describedby": "grid-wrong", class: "mono",
+  const said = make("span.bad.grid-wrong", { id: "grid-wrong", role: "alert" });
+  const input = make("input.mono", {
+    type: "search", spellcheck: false, placeholder: "regular expression", "aria-describedby": "grid-wrong",
     oninput: () => change({ find: input.value }),
   });
   return {
-    element: make("label", { class: "grid-find" }, "Slices by name", input, said),
+    element: make("label.grid-find", "Slices by name", input, said),
     sync(state, wrong) {
       if (document.activeElement !== input) input.value = state.find;
-      input.setAttribute("aria-invalid", String(Boolean(wrong)));
+      input.setAttribute("aria-invalid", Boolean(wrong));
       if (said.textContent !== wrong) said.textContent = wrong;
     },
   };
@@ -80,19 +74,19 @@ function findField(change) {
 // A drop-down list of boxes, of which one at least stays ticked.
 function tickList(text, choices, key, change, shortName) {
   const boxes = choices.map(([i, name]) => {
-    const box = make("input", { type: "checkbox", value: String(i), onchange: () => choose(box) });
-    return { i, name, box, line: make("label", { class: "row" }, box, make("span", { class: "text" }, name)) };
+    const box = make("input", { type: "checkbox", onchange: () => choose(box) });
+    return { i, name, box, line: make("label.row", box, make("span.text", name)) };
   });
-  const said = make("span", { class: "grid-chosen text" });
-  const summary = make("summary", {}, make("span", { class: "quiet" }, text), said);
-  const list = make("details", { class: "grid-ticks" }, summary, make("div", { class: "grid-tick-list card", role: "group", "aria-label": text }, boxes.map(({ line }) => line)));
+  const said = make("span.grid-chosen.text");
+  const summary = make("summary", make("span.quiet", text), said);
+  const list = make("details.grid-ticks", summary, make("div.grid-tick-list.card", { role: "group", label: text }, boxes.map(({ line }) => line)));
   function choose(box) {
     const chosen = boxes.filter((one) => one.box.checked).map(({ i }) => i);
     if (chosen.length) change({ [key]: chosen });
     else box.checked = true;
   }
-  list.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !list.open) return;
+  list.addEventListener("keydown", (e) => {
+    if (e.key !== "Escape" || !list.open) return;
     list.open = false;
     summary.focus();
   });
@@ -108,7 +102,7 @@ function tickList(text, choices, key, change, shortName) {
 
 // One scale for each metric, whose end can be set by hand.
 export function makeLegend(grid, change) {
-  const element = make("div", { class: "grid-legend" });
+  const element = make("div.grid-legend");
   let [state, shown] = [null, ""];
   const bars = new Map();
   function build(metrics) {
@@ -117,17 +111,17 @@ export function makeLegend(grid, change) {
       const metric = grid.metrics[k];
       const unit = metric.best === "zero" ? metric.unit : "%";
       const canvas = make("canvas", { width: 257, height: 1, "aria-hidden": "true" });
-      const input = make("input", {
-        type: "number", min: "0", step: "any", class: "number", "aria-label": `Range of ${metric.name}${unit ? ` in ${unit}` : ""}`,
+      const input = make("input.number", {
+        type: "number", min: "0", step: "any", label: `Range of ${metric.name}${unit ? ` in ${unit}` : ""}`,
         onchange: () => set(k, Number(input.value) / (metric.best === "zero" ? 1 : 100)),
       });
-      const reset = make("button", { type: "button", class: "plain", title: "By quantile again", "aria-label": `Range of ${metric.name} by quantile again`, onclick: () => set(k, 0) }, "↺");
+      const reset = make("button.plain", { title: "By quantile again", label: `Range of ${metric.name} by quantile again`, onclick: () => set(k, 0) }, "↺");
       bars.set(k, { canvas, input, reset });
-      return make("div", { class: "grid-scale" }, make("strong", {}, nameText(metric.name, 30)), canvas, make("span", {}, "±"), input, make("span", {}, unit), reset);
+      return make("div.grid-scale", make("strong", nameText(metric.name, 30)), canvas, make("span", "±"), input, make("span", unit), reset);
     });
-    const key = (kind, text, title) => make("span", { class: "grid-key", title }, make("span", { class: `grid-key-${kind}`, "aria-hidden": "true" }), text);
-    const marks = make("div", { class: "grid-scale" }, key("better", "better"), key("worse", "worse"), key("mark", "significant", "Benjamini–Hochberg over all cells shown of a metric, q = 0.05, paired differences"), key("none", "not known"));
-    element.replaceChildren(...found, marks);
+    const key = (kind, text, title) => make("span.grid-key", { title }, make("span", { class: `grid-key-${kind}`, "aria-hidden": "true" }), text);
+    const marks = make("div.grid-scale", key("better", "better"), key("worse", "worse"), key("mark", "significant", "Benjamini–Hochberg over all cells shown of a metric, q = 0.05, paired differences"), key("none", "not known"));
+    fill(element, found, marks);
   }
   function set(k, bound) {
     const range = [...state.range];
@@ -142,14 +136,14 @@ export function makeLegend(grid, change) {
       shown = now.metrics.join();
       for (const [k, { canvas, input, reset }] of bars) {
         const value = grid.metrics[k].best === "zero" ? bounds[k] : 100 * bounds[k];
-        if (document.activeElement !== input) input.value = String(Number(value.toPrecision(3)));
+        if (document.activeElement !== input) input.value = Number(value.toPrecision(3));
         reset.hidden = !(now.range[k] > 0);
         if (canvas.dataset.theme === shades.theme) continue;
         canvas.dataset.theme = shades.theme;
-        const context = canvas.getContext("2d");
+        const pen = canvas.getContext("2d");
         for (let x = 0; x <= 256; x++) {
-          context.fillStyle = cssOf(shades.table[Math.round((x / 256) * shades.steps)]);
-          context.fillRect(x, 0, 1, 1);
+          pen.fillStyle = cssOf(shades.table[Math.round((x / 256) * shades.steps)]);
+          pen.fillRect(x, 0, 1, 1);
         }
       }
     },

@@ -37,7 +37,9 @@ export function pairOf(models, i, j) {
 
 // The grid of a page: base64 of the deflated file.
 export async function unpack(base64) {
-  const packed = Uint8Array.from(atob(base64.trim()), (letter) => letter.charCodeAt(0));
+  const letters = atob(base64.trim());
+  const packed = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) packed[i] = letters.charCodeAt(i); // a callback for each would take seconds
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return decode(await new Response(stream).arrayBuffer());
 }

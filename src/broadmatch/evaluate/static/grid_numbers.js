@@ -25,7 +25,6 @@ function perCent(share) {
 const minus = (text) => text.replaceAll("-", "−");
 const signedText = (text) => (!/[1-9]/.test(text) ? text.replace("-", "") : text.startsWith("-") ? minus(text) : minus(`+${text}`));
 
-// A probability of chance.
 export const chanceText = (p) => (!Number.isFinite(p) ? "–" : p < 0.0001 ? "< 0.0001" : p.toPrecision(2));
 
 // A slice's name on one line: no control characters, not longer than what fits on a screen, its direction its own.

@@ -1,6 +1,6 @@
 // GridViz (McMahan et al., KDD 2013, §5.2): models by slices at a glance. `showGrid` puts it into an element.
 
-import { make, whole } from "./dom.js";
+import { address, fill, make, whole } from "./dom.js";
 import { arrangeCells, boundsOf, chosenPeriods, expressionOf, makeChanges, makeColumns, rowsOf, sumPeriods } from "./grid_cells.js";
 import { shadesOf, themeOf } from "./grid_colors.js";
 import { makeControls, makeLegend } from "./grid_controls.js";
@@ -19,7 +19,7 @@ const LOOKS = new Set(["from", "to", "range", "quantile", "pixel", "number"]);
 // options: {query: what the address says, as URLSearchParams; address(query): writes it}; otherwise all after the "#".
 export function showGrid(element, grid, options = {}) {
   const page = new GridPage(grid, options);
-  element.replaceChildren(page.element);
+  fill(element, page.element);
   page.refresh();
   element.gridPage = page;
   return page;
@@ -39,25 +39,25 @@ class GridPage {
     this.table = makeTable();
     this.report = new CellReport(() => this.closeReport());
     this.view = new GridView({ cell: (cell, kept, spoken) => this.point(cell, kept, spoken), zoom: (from, to) => this.change({ from, to }) });
-    this.empty = make("p", { class: "state", role: "status" });
-    this.said = make("p", { class: "quiet grid-said", role: "status" });
+    this.empty = make("p.state", { role: "status" });
+    this.said = make("p.quiet.grid-said", { role: "status" });
     this.element = this.assemble();
     this.listen();
   }
 
   assemble() {
     const { grid, view } = this;
-    const button = (text, name, act) => make("button", { type: "button", title: name, "aria-label": name, onclick: act }, text);
-    const tools = make("div", { class: "grid-tools" },
+    const button = (text, name, act) => make("button", { title: name, label: name, onclick: act }, text);
+    const tools = make("div.grid-tools",
       button("+", "Zoom in", () => view.zoom(2)), button("−", "Zoom out", () => view.zoom(0.5)), button("All", "Show all columns", () => view.look(0, 1)),
       button("PNG", "Save as PNG", () => savePicture(this.scene, view, this.shades())));
     const notes = [...(grid.notes ?? [])];
     if (grid.left_out) notes.push(`${whole(grid.left_out)} rows are left out: they have no label, no weight, or no prediction of one of the models.`);
     if (grid.periods.length > 1) notes.push("Over some of the periods, a value is the mean of theirs, weighted by impressions (AucLoss: by pairs of a click and a non-click), and periods are taken as independent.");
-    return make("div", { class: "grid-page" },
-      make("div", { class: "grid-head" }, make("div", {}, make("h1", { class: "text" }, nameText(grid.title, 200)), this.said), tools),
+    return make("div.grid-page",
+      make("div.grid-head", make("div", make("h1.text", nameText(grid.title, 200)), this.said), tools),
       this.controls.element, this.legend.element, this.empty, view.element, this.panels.element, this.time.element, this.table.element,
-      notes.map((note) => make("p", { class: "quiet" }, note)), this.report.element);
+      notes.map((note) => make("p.quiet", note)), this.report.element);
   }
 
   shades() {
@@ -68,11 +68,11 @@ class GridPage {
   // Follow the theme and the address for as long as this page is in the document.
   listen() {
     const ended = new AbortController();
-    const here = (act) => (event) => (this.element.isConnected ? act(event) : ended.abort());
+    const here = (act) => (e) => (this.element.isConnected ? act(e) : ended.abort());
     const on = (target, name, act) => target.addEventListener(name, here(act), { signal: ended.signal, passive: true });
     on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.recolour());
     on(window, "scroll", () => this.keptCell || this.report.hide());
-    on(document, "pointerdown", (event) => this.controls.close(event.target));
+    on(document, "pointerdown", (e) => this.controls.close(e.target));
     if (!this.options.query) on(window, "hashchange", () => this.readAddress());
     const watching = new MutationObserver(here(() => this.recolour()));
     watching.observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -97,7 +97,7 @@ class GridPage {
   writeAddress() {
     const query = writeState(this.state, this.grid);
     if (this.options.address) this.options.address(query);
-    else history.replaceState(null, "", `#${query}`);
+    else address(query);
   }
 
   // What is shown, each step made anew only where what it depends on has changed.
@@ -162,11 +162,9 @@ class GridPage {
     if (this.summed === cells) return;
     this.summed = cells;
     const tested = rows.filter(({ model }) => model !== this.state.baseline).length * columns.columns.length;
-    let marked = 0;
-    for (let i = 0; i < cells.marked.length; i++) marked += cells.marked[i];
     const all = columns.pinned ? `${whole(data.impressions[columns.columns[0]])} impressions · ` : "";
     const unknown = !data.whole && this.state.baseline !== this.grid.baseline;
-    const said = unknown ? `against this baseline errors by period are not known, so little is marked` : `${whole(marked)} of ${whole(tested)} cells changed significantly`;
+    const said = unknown ? `against this baseline errors by period are not known, so little is marked` : `${whole(cells.count)} of ${whole(tested)} cells changed significantly`;
     this.said.textContent = `${all}${whole(n)} slices${columns.out ? `, ${whole(columns.out)} left out` : ""} · ${said}`;
   }
 

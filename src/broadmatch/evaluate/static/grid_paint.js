@@ -1,5 +1,6 @@
 // Cells as pixels: one pass over an ImageData a frame, typed arrays only, nothing made for a cell.
 
+import { FONT } from "./dom.js";
 import { shadeIndex } from "./grid_colors.js";
 import { changeText, valueText } from "./grid_numbers.js";
 
@@ -12,7 +13,6 @@ export class CellPainter {
     this.fonts = new Map();
   }
 
-  // Make room for lines of `width` pixels and `n` columns.
   reserve(width, n) {
     if (this.width !== width) {
       this.width = width;
@@ -79,7 +79,7 @@ export class CellPainter {
       const { table, steps } = shades;
       for (let p = from; p < to; p++) {
         if (weight[p] > 0) line[p] = table[shadeIndex(sum[p] / weight[p], bound, steps)];
-        else if (known[p]) line[p] = shades.unknown;
+        else if (known[p]) line[p] = shades.paper;
         if (mark[p]) under[p] = shades.ink;
       }
       if (area.lines) this.separate(area, shades.paper);
@@ -165,7 +165,6 @@ export class CellPainter {
     }
   }
 
-  // The number of each cell that has room for it.
   write(pixels, W, frame, row, r, body, scene) {
     const glyphs = this.glyphsOf(scene.font);
     const { shades, N, metrics } = scene;
@@ -201,26 +200,26 @@ export class CellPainter {
 class DigitGlyphs {
   constructor(size) {
     const canvas = document.createElement("canvas");
-    const context = canvas.getContext("2d", { willReadFrequently: true });
-    const font = `500 ${size}px system-ui, "Segoe UI", Roboto, sans-serif`;
-    context.font = font;
-    this.advance = new Map([...GLYPHS].map((letter) => [letter, Math.round(context.measureText(letter).width)]));
+    const pen = canvas.getContext("2d", { willReadFrequently: true });
+    const font = `500 ${size}px ${FONT}`;
+    pen.font = font;
+    this.advance = new Map([...GLYPHS].map((letter) => [letter, Math.round(pen.measureText(letter).width)]));
     this.wide = this.advance.get("0");
     this.height = Math.round(0.74 * size);
     this.tall = size + 2;
     canvas.width = [...this.advance.values()].reduce((sum, width) => sum + width, 0);
     canvas.height = this.tall;
-    context.font = font;
-    context.textBaseline = "alphabetic";
+    pen.font = font;
+    pen.textBaseline = "alphabetic";
     this.at = new Map();
     let x = 0;
     for (const [letter, width] of this.advance) {
-      context.fillText(letter, x, this.height + 1);
+      pen.fillText(letter, x, this.height + 1);
       this.at.set(letter, x);
       x += width;
     }
     this.stride = canvas.width;
-    const drawn = context.getImageData(0, 0, canvas.width, this.tall).data;
+    const drawn = pen.getImageData(0, 0, canvas.width, this.tall).data;
     this.cover = Uint8Array.from({ length: canvas.width * this.tall }, (_, i) => drawn[4 * i + 3]);
   }
 

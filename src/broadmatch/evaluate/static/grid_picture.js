@@ -1,27 +1,26 @@
 // The view as a PNG: title, labels, cells and legend, as they are on the screen.
 
-import { make } from "./dom.js";
+import { FONT, make, save } from "./dom.js";
 import { cssOf } from "./grid_colors.js";
 import { nameText } from "./grid_numbers.js";
 import { fitting } from "./grid_view.js";
 
 const [TITLE, LEGEND] = [44, 58];
 
-// A canvas with the picture.
-export function drawPicture({ grid, state, bounds }, view, shades) {
+function drawPicture({ grid, state, bounds }, view, shades) {
   const { at, canvas, dots } = view;
   view.drawNow();
   const width = at.gutter + at.x + at.width + 16;
   const picture = make("canvas", { width: Math.round(width * dots), height: Math.round((TITLE + at.height + LEGEND) * dots) });
-  const context = picture.getContext("2d");
-  context.fillStyle = cssOf(shades.paper);
-  context.fillRect(0, 0, picture.width, picture.height);
-  context.drawImage(canvas, Math.round((at.gutter + 8) * dots), TITLE * dots);
-  context.scale(dots, dots);
-  context.fillStyle = cssOf(shades.ink);
+  const pen = picture.getContext("2d");
+  pen.fillStyle = cssOf(shades.paper);
+  pen.fillRect(0, 0, picture.width, picture.height);
+  pen.drawImage(canvas, Math.round((at.gutter + 8) * dots), TITLE * dots);
+  pen.scale(dots, dots);
+  pen.fillStyle = cssOf(shades.ink);
   const write = (text, x, y, room, font) => {
-    context.font = `${font} system-ui, "Segoe UI", Roboto, sans-serif`;
-    context.fillText(fitting(context, text, room), x, y);
+    pen.font = `${font} ${FONT}`;
+    pen.fillText(fitting(pen, text, room), x, y);
   };
   write(nameText(grid.title), 12, 27, width - 24, "600 17px");
   at.rows.forEach(({ model, metric, top, height }, r) => {
@@ -33,10 +32,10 @@ export function drawPicture({ grid, state, bounds }, view, shades) {
   for (const k of state.metrics) {
     const y = TITLE + at.height + 14;
     for (let i = 0; i < 120; i++) {
-      context.fillStyle = cssOf(shades.table[Math.round((i / 119) * shades.steps)]);
-      context.fillRect(x + i, y, 1.5, 10);
+      pen.fillStyle = cssOf(shades.table[Math.round((i / 119) * shades.steps)]);
+      pen.fillRect(x + i, y, 1.5, 10);
     }
-    context.fillStyle = cssOf(shades.ink);
+    pen.fillStyle = cssOf(shades.ink);
     const zero = grid.metrics[k].best === "zero";
     const bound = Number(((zero ? 1 : 100) * bounds[k]).toPrecision(3));
     write(`${nameText(grid.metrics[k].name, 20)} ± ${bound}${zero ? "" : " %"}`, x, y + 26, 132, "11px");
@@ -47,8 +46,6 @@ export function drawPicture({ grid, state, bounds }, view, shades) {
 
 export function savePicture(scene, view, shades) {
   drawPicture(scene, view, shades).toBlob((blob) => {
-    const address = URL.createObjectURL(blob);
-    make("a", { href: address, download: `${scene.grid.title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60) || "grid"}.png` }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
+    save(blob, `${scene.grid.title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60) || "grid"}.png`);
   });
 }

@@ -1,6 +1,6 @@
 // The report of one cell, which pops up: values with intervals, chance, reliability, and the course over time.
 
-import { make, percent, whole } from "./dom.js";
+import { FONT, clamp, dotsOf, fill, make, percent, whole } from "./dom.js";
 import { errorsOf, pValue } from "./grid_cells.js";
 import { cssOf } from "./grid_colors.js";
 import { chanceText, changeText, nameText, timeText, valueText } from "./grid_numbers.js";
@@ -39,9 +39,9 @@ export class CellReport {
   constructor(close) {
     this.body = make("div");
     this.plots = [new CellPlot(), new CellPlot()];
-    this.closer = make("button", { type: "button", class: "plain grid-close", "aria-label": "Close the report", onclick: close }, "×");
-    this.element = make("section", { class: "grid-report card", hidden: true, "aria-label": "Report of a cell" }, this.closer, this.body, make("div", { class: "grid-plots" }, this.plots.map(({ element }) => element)));
-    this.element.addEventListener("keydown", (event) => event.key === "Escape" && close());
+    this.closer = make("button.plain.grid-close", { label: "Close the report", onclick: close }, "×");
+    this.element = make("section.grid-report.card", { hidden: true, label: "Report of a cell" }, this.closer, this.body, make("div.grid-plots", this.plots.map(({ element }) => element)));
+    this.element.addEventListener("keydown", (e) => e.key === "Escape" && close());
   }
 
   hide() {
@@ -61,10 +61,9 @@ export class CellReport {
     if (innerWidth < 700) return; // it stands at the bottom, see grid.css
     const { offsetWidth: width, offsetHeight: height } = this.element;
     const below = rect.bottom + 10 + height <= innerHeight || rect.top < height + 10;
-    const left = Math.max(8, Math.min(innerWidth - width - 8, (rect.left + rect.right - width) / 2));
+    const left = clamp((rect.left + rect.right - width) / 2, 8, innerWidth - width - 8);
     const top = below ? Math.min(rect.bottom + 10, Math.max(8, innerHeight - height - 8)) : rect.top - 10 - height;
-    this.element.style.left = `${left}px`;
-    this.element.style.top = `${top}px`;
+    Object.assign(this.element.style, { left: `${left}px`, top: `${top}px` });
   }
 
   fill(scene, facts, shades) {
@@ -72,10 +71,10 @@ export class CellReport {
     const total = data.impressions[scene.columns.pinned ? scene.columns.columns[0] : facts.slice];
     const rate = facts.clicks / facts.impressions;
     const against = facts.model === state.baseline ? "the baseline" : `against ${nameText(grid.models[state.baseline], 40)}`;
-    this.body.replaceChildren(
-      make("p", { class: "grid-report-name text" }, nameText(facts.name, 160)),
-      make("p", { class: "quiet" }, `${nameText(facts.group, 60)} · ${whole(facts.impressions)} impressions (${percent(facts.impressions / total)}) · ${whole(facts.clicks)} clicks · click rate ${percent(rate, 2)}`),
-      make("p", { class: "grid-report-model text" }, make("strong", {}, nameText(grid.models[facts.model], 60)), ` ${against}`),
+    fill(this.body,
+      make("p.grid-report-name.text", nameText(facts.name, 160)),
+      make("p.quiet", `${nameText(facts.group, 60)} · ${whole(facts.impressions)} impressions (${percent(facts.impressions / total)}) · ${whole(facts.clicks)} clicks · click rate ${percent(rate, 2)}`),
+      make("p.text", make("strong", nameText(grid.models[facts.model], 60)), ` ${against}`),
       metricsTable(scene, facts),
     );
     drawReliability(this.plots[0], scene, facts, shades);
@@ -96,19 +95,19 @@ function metricsTable({ grid, state, data }, facts) {
     const cells = [number(valueText(one.value)), number(interval)];
     if (!isBase) {
       const tone = one.marked ? (one.change > 0 ? "bad" : "good") : "";
-      cells.unshift(number(make("strong", {}, changeText(metric, one.change)), tone), number([chanceText(one.chance), one.marked ? " significant" : ""]));
+      cells.unshift(number(make("strong", changeText(metric, one.change)), tone), number([chanceText(one.chance), one.marked ? " significant" : ""]));
       cells.push(number(valueText(one.base)), number(`${valueText(one.difference, 2)}${apart}`));
     }
     const name = metric.unit ? `${metric.name}, ${metric.unit}` : metric.name;
     return make("tr", { class: one.metric === facts.active ? "active" : "" }, make("th", { scope: "row" }, nameText(name, 30)), cells);
   });
-  return make("div", { class: "scroll" }, make("table", {},
-    make("thead", {}, make("tr", {}, head.map((text, i) => make("th", { scope: "col", class: i ? "number" : "" }, text)))),
-    make("tbody", {}, rows)));
+  return make("div.scroll", make("table",
+    make("thead", make("tr", head.map((text, i) => make("th", { scope: "col", class: i ? "number" : "" }, text)))),
+    make("tbody", rows)));
 }
 
 // Where |z| has a chance of p.
-export function deviateOf(p) {
+function deviateOf(p) {
   let [low, high] = [0, 40];
   for (let i = 0; i < 60; i++) pValue((low + high) / 2) > p ? (low = (low + high) / 2) : (high = (low + high) / 2);
   return low;
@@ -117,10 +116,10 @@ export function deviateOf(p) {
 // A small plot with its caption, drawn anew for each cell; or a sentence where there is nothing to draw.
 class CellPlot {
   constructor() {
-    this.dots = Math.min(2, window.devicePixelRatio || 1);
+    this.dots = dotsOf();
     this.canvas = make("canvas", { width: PLOT_WIDTH * this.dots, height: PLOT_HEIGHT * this.dots, role: "img" });
-    this.caption = make("figcaption", { class: "quiet" });
-    this.element = make("figure", {}, this.canvas, this.caption);
+    this.caption = make("figcaption.quiet");
+    this.element = make("figure", this.canvas, this.caption);
   }
 
   draw(caption, shades, drawIn) {
@@ -128,44 +127,43 @@ class CellPlot {
     this.canvas.hidden = !drawIn;
     if (!drawIn) return;
     this.canvas.setAttribute("aria-label", caption);
-    const context = this.canvas.getContext("2d");
-    context.setTransform(this.dots, 0, 0, this.dots, 0, 0);
-    context.clearRect(0, 0, PLOT_WIDTH, PLOT_HEIGHT);
-    context.font = `10px system-ui, "Segoe UI", Roboto, sans-serif`;
-    context.fillStyle = cssOf(shades.quiet);
-    drawIn(context, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
+    const pen = this.canvas.getContext("2d");
+    pen.setTransform(this.dots, 0, 0, this.dots, 0, 0);
+    pen.clearRect(0, 0, PLOT_WIDTH, PLOT_HEIGHT);
+    pen.font = `10px ${FONT}`;
+    pen.fillStyle = cssOf(shades.quiet);
+    pen.textAlign = "right";
+    drawIn(pen, { left: 34, right: PLOT_WIDTH - 6, top: 6, bottom: PLOT_HEIGHT - 16 });
   }
 }
 
-const lineThrough = (context, points, color, width, dotted) => {
-  context.strokeStyle = context.fillStyle = color;
-  context.lineWidth = width;
-  context.beginPath();
-  points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
-  context.stroke();
-  if (dotted) for (const [x, y] of points) context.fillRect(x - 2, y - 2, 4, 4);
+const lineThrough = (pen, points, color, width, dotted) => {
+  pen.strokeStyle = pen.fillStyle = color;
+  pen.lineWidth = width;
+  pen.beginPath();
+  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.stroke();
+  if (dotted) for (const [x, y] of points) pen.fillRect(x - 2, y - 2, 4, 4);
 };
 
 function drawReliability(plot, { grid, state }, facts, shades) {
   const at = grid.reliability_slices?.indexOf(facts.slice) ?? -1;
   if (at < 0) return plot.draw("Reliability is kept for the largest slices only.");
-  const [M, B] = [grid.models.length, 10];
   const pointsOf = (model) => {
-    const start = (at * M + model) * 3 * B;
-    return Array.from({ length: B }, (_, b) => [grid.reliability[start + b], grid.reliability[start + B + b]]).filter(([x, y]) => x === x && y === y);
+    const start = (at * grid.models.length + model) * 30;
+    return Array.from({ length: 10 }, (_, b) => [grid.reliability[start + b], grid.reliability[start + 10 + b]]).filter(([x, y]) => x === x && y === y);
   };
   const [own, base] = [pointsOf(facts.model), pointsOf(state.baseline)];
   const most = Math.max(1e-6, ...own.flat(), ...base.flat());
-  return plot.draw("Click rate by predicted click rate", shades, (context, box) => {
+  return plot.draw("Click rate by predicted click rate", shades, (pen, box) => {
     const place = ([x, y]) => [box.left + (x / most) * (box.right - box.left), box.bottom - (y / most) * (box.bottom - box.top)];
-    lineThrough(context, [place([0, 0]), place([most, most])], cssOf(shades.hatch), 1);
-    context.fillStyle = cssOf(shades.quiet);
-    context.textAlign = "right";
-    context.fillText(percent(most, 0), box.left - 4, box.top + 8);
-    context.fillText("0", box.left - 4, box.bottom);
-    context.fillText(percent(most, 0), box.right, box.bottom + 12);
-    if (facts.model !== state.baseline) lineThrough(context, base.map(place), cssOf(shades.quiet), 1.5, false);
-    lineThrough(context, own.map(place), cssOf(shades.table[60]), 2, true);
+    lineThrough(pen, [place([0, 0]), place([most, most])], cssOf(shades.hatch), 1);
+    pen.fillStyle = cssOf(shades.quiet);
+    pen.fillText(percent(most, 0), box.left - 4, box.top + 8);
+    pen.fillText("0", box.left - 4, box.bottom);
+    pen.fillText(percent(most, 0), box.right, box.bottom + 12);
+    if (facts.model !== state.baseline) lineThrough(pen, base.map(place), cssOf(shades.quiet), 1.5, false);
+    lineThrough(pen, own.map(place), cssOf(shades.table[60]), 2, true);
   });
 }
 
@@ -185,17 +183,16 @@ function drawTrend(plot, { grid, state }, facts, shades) {
   const [low, high] = isBase ? [Math.min(...sizes), Math.max(...sizes)] : [Math.min(0, ...sizes), Math.max(0, ...sizes)];
   const text = (y) => (isBase ? valueText(y, 3) : changeText({ ...metric, best: metric.best === "zero" ? "zero" : "low" }, y));
   const caption = `${isBase ? "" : "Change of "}${nameText(metric.name, 20)} by period`;
-  return plot.draw(caption, shades, (context, box) => {
+  return plot.draw(caption, shades, (pen, box) => {
     const x = (p) => box.left + 8 + (p / (P - 1)) * (box.right - box.left - 8);
     const y = (value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top);
-    context.textAlign = "right";
-    context.fillText(text(high), box.left + 4, box.top + 8);
-    if (low < high) context.fillText(text(low), box.left + 4, box.bottom);
-    context.textAlign = "left";
-    context.fillText(timeText(grid.periods[0].start, false), box.left + 8, box.bottom + 12);
-    context.textAlign = "right";
-    context.fillText(timeText(grid.periods[P - 1].start, false), box.right, box.bottom + 12);
-    if (!isBase) lineThrough(context, [[box.left + 8, y(0)], [box.right, y(0)]], cssOf(shades.hatch), 1);
-    lineThrough(context, points.map(([p, value]) => [x(p), y(value)]), cssOf(shades.table[60]), 1.5, P <= 60);
+    pen.fillText(text(high), box.left + 4, box.top + 8);
+    if (low < high) pen.fillText(text(low), box.left + 4, box.bottom);
+    pen.textAlign = "left";
+    pen.fillText(timeText(grid.periods[0].start, false), box.left + 8, box.bottom + 12);
+    pen.textAlign = "right";
+    pen.fillText(timeText(grid.periods[P - 1].start, false), box.right, box.bottom + 12);
+    if (!isBase) lineThrough(pen, [[box.left + 8, y(0)], [box.right, y(0)]], cssOf(shades.hatch), 1);
+    lineThrough(pen, points.map(([p, value]) => [x(p), y(value)]), cssOf(shades.table[60]), 1.5, P <= 60);
   });
 }

@@ -15,7 +15,7 @@ export const CHOICES = {
 const LISTS = { slicing: "groups", metric: "metrics", model: "models" };
 
 // `row` is metric · models + model, or −1 for all rows; `range` holds a bound by hand for each metric, or nothing.
-export function startState(grid) {
+function startState(grid) {
   const every = (names) => names.map((_, i) => i);
   return {
     groups: [grid.groups.length > 1 && totalOf(grid) === 0 ? 1 : 0], metrics: every(grid.metrics), models: every(grid.models),
@@ -27,6 +27,9 @@ export function startState(grid) {
 
 // The slice of all traffic, which has a place of its own; −1 if the grid has none.
 export const totalOf = (grid) => (grid.groups[0]?.count === 1 ? grid.groups[0].first : -1);
+
+// Whether periods are shorter than a day.
+export const hasHours = ({ periods: [{ start, end }] }) => new Date(end) - new Date(start) < 86_400_000;
 
 const namesOf = (grid, list) => grid[list].map((one) => one.name ?? one);
 
@@ -75,6 +78,6 @@ export function writeState(state, grid) {
   const zoomed = state.from > 0 || state.to < 1;
   // As many digits as tell two pixels apart.
   const digits = Math.min(15, Math.max(4, 4 - Math.floor(Math.log10(state.to - state.from))));
-  if (zoomed) for (const key of ["from", "to"]) query.set(key, String(Number(state[key].toFixed(digits))));
+  if (zoomed) for (const key of ["from", "to"]) query.set(key, Number(state[key].toFixed(digits)));
   return query;
 }

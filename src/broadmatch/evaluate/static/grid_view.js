@@ -1,13 +1,13 @@
 // The canvas: where rows and columns stand, and how mouse, fingers and keys move over them.
 
-import { columnAt } from "./grid_cells.js";
+import { columnAt, visible } from "./grid_cells.js";
 import { cssOf, shadesOf, themeOf } from "./grid_colors.js";
-import { make } from "./dom.js";
+import { FONT, clamp, dotsOf, fill, make } from "./dom.js";
 import { nameText } from "./grid_numbers.js";
 import { CellPainter } from "./grid_paint.js";
 
 const NARROW = 640; // px of the view, below which model names stand above their rows
-const NAMES = `12px system-ui, "Segoe UI", Roboto, sans-serif`;
+const NAMES = `12px ${FONT}`;
 const HELP =
   "Cells of the grid. Arrow keys move from cell to cell, Page Up and Page Down by ten columns, Home and End to the ends; " +
   "plus and minus zoom, 0 shows all; Shift with arrow keys moves the view; Enter keeps the report open, Escape closes it.";
@@ -18,11 +18,11 @@ export class GridView {
     this.tell = tell;
     this.painter = new CellPainter();
     this.canvas = make("canvas", { "aria-hidden": "true" });
-    this.labels = make("div", { class: "grid-labels" });
-    this.spoken = make("p", { class: "hidden-text", role: "status" });
-    this.boxes = [make("div", { class: "grid-box" }), make("div", { class: "grid-box grid-cursor" })];
-    this.field = make("div", { class: "grid-field", tabindex: "0", role: "application", "aria-label": HELP }, this.canvas, this.boxes);
-    this.element = make("div", { class: "grid-view" }, this.labels, this.field, this.spoken);
+    this.labels = make("div.grid-labels");
+    this.spoken = make("p.hidden-text", { role: "status" });
+    this.boxes = [make("div.grid-box"), make("div.grid-box.grid-cursor")];
+    this.field = make("div.grid-field", { tabindex: "0", role: "application", label: HELP }, this.canvas, this.boxes);
+    this.element = make("div.grid-view", this.labels, this.field, this.spoken);
     this.context = this.canvas.getContext("2d", { alpha: false, willReadFrequently: true });
     [this.cursor, this.hover, this.fingers, this.waiting] = [null, null, new Map(), false];
     this.listen();
@@ -37,7 +37,6 @@ export class GridView {
     this.resize();
   }
 
-  // Where everything stands, in pixels of the page.
   arrange() {
     const { rows, state, columns } = this.scene;
     const width = this.element.clientWidth;
@@ -47,7 +46,7 @@ export class GridView {
     const several = columns.sections.length > 1;
     const header = this.headerHeight(width - gutter) + (several ? 22 : 0);
     const room = Math.max(320, 0.6 * innerHeight) - header - state.models.length * gap;
-    const height = Math.max(16, Math.min(32, Math.floor(room / rows.length)));
+    const height = clamp(Math.floor(room / rows.length), 16, 32);
     const placed = [];
     let top = header;
     rows.forEach(({ model, metric }, r) => {
@@ -78,12 +77,11 @@ export class GridView {
   resize() {
     if (!this.scene || !this.element.clientWidth) return;
     const at = (this.at = this.arrange());
-    this.dots = Math.min(2, window.devicePixelRatio || 1);
+    this.dots = dotsOf();
     const [w, h] = [Math.round((at.x + at.width) * this.dots), Math.round(at.height * this.dots)];
     if (this.canvas.width !== w || this.canvas.height !== h) {
       [this.canvas.width, this.canvas.height] = [w, h];
-      this.canvas.style.width = `${at.x + at.width}px`;
-      this.canvas.style.height = `${at.height}px`;
+      Object.assign(this.canvas.style, { width: `${at.x + at.width}px`, height: `${at.height}px` });
       this.image = new ImageData(w, h);
     }
     this.writeLabels();
@@ -96,28 +94,25 @@ export class GridView {
     const key = [narrow, height, state.models, state.metrics, state.baseline].join("|");
     if (this.labelled === key) return;
     this.labelled = key;
-    const put = (element, top, tall) => {
-      element.style.top = `${top}px`;
-      element.style.height = `${tall}px`;
-      return element;
-    };
     const found = [];
+    const put = (element, top, tall) => {
+      Object.assign(element.style, { top: `${top}px`, height: `${tall}px` });
+      found.push(element);
+    };
     rows.forEach(({ model, metric, top, height: tall }, r) => {
       if (r === 0 || rows[r - 1].model !== model) {
         const own = rows.filter((row) => row.model === model).length * tall;
-        const name = make("div", { class: "grid-model text", title: grid.models[model] }, make("span", {}, nameText(grid.models[model], 60)));
-        if (model === state.baseline) name.append(make("span", { class: "grid-base" }, "baseline"));
-        found.push(put(name, narrow ? top - 22 : top, narrow ? 22 : own));
+        const name = make("div.grid-model.text", { title: grid.models[model] }, make("span", nameText(grid.models[model], 60)));
+        if (model === state.baseline) name.append(make("span.grid-base", "baseline"));
+        put(name, narrow ? top - 22 : top, narrow ? 22 : own);
       }
-      found.push(put(make("div", { class: "grid-metric", title: grid.metrics[metric].name }, nameText(grid.metrics[metric].name, 30)), top, tall));
+      put(make("div.grid-metric", { title: grid.metrics[metric].name }, nameText(grid.metrics[metric].name, 30)), top, tall);
     });
     this.labels.classList.toggle("narrow", narrow);
-    this.labels.style.width = `${gutter}px`;
-    this.labels.style.height = `${height}px`;
-    this.labels.replaceChildren(...found);
+    Object.assign(this.labels.style, { width: `${gutter}px`, height: `${height}px` });
+    fill(this.labels, found);
   }
 
-  // Draw at the next frame, once.
   draw() {
     if (this.waiting) return;
     this.waiting = true;
@@ -129,7 +124,7 @@ export class GridView {
 
   drawNow() {
     const started = performance.now();
-    const { context, dots } = this;
+    const { context: pen, dots } = this;
     const { grid, state, columns, cells, bounds, data } = this.scene;
     const shades = this.shades?.theme === themeOf() ? this.shades : (this.shades = shadesOf(themeOf()));
     const frame = this.frameOf(dots);
@@ -139,12 +134,12 @@ export class GridView {
       font: Math.round(11.5 * dots), metrics: grid.metrics, values: state.number === "value", written: this.written,
       value: (metric, model, j) => data.value[(metric * M + model) * S + columns.columns[j]],
     });
-    context.putImageData(this.image, 0, 0);
-    context.save();
-    context.scale(dots, dots);
+    pen.putImageData(this.image, 0, 0);
+    pen.save();
+    pen.scale(dots, dots);
     this.writeHeader(shades, frame.areas.at(-1).wide);
     this.drawBar(shades);
-    context.restore();
+    pen.restore();
     this.frameCells();
     this.took = performance.now() - started;
   }
@@ -153,7 +148,7 @@ export class GridView {
     const { rows, pinned, x, width } = this.at;
     const { state, columns } = this.scene;
     const scale = (width * dots) / (state.to - state.from);
-    const [first, last] = this.visible();
+    const [first, last] = visible(columns, state);
     const lines = Math.max(1, Math.round(dots));
     const areas = [];
     if (pinned) areas.push({ x: 0, width: Math.round(pinned * dots), first: 0, last: 1, left: [0], right: [1], scale: pinned * dots, offset: 0, lines: 0 });
@@ -168,14 +163,6 @@ export class GridView {
     };
   }
 
-  // The columns between the ends of the view.
-  visible() {
-    const { state, columns } = this.scene;
-    const { left, right, pinned } = columns;
-    const first = lowest(pinned, right.length, (j) => right[j] > state.from);
-    return [first, lowest(first, left.length, (j) => left[j] >= state.to)];
-  }
-
   // Where a column is on the canvas, as [left, right].
   columnPlace(j) {
     const { state, columns } = this.scene;
@@ -185,69 +172,62 @@ export class GridView {
   }
 
   writeHeader(shades, wide) {
-    const { context, at } = this;
+    const { context: pen, at } = this;
     const { grid, columns } = this.scene;
     const bottom = at.header - 6;
-    context.fillStyle = cssOf(shades.ink);
-    context.font = NAMES;
-    context.textBaseline = "alphabetic";
-    context.textAlign = "center";
-    if (at.pinned) context.fillText("all", at.pinned / 2, bottom);
+    pen.fillStyle = cssOf(shades.ink);
+    pen.font = NAMES;
+    pen.textBaseline = "alphabetic";
+    pen.textAlign = "center";
+    if (at.pinned) pen.fillText("all", at.pinned / 2, bottom);
     for (const j of wide) {
       const [a, b] = this.columnPlace(j);
       if (b - a < 13) continue;
       const name = grid.slices[columns.columns[j]];
-      const middle = (Math.max(a, at.x) + Math.min(b, at.x + at.width)) / 2;
-      if (b - a >= 64) this.writeName(name, Math.min(b, at.x + at.width) - Math.max(a, at.x) - 6, middle, bottom);
+      const [left, right] = [Math.max(a, at.x), Math.min(b, at.x + at.width)];
+      const middle = (left + right) / 2;
+      if (b - a >= 64) pen.fillText(fitting(pen, nameText(name, 80), right - left - 6), middle, bottom);
       else if (middle > at.x + 5 && middle < at.x + at.width - 5) this.writeUpright(name, middle, bottom);
     }
     if (at.several) this.writeSections(shades);
   }
 
-  writeName(name, room, x, y) {
-    const { context } = this;
-    const text = fitting(context, nameText(name, 80), room);
-    if (text) context.fillText(text, x, y);
-  }
-
   writeUpright(name, x, bottom) {
-    const { context, at } = this;
-    context.save();
-    context.translate(x + 4, bottom);
-    context.rotate(-Math.PI / 2);
-    context.textAlign = "left";
-    const text = fitting(context, nameText(name, 40), at.header - 10 - (at.several ? 22 : 0));
-    context.fillText(text, 0, 0);
-    context.restore();
+    const { context: pen, at } = this;
+    pen.save();
+    pen.translate(x + 4, bottom);
+    pen.rotate(-Math.PI / 2);
+    pen.textAlign = "left";
+    pen.fillText(fitting(pen, nameText(name, 40), at.header - 10 - (at.several ? 22 : 0)), 0, 0);
+    pen.restore();
   }
 
   writeSections(shades) {
-    const { context, at } = this;
+    const { context: pen, at } = this;
     const { sections } = this.scene.columns;
-    context.font = `600 12px system-ui, "Segoe UI", Roboto, sans-serif`;
+    pen.font = `600 ${NAMES}`;
     for (const { name, first, count } of sections) {
       if (!count) continue;
       const a = Math.max(at.x, this.columnPlace(first)[0]);
       const b = Math.min(at.x + at.width, this.columnPlace(first + count - 1)[1]);
       if (b - a < 3) continue;
-      context.fillStyle = cssOf(shades.hatch);
-      context.fillRect(a, 18, b - a, 2);
-      context.fillStyle = cssOf(shades.ink);
-      context.textAlign = "left";
-      const text = fitting(context, nameText(name, 60), b - a);
-      context.fillText(text, a, 13);
+      pen.fillStyle = cssOf(shades.hatch);
+      pen.fillRect(a, 18, b - a, 2);
+      pen.fillStyle = cssOf(shades.ink);
+      pen.textAlign = "left";
+      pen.fillText(fitting(pen, nameText(name, 60), b - a), a, 13);
     }
   }
 
   // How much of the width is seen, where it is not all.
   drawBar(shades) {
-    const { context, at } = this;
+    const { context: pen, at } = this;
     const { from, to } = this.scene.state;
     if (from <= 0 && to >= 1) return;
-    context.fillStyle = cssOf(shades.hatch);
-    context.fillRect(at.x, at.height - 7, at.width, 3);
-    context.fillStyle = cssOf(shades.quiet);
-    context.fillRect(at.x + from * at.width, at.height - 8, Math.max(4, (to - from) * at.width), 5);
+    pen.fillStyle = cssOf(shades.hatch);
+    pen.fillRect(at.x, at.height - 7, at.width, 3);
+    pen.fillStyle = cssOf(shades.quiet);
+    pen.fillRect(at.x + from * at.width, at.height - 8, Math.max(4, (to - from) * at.width), 5);
   }
 
   // Frames around what is pointed at and around the cursor; they cost no painting of cells.
@@ -265,15 +245,13 @@ export class GridView {
     });
   }
 
-  // What is seen of a column.
   spanOf(column) {
     const { pinned, x, width } = this.at;
     const [a, b] = this.columnPlace(column);
     const [low, high] = column < this.scene.columns.pinned ? [0, pinned] : [x, x + width];
-    return { left: Math.min(high, Math.max(low, a)), right: Math.min(high, Math.max(low, b)) };
+    return { left: clamp(a, low, high), right: clamp(b, low, high) };
   }
 
-  // The cell at a point of the canvas, or null.
   cellAt(px, py) {
     const { at, scene } = this;
     const row = at.rows.findIndex(({ top, height }) => py >= top && py < top + height);
@@ -284,7 +262,6 @@ export class GridView {
     return column < 0 ? null : { row, column };
   }
 
-  // Where a cell is on the page.
   rectOf({ row, column }) {
     const box = this.canvas.getBoundingClientRect();
     const { left, right } = this.spanOf(column);
@@ -294,14 +271,14 @@ export class GridView {
 
   within({ row, column }) {
     const { rows, columns } = this.scene;
-    return { row: Math.max(0, Math.min(rows.length - 1, row)), column: Math.max(0, Math.min(columns.columns.length - 1, column)) };
+    return { row: clamp(row, 0, rows.length - 1), column: clamp(column, 0, columns.columns.length - 1) };
   }
 
   // Zoom by a factor about a place of the view, from 0 (left) to 1.
   zoom(factor, about = 0.5) {
     const { from, to } = this.scene.state;
     const middle = from + about * (to - from);
-    const span = Math.min(1, Math.max(this.closest(), (to - from) / factor));
+    const span = clamp((to - from) / factor, this.closest(), 1);
     this.look(middle - about * span, middle - about * span + span);
   }
 
@@ -310,7 +287,7 @@ export class GridView {
     const { left, right, pinned } = this.scene.columns;
     let least = 1;
     for (let j = pinned; j < left.length; j++) if (right[j] > left[j]) least = Math.min(least, right[j] - left[j]);
-    return Math.max(1e-9, Math.min(1, 3 * least));
+    return clamp(3 * least, 1e-9, 1);
   }
 
   pan(share) {
@@ -320,22 +297,20 @@ export class GridView {
 
   look(from, to) {
     const span = Math.min(1, to - from);
-    const start = Math.min(1 - span, Math.max(0, from));
+    const start = clamp(from, 0, 1 - span);
     this.tell.zoom(start, start + span);
   }
 
   listen() {
     const { field, canvas } = this;
-    field.addEventListener("keydown", (event) => this.key(event));
+    field.addEventListener("keydown", (e) => this.key(e));
     field.addEventListener("focus", () => this.scene && this.pointAt(this.cursor ?? { row: this.firstRow(), column: 0 }));
     field.addEventListener("blur", () => {
       this.frameCells();
       this.tell.cell(null);
     });
-    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    canvas.addEventListener("pointerdown", (event) => this.press(event));
-    canvas.addEventListener("pointermove", (event) => this.move(event));
-    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => this.release(event));
+    const acts = { wheel: "wheel", pointerdown: "press", pointermove: "move", pointerup: "release", pointercancel: "release" };
+    for (const [name, act] of Object.entries(acts)) canvas.addEventListener(name, (e) => this[act](e), { passive: false });
     canvas.addEventListener("pointerleave", () => this.point(null));
   }
 
@@ -351,7 +326,6 @@ export class GridView {
     this.frameCells();
   }
 
-  // Put the cursor on a cell, and bring it into the view.
   pointAt(cell) {
     this.cursor = this.within(cell);
     this.hover = null;
@@ -366,56 +340,53 @@ export class GridView {
     this.frameCells();
   }
 
-  key(event) {
-    if (!this.scene || event.altKey || event.ctrlKey || event.metaKey) return;
+  key(e) {
+    if (!this.scene || e.altKey || e.ctrlKey || e.metaKey) return;
     const { row, column } = this.cursor ?? { row: this.firstRow(), column: 0 };
     const last = this.scene.columns.columns.length - 1;
     const moves = {
       ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
       PageUp: [0, -10], PageDown: [0, 10], Home: [0, -last], End: [0, last],
     };
-    if (event.shiftKey && (event.key === "ArrowLeft" || event.key === "ArrowRight")) this.pan(event.key === "ArrowLeft" ? -0.25 : 0.25);
-    else if (moves[event.key]) this.pointAt({ row: row + moves[event.key][0], column: column + moves[event.key][1] });
-    else if (event.key === "+" || event.key === "=") this.zoom(1.5, this.aboutCursor());
-    else if (event.key === "-") this.zoom(1 / 1.5, this.aboutCursor());
-    else if (event.key === "0") this.look(0, 1);
-    else if (event.key === "Enter") this.tell.cell(this.cursor, true, true);
-    else if (event.key === "Escape") this.tell.cell(null, false, true);
+    if (e.shiftKey && (e.key === "ArrowLeft" || e.key === "ArrowRight")) this.pan(e.key === "ArrowLeft" ? -0.25 : 0.25);
+    else if (moves[e.key]) this.pointAt({ row: row + moves[e.key][0], column: column + moves[e.key][1] });
+    else if (e.key === "+" || e.key === "=") this.zoom(1.5, this.aboutCursor());
+    else if (e.key === "-") this.zoom(1 / 1.5, this.aboutCursor());
+    else if (e.key === "0") this.look(0, 1);
+    else if (e.key === "Enter") this.tell.cell(this.cursor, true, true);
+    else if (e.key === "Escape") this.tell.cell(null, false, true);
     else return;
-    event.preventDefault();
+    e.preventDefault();
   }
 
   aboutCursor() {
     const { columns, state } = this.scene;
     const j = this.cursor?.column ?? -1;
     if (j < columns.pinned) return 0.5;
-    return Math.min(1, Math.max(0, ((columns.left[j] + columns.right[j]) / 2 - state.from) / (state.to - state.from)));
+    return clamp(((columns.left[j] + columns.right[j]) / 2 - state.from) / (state.to - state.from), 0, 1);
   }
 
-  wheel(event) {
+  wheel(e) {
     const { from, to } = this.scene.state;
-    const about = Math.min(1, Math.max(0, (event.offsetX - this.at.x) / this.at.width));
-    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      this.pan(((event.deltaX || event.deltaY) * unit) / this.at.width);
-    } else if (event.deltaY > 0 && from <= 0 && to >= 1) return; // nothing to zoom out of: the page may scroll
-    else this.zoom(Math.exp(-event.deltaY * unit * 0.002), about);
-    event.preventDefault();
+    const about = clamp((e.offsetX - this.at.x) / this.at.width, 0, 1);
+    const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? 400 : 1;
+    if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+      this.pan(((e.deltaX || e.deltaY) * unit) / this.at.width);
+    } else if (e.deltaY > 0 && from <= 0 && to >= 1) return; // nothing to zoom out of: the page may scroll
+    else this.zoom(Math.exp(-e.deltaY * unit * 0.002), about);
+    e.preventDefault();
   }
 
-  press(event) {
-    this.canvas.setPointerCapture(event.pointerId);
-    this.fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY, moved: 0 });
+  press(e) {
+    this.canvas.setPointerCapture(e.pointerId);
+    this.fingers.set(e.pointerId, { x: e.offsetX, y: e.offsetY, moved: 0 });
   }
 
-  move(event) {
-    const finger = this.fingers.get(event.pointerId);
-    if (!finger) {
-      this.point(this.cellAt(event.offsetX, event.offsetY));
-      return;
-    }
-    const [before, x] = [finger.x, event.offsetX];
-    const others = [...this.fingers].filter(([id]) => id !== event.pointerId).map(([, other]) => other);
+  move(e) {
+    const finger = this.fingers.get(e.pointerId);
+    if (!finger) return this.point(this.cellAt(e.offsetX, e.offsetY));
+    const [before, x] = [finger.x, e.offsetX];
+    const others = [...this.fingers].filter(([id]) => id !== e.pointerId).map(([, other]) => other);
     finger.moved += Math.abs(x - before);
     finger.x = x;
     if (finger.moved < 4) return;
@@ -426,11 +397,11 @@ export class GridView {
     this.point(null);
   }
 
-  release(event) {
-    const finger = this.fingers.get(event.pointerId);
-    this.fingers.delete(event.pointerId);
-    if (event.type !== "pointerup" || !finger || finger.moved >= 4) return;
-    const cell = this.cellAt(event.offsetX, event.offsetY);
+  release(e) {
+    const finger = this.fingers.get(e.pointerId);
+    this.fingers.delete(e.pointerId);
+    if (e.type !== "pointerup" || !finger || finger.moved >= 4) return;
+    const cell = this.cellAt(e.offsetX, e.offsetY);
     if (!cell) return;
     this.field.focus({ preventScroll: true });
     this.cursor = cell;
@@ -443,23 +414,14 @@ export class GridView {
   }
 }
 
-function lowest(low, high, holds) {
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-
 // As much of a text as there is room for; nothing if that is less than two letters.
-export function fitting(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
+export function fitting(pen, text, room) {
+  if (pen.measureText(text).width <= room) return text;
   const letters = Array.from(text);
   let [low, high] = [0, letters.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(`${letters.slice(0, middle).join("")}…`).width <= room) low = middle;
+    if (pen.measureText(`${letters.slice(0, middle).join("")}…`).width <= room) low = middle;
     else high = middle - 1;
   }
   return low < 2 ? "" : `${letters.slice(0, low).join("").trimEnd()}…`;

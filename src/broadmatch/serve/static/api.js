@@ -12,6 +12,7 @@ export class Refused extends Error {
   constructor(status, detail) {
     super(detail);
     this.status = status;
+    this.locked = status === 401 || status === 403; // another key may open it
   }
 }
 
@@ -21,7 +22,6 @@ export async function call(method, path, body, signal) {
   return answer.json();
 }
 
-// The answer itself, for files.
 export async function send(method, path, body, signal) {
   const headers = apiKey.get() ? { Authorization: `Bearer ${apiKey.get()}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";

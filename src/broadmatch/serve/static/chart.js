@@ -1,20 +1,12 @@
 // Charts as SVG: axes with units, lines with bands or points with intervals; read by mouse, by keyboard, and as a table.
 
-import { make } from "./dom.js";
+import { clamp, fill, make, svg, table } from "./dom.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 14, 10, 40];
-const DASHES = ["", "7 4", "2 4", "9 3 2 3", "14 5", "1 2"];
-
-export function svg(tag, attributes, ...children) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
+const DASHES = [undefined, "7 4", "2 4", "9 3 2 3", "14 5", "1 2"];
 
 // Round numbers that part a range into about n steps.
-export function ticks(low, high, n = 5) {
+function ticks(low, high, n = 5) {
   const rough = (high - low) / n || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((one) => one * power >= rough) ?? 10);
@@ -36,8 +28,8 @@ const bounds = (values, zero) => {
 //   kind: "lines" | "points", diagonal, zero, height }): `text` turns numbers into words, y null is a gap.
 export function chart(host, given) {
   const { label, x, y, series, kind = "lines", height = 260 } = given;
-  const room = make("div", { class: "chart" });
-  const tip = make("div", { class: "tip", role: "status", hidden: true });
+  const room = make("div.chart");
+  const tip = make("div.tip", { role: "status", hidden: true });
   const all = series.flatMap((one) => one.points);
   const xs = [...new Set(all.map((point) => point[0]))].sort((a, b) => a - b);
   let [x0, x1] = bounds(xs, given.diagonal);
@@ -59,29 +51,25 @@ export function chart(host, given) {
       if (value >= x0 - 1e-9 && value <= x1 + 1e-9) made.append(svg("text", { x: px(value), y: height - BOTTOM + 17, "text-anchor": "middle" }, x.text(value)));
     made.append(svg("line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: height - BOTTOM, y2: height - BOTTOM }),
       svg("text", { class: "unit", x: width - RIGHT, y: height - 5, "text-anchor": "end" }, x.label));
-    if (given.diagonal) {
-      const end = Math.min(x1, y1);
-      made.append(svg("line", { class: "diagonal", x1: px(Math.max(x0, y0)), y1: py(Math.max(x0, y0)), x2: px(end), y2: py(end) }));
-    }
-    series.forEach((one, i) => made.append(...(kind === "lines" ? line(one, i, px, py) : dots(one, i, px, py))));
+    const [start, end] = [Math.max(x0, y0), Math.min(x1, y1)];
+    if (given.diagonal) made.append(svg("line", { class: "diagonal", x1: px(start), y1: py(start), x2: px(end), y2: py(end) }));
+    series.forEach((one, i) => made.append(svg("g", { class: `series c${i % 6}` }, ...(kind === "lines" ? line : dots)(one, i, px, py))));
     const cursor = svg("line", { class: "cursor", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
     made.append(cursor);
     drawn = { width, px, cursor };
-    const old = room.querySelector(":scope > svg");
-    const focused = old && old === document.activeElement;
-    if (old) old.replaceWith(made);
-    else room.prepend(made);
-    made.addEventListener("pointermove", (event) => {
-      const here = event.clientX - made.getBoundingClientRect().left;
+    const focused = room.firstChild === document.activeElement;
+    fill(room, made, tip);
+    made.addEventListener("pointermove", (e) => {
+      const here = e.clientX - made.getBoundingClientRect().left;
       read(xs.reduce((best, value, i) => (Math.abs(px(value) - here) < Math.abs(px(xs[best]) - here) ? i : best), 0));
     });
     for (const name of ["pointerleave", "blur"]) made.addEventListener(name, () => read(-1));
     made.addEventListener("focus", () => made.matches(":focus-visible") && read(Math.max(0, at)));
-    made.addEventListener("keydown", (event) => {
-      const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: xs.length - 1 }[event.key];
-      if (to === undefined) return event.key === "Escape" && read(-1);
-      event.preventDefault();
-      read(Math.max(0, Math.min(xs.length - 1, to)));
+    made.addEventListener("keydown", (e) => {
+      const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: xs.length - 1 }[e.key];
+      if (to === undefined) return e.key === "Escape" && read(-1);
+      e.preventDefault();
+      read(clamp(to, 0, xs.length - 1));
     });
     if (focused) made.focus();
   }
@@ -94,20 +82,19 @@ export function chart(host, given) {
     const here = drawn.px(xs[at]);
     for (const end of ["x1", "x2"]) drawn.cursor.setAttribute(end, here);
     const rows = series.flatMap((one, s) => one.points.filter((point) => point[0] === xs[at] && point[1] !== null)
-      .map((point) => make("div", {}, swatch(s), ` ${one.name}: `, make("b", {}, y.text(point[1])), interval(point, y.text))));
-    tip.replaceChildren(make("div", { class: "quiet" }, `${x.label}: ${x.text(xs[at])}`), ...rows);
-    tip.style.left = `${Math.max(0, Math.min(here + 12, drawn.width - 250))}px`;
+      .map((point) => make("div", swatch(s), ` ${one.name}: `, make("b", y.text(point[1])), interval(point, y.text))));
+    fill(tip, make("div.quiet", `${x.label}: ${x.text(xs[at])}`), rows);
+    tip.style.left = `${clamp(here + 12, 0, drawn.width - 250)}px`;
   }
 
-  const legend = make("div", { class: "legend" }, make("span", { class: "quiet" }, y.label), series.length > 1 && series.map((one, i) => make("span", { class: "text" }, swatch(i), " ", one.name)));
-  room.append(tip);
-  host.replaceChildren(legend, room, table(given));
+  const legend = make("div.legend", make("span.quiet", y.label), series.length > 1 && series.map((one, i) => make("span.text", swatch(i), " ", one.name)));
+  fill(host, legend, room, numbers(given));
   draw();
   new ResizeObserver(() => host.isConnected && host.clientWidth && Math.abs(host.clientWidth - drawn.width) > 2 && draw()).observe(host);
 }
 
 const interval = (point, text) => (Number.isFinite(point[2]) ? ` (${text(point[2])} to ${text(point[3])})` : "");
-export const swatch = (i) => svg("svg", { class: `swatch c${i % 6}`, width: 18, height: 8, "aria-hidden": "true" }, svg("line", { x1: 0, x2: 18, y1: 4, y2: 4, stroke: "currentColor", "stroke-width": 3, "stroke-dasharray": DASHES[i % 6] || undefined }));
+const swatch = (i) => svg("svg", { class: `swatch c${i % 6}`, width: 18, height: 8, "aria-hidden": "true" }, svg("line", { x1: 0, x2: 18, y1: 4, y2: 4, stroke: "currentColor", "stroke-width": 3, "stroke-dasharray": DASHES[i % 6] }));
 
 function line(one, i, px, py) {
   const parts = [[]];
@@ -116,30 +103,23 @@ function line(one, i, px, py) {
     const place = (k) => (point) => `${px(point[0]).toFixed(1)},${py(point[k]).toFixed(1)}`;
     const band = part.every((point) => Number.isFinite(point[2])) && [...part.map(place(3)), ...part.map(place(2)).reverse()].join(" ");
     return [
-      ...(band ? [svg("polygon", { class: `band c${i % 6}`, points: band })] : []),
-      svg("polyline", { class: `c${i % 6}`, points: part.map(place(1)).join(" "), fill: "none", stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": DASHES[i % 6] || undefined }),
-      ...(part.length < 40 ? part.map((point) => svg("circle", { class: `c${i % 6}`, cx: px(point[0]), cy: py(point[1]), r: 3, fill: "currentColor" })) : []),
+      ...(band ? [svg("polygon", { class: "band", points: band })] : []),
+      svg("polyline", { points: part.map(place(1)).join(" "), "stroke-dasharray": DASHES[i % 6] }),
+      ...(part.length < 40 ? part.map((point) => svg("circle", { cx: px(point[0]), cy: py(point[1]), r: 3 })) : []),
     ];
   });
 }
 
 const dots = (one, i, px, py) => one.points.flatMap((point) => {
   const [cx, cy] = [px(point[0]), py(point[1])];
-  const rod = Number.isFinite(point[2]) ? [svg("line", { class: `c${i % 6}`, x1: cx, x2: cx, y1: py(point[2]), y2: py(point[3]), stroke: "currentColor", "stroke-width": 1.5 })] : [];
-  const mark = i % 2 ? svg("rect", { class: `c${i % 6}`, x: cx - 4, y: cy - 4, width: 8, height: 8, fill: "currentColor" }) : svg("circle", { class: `c${i % 6}`, cx, cy, r: 4, fill: "currentColor" });
-  return [...rod, mark];
+  const rod = Number.isFinite(point[2]) ? [svg("line", { x1: cx, x2: cx, y1: py(point[2]), y2: py(point[3]) })] : [];
+  return [...rod, i % 2 ? svg("rect", { x: cx - 4, y: cy - 4, width: 8, height: 8 }) : svg("circle", { cx, cy, r: 4 })];
 });
 
 // The numbers of a chart, for whoever wants them exactly or cannot see it.
-function table({ label, x, y, series }) {
-  const body = make("tbody", {});
-  const shown = make("details", {}, make("summary", {}, "Numbers"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Numbers: ${label}` }, make("table", {},
-    make("thead", {}, make("tr", {}, make("th", {}, "Series"), [x.label, y.label, "from", "to"].map((text) => make("th", { class: "number" }, text)))), body)));
-  shown.addEventListener("toggle", () => {
-    if (body.children.length) return;
-    for (const one of series)
-      for (const point of one.points)
-        body.append(make("tr", {}, make("td", { class: "text" }, one.name), make("td", { class: "number" }, x.text(point[0])), [1, 2, 3].map((k) => make("td", { class: "number" }, Number.isFinite(point[k]) ? y.text(point[k]) : "–"))));
-  });
+function numbers({ label, x, y, series }) {
+  const rows = () => series.flatMap(({ name, points }) => points.map(([at, ...ys]) => [name, x.text(at), ...[0, 1, 2].map((k) => (Number.isFinite(ys[k]) ? y.text(ys[k]) : "–"))]));
+  const open = () => shown.children.length > 1 || shown.append(table(`Numbers: ${label}`, ["Series", `#${x.label}`, `#${y.label}`, "#from", "#to"], rows()));
+  const shown = make("details", { ontoggle: open }, make("summary", "Numbers"));
   return shown;
 }

@@ -1,7 +1,7 @@
 // GridViz in the studio: the grids that were published to this server.
 
 import { call, send } from "./api.js";
-import { make, state } from "./dom.js";
+import { address, fill, make, select, state } from "./dom.js";
 import { decode } from "./grid_data.js";
 import { showGrid } from "./grid_page.js";
 
@@ -11,24 +11,23 @@ export async function show(main, query) {
   await styled();
   const { grids } = await call("GET", "/v1/studio/grids");
   if (!grids.length) {
-    main.replaceChildren(make("h1", {}, title), state("This server has no grids yet. Publish one: broadmatch publish studio FOLDER --grid NAME=PREDICTIONS"));
+    fill(main, make("h1", title), state("This server has no grids yet. Publish one: broadmatch publish studio FOLDER --grid NAME=PREDICTIONS"));
     return;
   }
   const named = query.get("grid") ?? grids[0].name;
   const view = make("div");
-  const menu = make("select", { onchange: () => open(menu.value, new URLSearchParams()) }, grids.map(({ name }) => make("option", { value: name }, name)));
-  if (grids.some(({ name }) => name === named)) menu.value = named;
-  main.replaceChildren(make("div", { class: "bar", hidden: grids.length < 2 }, make("label", {}, "Grid", menu)), view);
+  const menu = select("Grid", grids.map(({ name }) => name), named, (name) => open(name, new URLSearchParams()));
+  fill(main, make("div.bar", { hidden: grids.length < 2 }, menu), view);
   await open(named, query);
 
   async function open(name, its) {
-    view.replaceChildren(state("Loading the grid …"));
+    fill(view, state("Loading the grid …"));
     try {
       const grid = decode(await (await send("GET", `/v1/studio/grids/${encodeURIComponent(name)}`)).arrayBuffer());
       showGrid(view, grid, { query: its, address: (now) => keep(name, now) });
       keep(name, its);
     } catch (error) {
-      view.replaceChildren(state(error.message, "bad"));
+      fill(view, state(error.message, "bad"));
     }
   }
 }
@@ -37,7 +36,7 @@ export async function show(main, query) {
 function keep(name, query) {
   if (!/^#grid(\?|$)/.test(location.hash)) return;
   const all = new URLSearchParams([["grid", name], ...[...query].filter(([key]) => key !== "grid")]);
-  history.replaceState(null, "", `#grid?${all}`);
+  address(`grid?${all}`);
 }
 
 function styled() {

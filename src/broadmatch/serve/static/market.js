@@ -2,15 +2,14 @@
 
 import { call } from "./api.js";
 import { chart } from "./chart.js";
-import { make, state, whole } from "./dom.js";
-import { select, table } from "./tables.js";
+import { address, fill, make, select, state, table, whole } from "./dom.js";
 
 export const title = "Market";
 
 export async function show(main, query) {
   const { runs } = await call("GET", "/v1/studio/loop");
-  const head = make("h1", {}, title);
-  if (!runs.length) return main.replaceChildren(head, state("No loop is here. `broadmatch simulate market/ --arms own,swiftxml --json > loop.json` runs one, and `broadmatch publish studio server/ --loop loop.json` brings it."));
+  const head = make("h1", title);
+  if (!runs.length) return fill(main, head, state("No loop is here. `broadmatch simulate market/ --arms own,swiftxml --json > loop.json` runs one, and `broadmatch publish studio server/ --loop loop.json` brings it."));
   draw(main, query, runs, head);
 }
 
@@ -20,21 +19,21 @@ function draw(main, query, runs, head) {
   const measure = measures.includes(query.get("measure")) ? query.get("measure") : measures[0];
   const keep = (name) => (value) => {
     query.set(name, value);
-    history.replaceState(null, "", `#market?${query}`);
+    address(`market?${query}`);
     draw(main, query, runs, head);
   };
   const text = (value) => (value === null || !Number.isFinite(value) ? "–" : Number(value.toPrecision(4)).toString());
   const between = (value, say = text) => [say(value[0]), value[1] === null ? "–" : `${say(value[1])} to ${say(value[2])}`];
   const days = run.arms[0].by_day[measure].map((_, i) => i + 1);
-  const host = make("div", {});
+  const host = make("div");
   const relative = (value) => (value === null ? "–" : `${value.toFixed(1)} %`);
-  main.replaceChildren(
+  fill(main,
     head,
-    make("p", { class: "quiet" }, `Arms side by side on ${run.days} simulated days; bands hold 95 % of bootstrap samples of sessions. The table is of the days after day ${run.burn_in}, by when click models have found their feet.`),
-    make("div", { class: "bar" }, runs.length > 1 && select("Run", runs.map((one) => one.name), run.name, keep("run")), select("Measure", measures, measure, keep("measure"))),
-    make("section", { class: "card" }, host),
-    make("h2", {}, `${measure}, days ${Math.min(run.burn_in + 1, run.days)} to ${run.days}`),
-    table("Arms", [["Arm", "text"], [measure, "number"], ["95 %", "number"], [`in % of ${run.arms[0].name}`, "number"], ["95 %", "number"], ["Searches", "number"]],
+    make("p.quiet", `Arms side by side on ${run.days} simulated days; bands hold 95 % of bootstrap samples of sessions. The table is of the days after day ${run.burn_in}, by when click models have found their feet.`),
+    make("div.bar", runs.length > 1 && select("Run", runs.map((one) => one.name), run.name, keep("run")), select("Measure", measures, measure, keep("measure"))),
+    make("section.card", host),
+    make("h2", `${measure}, days ${Math.min(run.burn_in + 1, run.days)} to ${run.days}`),
+    table("Arms", ["Arm", `#${measure}`, "#95 %", `#in % of ${run.arms[0].name}`, "#95 %", "#Searches"],
       run.arms.map((arm, i) => [arm.name, ...between(arm.figures[measure]), ...(i ? between(arm.relative[measure], relative) : ["100 %", "–"]), whole(arm.searches)])));
   chart(host, {
     label: `${measure} by day`, x: { label: "day", text: String, ticks: days }, y: { label: measure, text },

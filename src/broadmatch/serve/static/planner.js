@@ -1,9 +1,9 @@
 // The planner: phrases for a page as one types, with why, and what the log says of each; chosen ones are exported.
 
 import { call, send } from "./api.js";
-import { fixed, make, percent, state, whole } from "./dom.js";
+import { address as writeAddress, coded, fill, fixed, make, percent, save, select, state, whole } from "./dom.js";
 import { kindOf, pageField, phraseList } from "./planner_input.js";
-import { SORTS, atBid, bidOf, phraseTable } from "./planner_rows.js";
+import { MATCHES, SORTS, atBid, bidOf, phraseTable } from "./planner_rows.js";
 import { sidePanel } from "./planner_side.js";
 import { toast } from "./toast.js";
 
@@ -32,7 +32,7 @@ function keep(plan) {
   const query = new URLSearchParams();
   if (plan.text && plan.text.length <= LONGEST) query.set(kindOf(plan.text) === "address" ? "address" : "text", plan.text.trim());
   for (const name of ["have", "never"]) for (const one of plan[name].slice(0, FEW)) query.append(name, one);
-  if (!plan.text || query.has("text") || query.has("address")) history.replaceState(null, "", `#planner${query.size ? `?${query}` : ""}`);
+  if (!plan.text || query.has("text") || query.has("address")) writeAddress(`planner${query.size ? `?${query}` : ""}`);
   try {
     sessionStorage.setItem(KEPT, JSON.stringify({ ...plan, file: null, text: plan.text.slice(0, 200_000) }));
   } catch {
@@ -48,7 +48,7 @@ const pageOf = (plan) => {
 export async function show(main, query) {
   const parts = await call("GET", "/v1/studio");
   const plan = begin(query);
-  const results = make("section", { class: "results", "aria-label": "Phrases" });
+  const results = make("section.results", { label: "Phrases" });
   const side = sidePanel((address) => field.set(address));
   let reply = null, table = null, waiting = 0, running = null;
 
@@ -74,7 +74,7 @@ export async function show(main, query) {
     } catch (error) {
       if (error.name === "AbortError") return;
       reply = null;
-      results.replaceChildren(state(error.message, "bad"));
+      fill(results, state(error.message, "bad"));
     }
     results.removeAttribute("aria-busy");
   }
@@ -82,14 +82,12 @@ export async function show(main, query) {
   // By the rule (the models' set, or an expected precision), unless one said otherwise.
   function taken() {
     const byRule = new Set();
-    if (plan.take === "set" && reply.has_set) reply.phrases.forEach((one) => one.in_set && byRule.add(one.phrase));
-    else {
-      let sum = 0;
-      for (const [i, one] of reply.phrases.entries()) {
-        sum += one.score;
-        if (sum / (i + 1) >= plan.precision) byRule.add(one.phrase);
-        else break;
-      }
+    const bySet = plan.take === "set" && reply.has_set;
+    let sum = 0;
+    for (const [i, one] of reply.phrases.entries()) {
+      sum += one.score;
+      if (!bySet && sum / (i + 1) < plan.precision) break;
+      if (!bySet || one.in_set) byRule.add(one.phrase);
     }
     return reply.phrases.filter((one) => plan.edits[one.phrase]?.chosen ?? byRule.has(one.phrase));
   }
@@ -101,25 +99,25 @@ export async function show(main, query) {
       const n = row.group.rows.filter((other) => chosen.has(other.one)).length;
       [row.group.box.checked, row.group.box.indeterminate] = [n === row.group.rows.length, n > 0 && n < row.group.rows.length];
     }
-    summary.replaceChildren(...summed([...chosen]));
+    fill(summary, summed([...chosen]));
     for (const button of exports_.querySelectorAll("button")) button.disabled = !chosen.size;
     slide.textContent = percent(plan.precision, 0);
     keep(plan);
   }
 
   function summed(chosen) {
-    const total = (values) => (values.some(Number.isFinite) ? values.filter(Number.isFinite).reduce((a, b) => a + b, 0) : NaN);
+    const total = (values) => values.filter(Number.isFinite).reduce((a, b) => (a || 0) + b, NaN);
     const found = chosen.map((one) => atBid(one.facts, bidOf(one, plan)));
     const known = found.filter(Boolean).length;
-    const score = chosen.length ? chosen.reduce((sum, one) => sum + one.score, 0) / chosen.length : NaN;
+    const score = total(chosen.map((one) => one.score)) / chosen.length;
     const cells = [
       ["phrases taken", whole(chosen.length), `of ${reply.phrases.length}`],
       ["expected precision", percent(score, 0), reply.calibrated ? "mean score" : "mean score, not calibrated"],
-      ["searches a month", whole(total(chosen.map((one) => one.facts?.searches ?? NaN))), ""],
-      ["clicks a month", whole(total(found.map((one) => one?.clicks ?? NaN))), known < chosen.length ? `known of ${known}` : "at least"],
-      ["cost a month", fixed(total(found.map((one) => one?.cost ?? NaN))), ""],
+      ["searches a month", whole(total(chosen.map((one) => one.facts?.searches))), ""],
+      ["clicks a month", whole(total(found.map((one) => one?.clicks))), known < chosen.length ? `known of ${known}` : "at least"],
+      ["cost a month", fixed(total(found.map((one) => one?.cost))), ""],
     ];
-    return cells.map(([name, value, more]) => make("div", {}, make("b", {}, value), make("span", {}, name), make("small", {}, more)));
+    return cells.map(([name, value, more]) => make("div", make("b", value), make("span", name), make("small", more)));
   }
 
   const on = {
@@ -139,8 +137,8 @@ export async function show(main, query) {
   };
   const edit = (one, what) => (plan.edits[one.phrase] = { ...plan.edits[one.phrase], ...what });
 
-  const slide = make("output", {});
-  const slider = make("input", { type: "range", min: "0", max: "1", step: "0.01", value: String(plan.precision), "aria-label": "Expected precision, at least", oninput: () => rule("precision", Number(slider.value)) });
+  const slide = make("output");
+  const slider = make("input", { type: "range", min: "0", max: "1", step: "0.01", value: String(plan.precision), label: "Expected precision, at least", oninput: () => rule("precision", Number(slider.value)) });
   const take = make("select", { onchange: () => rule(take.value) });
   const rule = (name, precision = plan.precision) => {
     Object.assign(plan, { take: name, precision });
@@ -149,67 +147,66 @@ export async function show(main, query) {
     slider.disabled = false;
     update();
   };
-  const match = make("select", { onchange: () => ((plan.match = match.value), update()) }, ["broad", "phrase", "exact"].map((kind) => make("option", { value: kind, selected: kind === plan.match }, kind)));
+  const match = select("Match type", MATCHES, plan.match, (value) => ((plan.match = value), update()));
   const bid = make("input", { type: "number", min: "0.01", step: "0.01", inputmode: "decimal", placeholder: "low top bid", value: plan.bid, oninput: () => ((plan.bid = bid.value), update()) });
-  const sort = make("select", { onchange: () => ((plan.sort = sort.value), draw()) }, Object.entries(SORTS).map(([name, [text]]) => make("option", { value: name, selected: name === plan.sort }, text)));
-  const campaign = make("input", { type: "text", value: plan.campaign, maxlength: "100", oninput: () => ((plan.campaign = campaign.value), keep(plan)) });
-  const summary = make("div", { class: "summary", "aria-live": "polite" });
-  const exports_ = make("div", { class: "bar tight", role: "group", "aria-label": "Export" }, Object.entries(FILES).map(([kind, [text]]) => make("button", { type: "button", onclick: () => download(kind) }, text)));
+  const sort = select("Sort by", Object.entries(SORTS).map(([name, [text]]) => [name, text]), plan.sort, (value) => ((plan.sort = value), draw()));
+  const campaign = make("input", { value: plan.campaign, maxlength: "100", oninput: () => ((plan.campaign = campaign.value), keep(plan)) });
+  const summary = make("div.summary", { "aria-live": "polite" });
+  const exports_ = make("div.bar.tight", { role: "group", label: "Export" }, Object.entries(FILES).map(([kind, [text]]) => make("button", { onclick: () => download(kind) }, text)));
 
   function draw() {
-    if (!reply) return void results.replaceChildren(emptyState(parts, field));
+    if (!reply) return void fill(results, emptyState(parts, field));
     const notes = notesOf(parts, reply);
-    if (!reply.phrases.length) return void results.replaceChildren(...notes, state(reply.ruled_out ? `All ${reply.ruled_out} phrases are ones you never want; take one of those away.` : "No phrases were found for this; give more of the page.", ""));
-    take.replaceChildren(...(reply.has_set ? [make("option", { value: "set" }, "the models’ own set")] : []), make("option", { value: "precision" }, "by expected precision"));
+    if (!reply.phrases.length) return void fill(results, notes, state(reply.ruled_out ? `All ${reply.ruled_out} phrases are ones you never want; take one of those away.` : "No phrases were found for this; give more of the page.", ""));
+    fill(take, reply.has_set && make("option", { value: "set" }, "the models’ own set"), make("option", { value: "precision" }, "by expected precision"));
     if (!reply.has_set) plan.take = "precision";
     take.value = plan.take;
     const by = SORTS[plan.sort][1];
     const phrases = plan.sort === "score" ? reply.phrases : [...reply.phrases].sort((a, b) => by(b) - by(a));
     table = phraseTable(phrases, plan, reply, on);
-    results.replaceChildren(...[
-      make("div", { class: "bar" }, make("label", {}, "Take", take), make("label", {}, make("span", {}, "Precision ≥ ", slide), slider), make("label", {}, "Match type", match), make("label", {}, "Bid for all", bid), make("label", {}, "Sort by", sort)),
-      summary, ...notes, make("div", { class: "scroll" }, table.element),
-      reply.unit && make("p", { class: "note" }, "Bids and costs are in the currency of the log. Clicks and cost are what the log lets expect of an ad like those it met, at least; – is what the log does not have."),
-      make("div", { class: "bar export" }, make("label", {}, "Campaign", campaign), make("div", {}, make("span", { class: "label" }, "Export what is taken as"), exports_)),
-    ].filter(Boolean));
+    fill(results,
+      make("div.bar", make("label", "Take", take), make("label", make("span", "Precision ≥ ", slide), slider), match, make("label", "Bid for all", bid), sort),
+      summary, notes, make("div.scroll", table.element),
+      reply.unit && make("p.note.quiet", "Bids and costs are in the currency of the log. Clicks and cost are what the log lets expect of an ad like those it met, at least; – is what the log does not have."),
+      make("div.bar", make("label", "Campaign", campaign), make("div", make("span.label.quiet", "Export what is taken as"), exports_)),
+    );
     update();
   }
 
   async function download(kind) {
     const rows = taken().map((one) => {
       const mine = plan.edits[one.phrase] ?? {}, amount = bidOf(one, plan), found = atBid(one.facts, amount), facts = one.facts ?? {};
-      return { phrase: mine.name ?? one.phrase, match: mine.match ?? plan.match, theme: one.theme, bid: amount, score: one.score, sources: one.sources, searches: facts.searches ?? null, competition: facts.competition ?? null, bid_low: facts.bid_low ?? null, bid_high: facts.bid_high ?? null, clicks: found?.clicks ?? null, cost: found?.cost ?? null };
+      return { phrase: mine.name ?? one.phrase, match: mine.match ?? plan.match, theme: one.theme, bid: amount, score: one.score, sources: one.sources, searches: facts.searches, competition: facts.competition, bid_low: facts.bid_low, bid_high: facts.bid_high, ...found };
     });
     const page = pageOf(plan).address ?? "";
     try {
       const answer = await send("POST", `/v1/studio/export/${kind}`, { rows, campaign: plan.campaign, page, negatives: plan.never });
-      const link = make("a", { href: URL.createObjectURL(await answer.blob()), download: FILES[kind][1] });
-      link.click();
-      URL.revokeObjectURL(link.href);
+      save(await answer.blob(), FILES[kind][1]);
       toast(`${rows.length} phrases are in ${FILES[kind][1]}.`);
     } catch (error) {
       toast(error.message);
     }
   }
 
-  main.replaceChildren(
-    make("h1", {}, title),
-    make("div", { class: "card asks" }, field.element, make("div", {}, have.element, never.element)),
-    make("div", { class: "planned" }, results, side.element));
+  fill(main,
+    make("h1", title),
+    make("div.card.asks", field.element, make("div", have.element, never.element)),
+    make("div.planned", results, side.element));
   draw();
   if (plan.text || plan.have.length) await ask();
 }
 
 function emptyState(parts, field) {
-  const tries = parts.examples.map((address) => make("button", { type: "button", class: "plain link text", onclick: () => field.set(address) }, address));
-  return make("div", { class: "state" }, make("p", {}, "Paste a page, its address, or just a few words about what you sell: phrases come as you type."),
-    tries.length && make("p", {}, `Or try one of the ${whole(parts.pages)} known pages:`), tries.map((one) => make("div", {}, one)));
+  const tries = parts.examples.map((address) => make("button.plain.link.text", { onclick: () => field.set(address) }, address));
+  return make("div.state", make("p", "Paste a page, its address, or just a few words about what you sell: phrases come as you type."),
+    tries.length && make("p", `Or try one of the ${whole(parts.pages)} known pages:`), tries.map((one) => make("div", one)));
 }
 
 function notesOf(parts, reply) {
-  const notes = [];
-  if (!parts.recommender) notes.push(["No phrase model is served, so phrases come from the page alone. ", "broadmatch publish recommender FOLDER MODEL", " brings one."]);
-  if (!reply.unit) notes.push(["No log is published, so searches, bids and costs are absent. ", "broadmatch publish studio FOLDER --queries … --auctions …", " brings them."]);
-  if (reply.ruled_out) notes.push([`${reply.ruled_out} phrase${reply.ruled_out > 1 ? "s" : ""} left out that you never want.`]);
-  return notes.map(([text, command, more]) => make("p", { class: "note" }, text, command && make("code", {}, command), more));
+  const notes = [
+    !parts.recommender && "No phrase model is served, so phrases come from the page alone. `broadmatch publish recommender FOLDER MODEL` brings one.",
+    !reply.unit && "No log is published, so searches, bids and costs are absent. `broadmatch publish studio FOLDER --queries … --auctions …` brings them.",
+    reply.ruled_out > 0 && `${reply.ruled_out} phrase${reply.ruled_out > 1 ? "s" : ""} left out that you never want.`,
+  ];
+  return notes.filter(Boolean).map((text) => make("p.note.quiet", coded(text)));
 }

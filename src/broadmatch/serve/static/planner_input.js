@@ -1,11 +1,10 @@
 // What a plan is asked by: a page (pasted, dropped, or by its address), phrases that one has, phrases one never wants.
 
-import { make } from "./dom.js";
+import { fill, make } from "./dom.js";
 import { toast } from "./toast.js";
 
 const LARGEST = 5_900_000;
 
-// What a pasted text is: an address, HTML, or words.
 export function kindOf(text) {
   if (/^\s*https?:\/\/\S+\s*$/i.test(text)) return "address";
   return /<(!doctype|html|head|body|title|meta|p|div|h[1-6]|a|ul|table|span|section|article|main)\b/i.test(text) ? "html" : "text";
@@ -19,16 +18,16 @@ export function pageField(plan, changed) {
     placeholder: "Paste the address of a known page, its HTML, or any text …",
     oninput: () => ((plan.text = field.value), (plan.file = null), tell(), changed()),
   });
-  const pick = make("input", { type: "file", class: "hidden-text", accept: ".html,.htm,.txt,.md,text/*", tabindex: "-1", "aria-hidden": "true", onchange: () => take(pick.files[0]) });
-  const choose = make("button", { type: "button", onclick: () => pick.click() }, "Choose a file …");
-  const clear = make("button", { type: "button", class: "plain", onclick: () => empty() }, "Clear");
-  const files = make("span", { class: "chips" });
+  const pick = make("input.hidden-text", { type: "file", accept: ".html,.htm,.txt,.md,text/*", tabindex: "-1", "aria-hidden": "true", onchange: () => take(pick.files[0]) });
+  const choose = make("button", { onclick: () => pick.click() }, "Choose a file …");
+  const clear = make("button.plain", { onclick: empty }, "Clear");
+  const files = make("span.chips");
 
   function tell() {
     const kinds = { address: "Read as the address of a known page.", html: "Read as HTML.", text: "Read as plain text." };
     said.textContent = plan.file ? "Read from the file." : plan.text.trim() ? kinds[kindOf(plan.text)] : "Or drop a file here.";
     clear.hidden = !plan.file && !plan.text;
-    files.replaceChildren(...(plan.file ? [chip(`${plan.file.name} · ${(plan.file.text.length / 1e6).toFixed(2)} MB`, () => empty())] : []));
+    fill(files, plan.file && chip(`${plan.file.name} · ${(plan.file.text.length / 1e6).toFixed(2)} MB`, empty));
   }
 
   function set(text, file = null) {
@@ -53,40 +52,40 @@ export function pageField(plan, changed) {
     set("", { name: file.name, text, kind: kindOf(text) === "html" ? "html" : "text" });
   }
 
-  const card = make("div", { class: "drop" },
+  const card = make("div.drop",
     make("label", { for: "planner-page" }, "Page"), field,
-    make("div", { class: "bar tight" }, choose, clear, files, said), pick);
+    make("div.bar.tight", choose, clear, files, said), pick);
   for (const name of ["dragover", "dragleave", "drop"])
-    card.addEventListener(name, (event) => {
-      event.preventDefault();
+    card.addEventListener(name, (e) => {
+      e.preventDefault();
       card.classList.toggle("over", name === "dragover");
-      if (name === "drop") take(event.dataTransfer.files[0]);
+      if (name === "drop") take(e.dataTransfer.files[0]);
     });
   field.value = plan.text;
   tell();
-  return { element: card, set, focus: () => field.focus() };
+  return { element: card, set };
 }
 
 const chip = (text, remove) =>
-  make("span", { class: "tag chip" }, make("span", { class: "text" }, text),
-    make("button", { type: "button", class: "plain", "aria-label": `Remove ${text}`, onclick: remove }, "×"));
+  make("span.tag.chip", make("span.text", text),
+    make("button.plain", { label: `Remove ${text}`, onclick: remove }, "×"));
 
 // A list of phrases as chips; Enter, comma or a pasted list adds, × removes with undo.
 export function phraseList(label, about, phrases, changed) {
-  const list = make("span", { class: "chips" });
-  const field = make("input", { type: "text", autocomplete: "off", placeholder: about, "aria-label": label,
-    onkeydown: (event) => {
-      if ((event.key === "Enter" || event.key === ",") && field.value.trim()) (event.preventDefault(), add(field.value));
-      else if (event.key === "Backspace" && !field.value && phrases.length) remove(phrases.at(-1));
+  const list = make("span.chips");
+  const field = make("input", { autocomplete: "off", placeholder: about, label,
+    onkeydown: (e) => {
+      if ((e.key === "Enter" || e.key === ",") && field.value.trim()) (e.preventDefault(), add(field.value));
+      else if (e.key === "Backspace" && !field.value && phrases.length) remove(phrases.at(-1));
     },
-    onpaste: (event) => {
-      const text = event.clipboardData.getData("text");
-      if (/[\n,;]/.test(text)) (event.preventDefault(), add(text));
+    onpaste: (e) => {
+      const text = e.clipboardData.getData("text");
+      if (/[\n,;]/.test(text)) (e.preventDefault(), add(text));
     },
     onblur: () => field.value.trim() && add(field.value) });
 
   function draw() {
-    list.replaceChildren(...phrases.map((phrase) => chip(phrase, () => remove(phrase))));
+    fill(list, phrases.map((phrase) => chip(phrase, () => remove(phrase))));
     changed();
   }
   function add(text) {
@@ -104,6 +103,6 @@ export function phraseList(label, about, phrases, changed) {
     field.focus();
     toast(`Removed “${phrase}”.`, { undo: () => (phrases.splice(at, 0, phrase), draw()) });
   }
-  list.replaceChildren(...phrases.map((phrase) => chip(phrase, () => remove(phrase))));
-  return { element: make("div", { class: "phrases" }, make("span", { class: "label" }, label), list, field), add, remove, draw };
+  fill(list, phrases.map((phrase) => chip(phrase, () => remove(phrase))));
+  return { element: make("div.phrases", make("span.label.quiet", label), list, field), add, draw };
 }

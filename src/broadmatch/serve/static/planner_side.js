@@ -1,40 +1,40 @@
 // The text of the page beside its phrases, and why a phrase is there: its words marked, and the pages behind it.
 
 import { call } from "./api.js";
-import { fixed, make, percent, state } from "./dom.js";
+import { fill, fixed, make, percent, state } from "./dom.js";
 
 const WORD = /[\p{L}\p{N}]+/gu;
 const ARMS = { rewrites: "searched after", walk: "clicked like", simrank: "clicked like", co_bid: "bid on together with" };
 
 export function sidePanel(open) {
-  const why = make("div", { class: "why", "aria-live": "polite" });
-  const text = make("div", { class: "page-text", tabindex: "0", role: "region", "aria-label": "Text of the page" });
-  const element = make("aside", { class: "card side", "aria-label": "The page, and why" }, why, make("h2", {}, "The page"), text);
+  const why = make("div.why", { "aria-live": "polite" });
+  const text = make("div.page-text", { tabindex: "0", role: "region", label: "Text of the page" });
+  const element = make("aside.card.side", { label: "The page, and why" }, why, make("h2", "The page"), text);
   let blocks = [], asked = null;
 
   function draw(words = new Map(), phrase = "") {
     const own = new Set(phrase.toLowerCase().match(WORD) ?? []);
-    text.replaceChildren(...(blocks.length ? blocks.map((block) => paragraph(block, words, own)) : [make("p", { class: "quiet" }, "The text of the page stands here, and the words behind a phrase are marked in it.")]));
+    fill(text, blocks.length ? blocks.map((block) => paragraph(block, words, own)) : make("p.quiet", "The text of the page stands here, and the words behind a phrase are marked in it."));
     const first = text.querySelector("mark");
     text.scrollTop = first ? first.offsetTop - text.offsetTop - 20 : 0; // the page itself does not move
   }
 
   function setPage(reply) {
     blocks = reply.blocks.concat(reply.cut ? [{ kind: "text", text: "… The page goes on; all of it counts." }] : []);
-    why.replaceChildren(...(reply.phrases?.length ? [make("p", { class: "quiet" }, "Choose a phrase to see why it is there.")] : []));
+    fill(why, reply.phrases?.length > 0 && make("p.quiet", "Choose a phrase to see why it is there."));
     draw();
   }
 
   async function explain(one, page) {
     asked?.abort();
     asked = new AbortController();
-    why.replaceChildren(state("Asking why …"));
+    fill(why, state("Asking why …"));
     try {
       const found = await call("POST", "/v1/studio/why", { ...page, phrase: one.phrase }, asked.signal);
-      why.replaceChildren(...explained(one, found, open));
+      fill(why, explained(one, found, open));
       draw(new Map(found.words), one.phrase);
     } catch (error) {
-      if (error.name !== "AbortError") why.replaceChildren(state(error.message, "bad"));
+      if (error.name !== "AbortError") fill(why, state(error.message, "bad"));
     }
   }
   draw();
@@ -56,19 +56,19 @@ function paragraph(block, words, own) {
 }
 
 function explained(one, found, open) {
-  const shown = [make("h2", { class: "text" }, `Why “${one.phrase}”?`)];
-  const list = (title, items) => items.length && shown.push(make("h3", {}, title), make("ul", {}, items.map((item) => make("li", {}, item))));
+  const shown = [make("h2.text", `Why “${one.phrase}”?`)];
+  const list = (title, items) => items.length && shown.push(make("h3", title), make("ul", items.map((item) => make("li", item))));
   const factors = found.factors;
-  if (found.words.length) shown.push(make("h3", {}, "Words of the page that led to it"),
-    make("p", { class: "words" }, found.words.slice(0, 12).map(([word, amount]) => [make("span", { class: "tag text", title: `weight ${fixed(amount)}` }, word), " "])));
+  if (found.words.length) shown.push(make("h3", "Words of the page that led to it"),
+    make("p.words", found.words.slice(0, 12).map(([word, amount]) => [make("span.tag.text", { title: `weight ${fixed(amount)}` }, word), " "])));
   list("Training pages like this one that had it", found.pages.map(([page, likeness]) => [
-    /^https?:/.test(page) ? make("button", { type: "button", class: "plain link text", title: "Plan this page", onclick: () => open(page) }, page) : make("span", { class: "text" }, page),
-    make("small", {}, ` ${percent(likeness, 0)} alike`)]));
+    /^https?:/.test(page) ? make("button.plain.link.text", { title: "Plan this page", onclick: () => open(page) }, page) : make("span.text", page),
+    make("small", ` ${percent(likeness, 0)} alike`)]));
   if (factors.times !== undefined) {
     const zones = Object.entries(factors).filter(([name]) => name.startsWith("in ")).map(([name]) => name.slice(3));
     list("It stands on the page", [`${factors.times} time${factors.times === 1 ? "" : "s"}${zones.length ? `, in ${zones.join(", ")}` : ""}; probability ${percent(factors.probability, 0)}`]);
   }
-  list("It goes with other phrases", one.seeds.map(([seed, arm, share]) => [`${ARMS[arm] ?? arm} `, make("b", { class: "text" }, seed), make("small", {}, ` ${percent(share, 0)} of its score`)]));
-  if (shown.length === 1) shown.push(make("p", { class: "quiet" }, "The models in service say no more of it."));
+  list("It goes with other phrases", one.seeds.map(([seed, arm, share]) => [`${ARMS[arm] ?? arm} `, make("b.text", seed), make("small", ` ${percent(share, 0)} of its score`)]));
+  if (shown.length === 1) shown.push(make("p.quiet", "The models in service say no more of it."));
   return shown;
 }

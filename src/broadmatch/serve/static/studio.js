@@ -1,9 +1,9 @@
 // The studio's frame: which page the address asks for, as #planner?text=…, and what all pages share.
 
 import { apiKey } from "./api.js";
-import { find, make, state } from "./dom.js";
+import { fill, find, make, select, state } from "./dom.js";
 import { askKey, showHelp, singleKeys } from "./help.js";
-import { nextTheme, setTheme, theme } from "./theme.js";
+import { THEMES, nextTheme, setTheme, theme } from "./theme.js";
 import { showTour, tourSeen } from "./tour.js";
 
 // A page is a module with `title` and `show(main, query)`: `query` is the URLSearchParams after the "?" of the address.
@@ -24,13 +24,10 @@ const asked = () => {
 // Each page gets a room of its own: one that loads late writes where nobody looks.
 async function show(moved = true) {
   const [chosen, query] = asked();
-  for (const link of find("#pages").children) {
-    if (link.dataset.page === chosen) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
+  for (const link of find("#pages").children) link.ariaCurrent = link.dataset.page === chosen ? "page" : null;
   const room = make("div", { class: `page-${chosen}` }, state("Loading …"));
   const main = find("#page");
-  main.replaceChildren(room);
+  fill(main, room);
   try {
     const page = await import(`./${chosen}.js`);
     if (!room.isConnected) return;
@@ -38,39 +35,37 @@ async function show(moved = true) {
     main.setAttribute("aria-label", page.title);
     await page.show(room, new URLSearchParams(query));
   } catch (error) {
-    room.replaceChildren(refused(error));
+    fill(room, refused(error));
   }
   if (moved && room.isConnected && !room.contains(document.activeElement)) main.focus({ preventScroll: true });
 }
 
 function refused(error) {
-  if (error.status !== 401 && error.status !== 403) return state(error.message, "bad");
-  const ask = make("button", { type: "button", class: "main", onclick: () => askKey().then(() => show()) }, "Give a key");
-  return make("div", {}, state(error.message, "bad"), make("div", { class: "bar" }, ask));
+  if (!error.locked) return state(error.message, "bad");
+  const ask = make("button.main", { onclick: () => askKey().then(() => show()) }, "Give a key");
+  return make("div", state(error.message, "bad"), make("div.bar", ask));
 }
 
 function tools() {
-  const choice = make("select", { onchange: (event) => setTheme(event.target.value) },
-    ["system", "light", "dark"].map((name) => make("option", { value: name }, name)));
-  const said = () => (choice.value = theme());
-  addEventListener("theme", said);
-  said();
-  const key = make("button", { type: "button", class: "plain", hidden: !apiKey.get(), onclick: () => askKey().then(() => show()) }, "Key");
+  const choice = select("Theme", THEMES, theme(), setTheme);
+  choice.classList.add("row");
+  addEventListener("theme", () => (choice.lastChild.value = theme()));
+  const key = make("button.plain", { hidden: !apiKey.get(), onclick: () => askKey().then(() => show()) }, "Key");
   addEventListener("unauthorized", () => (key.hidden = false));
-  const help = make("button", { type: "button", class: "plain", title: "Keys and help (?)", "aria-label": "Keys and help", onclick: () => showHelp(PAGES) }, "?");
-  find("#tools").append(make("label", { class: "row" }, "Theme", choice), key, help);
+  const help = make("button.plain", { title: "Keys and help (?)", label: "Keys and help", onclick: () => showHelp(PAGES) }, "?");
+  find("#tools").append(choice, key, help);
 }
 
-function onKey(event) {
-  const typing = event.target.closest?.("input, select, textarea, [contenteditable]") || document.querySelector("dialog[open]");
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || !singleKeys()) return;
-  const page = PAGES[Number(event.key) - 1];
+function onKey(e) {
+  const typing = e.target.closest?.("input, select, textarea, [contenteditable]") || document.querySelector("dialog[open]");
+  if (typing || e.ctrlKey || e.metaKey || e.altKey || !singleKeys()) return;
+  const page = PAGES[Number(e.key) - 1];
   if (page) location.hash = page[0];
-  else if (event.key === "t") nextTheme();
-  else if (event.key === "?") showHelp(PAGES);
-  else if (event.key === "/") find("#page input, #page textarea, #page select")?.focus();
+  else if (e.key === "t") nextTheme();
+  else if (e.key === "?") showHelp(PAGES);
+  else if (e.key === "/") find("#page input, #page textarea, #page select")?.focus();
   else return;
-  event.preventDefault();
+  e.preventDefault();
 }
 
 setTheme(theme());
@@ -78,6 +73,6 @@ find("#pages").append(...PAGES.map(([page, text]) => make("a", { href: `#${page}
 tools();
 addEventListener("hashchange", () => show());
 addEventListener("keydown", onKey);
-find(".skip").addEventListener("click", (event) => (event.preventDefault(), find("#page").focus()));
+find(".skip").addEventListener("click", (e) => (e.preventDefault(), find("#page").focus()));
 const first = location.hash === "" && !tourSeen();
 show(false).then(() => first && showTour());

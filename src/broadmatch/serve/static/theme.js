@@ -1,7 +1,7 @@
 // Light, dark, or what the system has; kept in this browser.
 
 const KEY = "broadmatch-theme";
-const THEMES = ["system", "light", "dark"];
+export const THEMES = ["system", "light", "dark"];
 
 export const theme = () => (THEMES.includes(localStorage.getItem(KEY)) ? localStorage.getItem(KEY) : "system");
 

@@ -9,9 +9,9 @@ export function toast(text, { undo } = {}) {
   const room = find("#toasts");
   const gone = () => shown.remove();
   const back = () => (gone(), undo());
-  const shown = make("div", { class: "toast" }, make("span", { class: "text" }, text));
-  if (undo) shown.append(make("button", { type: "button", onclick: back }, "Undo"));
-  shown.append(make("button", { type: "button", class: "plain", "aria-label": "Dismiss", onclick: gone }, "×"));
+  const shown = make("div.toast", make("span.text", text));
+  if (undo) shown.append(make("button", { onclick: back }, "Undo"));
+  shown.append(make("button.plain", { label: "Dismiss", onclick: gone }, "×"));
   while (room.children.length > 2) room.firstChild.remove();
   room.append(shown);
   let left = setTimeout(gone, 1000 * SECONDS);

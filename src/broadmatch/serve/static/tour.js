@@ -1,6 +1,6 @@
 // Four steps through the studio, on first use; it stands beside the page, and can be dismissed and opened again.
 
-import { find, make } from "./dom.js";
+import { fill, find, make } from "./dom.js";
 
 const KEY = "broadmatch-tour";
 const STEPS = [
@@ -15,10 +15,8 @@ export const tourSeen = () => localStorage.getItem(KEY) === "seen";
 export function showTour() {
   find("#tour")?.remove();
   const before = document.activeElement;
-  const card = make("section", { id: "tour", class: "card", role: "dialog", "aria-labelledby": "tour-title" });
-  const mark = (page) => {
-    for (const link of find("#pages").children) link.classList.toggle("pointed", link.dataset.page === page);
-  };
+  const card = make("section.card", { id: "tour", role: "dialog", "aria-labelledby": "tour-title" });
+  const mark = (page) => [...find("#pages").children].forEach((link) => link.classList.toggle("pointed", link.dataset.page === page));
   const close = () => {
     localStorage.setItem(KEY, "seen");
     mark("");
@@ -28,19 +26,19 @@ export function showTour() {
   const step = (at, forward = true) => {
     const [page, title, text] = STEPS[at];
     const last = at === STEPS.length - 1;
-    const back = make("button", { type: "button", disabled: at === 0, onclick: () => step(at - 1, false) }, "Back");
-    const next = make("button", { type: "button", class: "main", onclick: () => (last ? close() : step(at + 1)) }, last ? "Done" : "Next");
+    const back = make("button", { disabled: at === 0, onclick: () => step(at - 1, false) }, "Back");
+    const next = make("button.main", { onclick: () => (last ? close() : step(at + 1)) }, last ? "Done" : "Next");
     mark(page);
-    card.replaceChildren(
-      make("button", { type: "button", class: "plain close", "aria-label": "Close the tour", onclick: close }, "×"),
-      make("small", {}, `${at + 1} of ${STEPS.length}`),
+    fill(card,
+      make("button.plain.close", { label: "Close the tour", onclick: close }, "×"),
+      make("small", `${at + 1} of ${STEPS.length}`),
       make("h2", { id: "tour-title" }, title),
-      make("p", {}, text),
-      make("div", { class: "bar" }, back, next),
+      make("p", text),
+      make("div.bar", back, next),
     );
-    (forward || at > 0 ? (forward ? next : back) : next).focus({ preventScroll: true });
+    (forward || at === 0 ? next : back).focus({ preventScroll: true });
   };
-  card.addEventListener("keydown", (event) => event.key === "Escape" && close());
+  card.addEventListener("keydown", (e) => e.key === "Escape" && close());
   document.body.append(card);
   step(0);
 }
