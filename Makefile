@@ -36,10 +36,11 @@ test: install lint chromium postgresql
 # The browser that tests of pages look through: Debian's own, which gets its fixes with the rest of the machine. What
 # drives it (playwright) brings a node that needs libatomic, which a bare Debian lacks.
 chromium:
-	@{ test -x /usr/bin/chromium && /sbin/ldconfig -p | grep -q libatomic.so.1; } || \
+	@{ test -x /usr/bin/chromium && /sbin/ldconfig -p | grep -q libatomic.so.1 && \
+		test -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf; } || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core libatomic1; } || \
-		{ echo "Tests of pages need /usr/bin/chromium and libatomic; on Debian and Ubuntu: apt-get install chromium libatomic1"; exit 1; }
+		{ echo "Tests of pages need more; on Debian and Ubuntu: apt-get install chromium fonts-dejavu-core libatomic1"; exit 1; }
 
 lint: install
 	$(BIN)/ruff check .
