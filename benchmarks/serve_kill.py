@@ -37,7 +37,7 @@ from broadmatch.serve import supervisor
 from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.service import LiveService
-from broadmatch.serve.spending_sums import DAY, SPENT, SharedSums, SpendingFollower
+from broadmatch.serve.spending.sums import DAY, SPENT, SharedSums, SpendingFollower
 from broadmatch.signals import Categorical, Description
 
 WORDS = ["red", "blue", "shoes", "boots", "cheap"]

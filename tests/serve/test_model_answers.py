@@ -7,9 +7,9 @@ from broadmatch.errors import BadArtifact
 from broadmatch.evaluate import reliability
 from broadmatch.serve.app import make_app
 from broadmatch.serve.config import ServeConfig
+from broadmatch.serve.excluded import ExcludedPhrase, ExcludedPhrases
 from broadmatch.serve.publishing import PublishedModels
 from broadmatch.serve.service import LiveService
-from broadmatch.serve.studio.excluded import ExcludedPhrase, ExcludedPhrases
 from broadmatch.serve.studio.market import read_run
 from broadmatch.serve.studio.served_traffic import TrafficReader
 from tests.serve.shop import Sink, call, make_folder

@@ -12,8 +12,8 @@ from broadmatch.ads import AdEngine, Inventory
 from broadmatch.clicks import FTRL, ClickModel
 from broadmatch.io import EmbeddedEventLog, Event
 from broadmatch.serve.impression_ids import campaign_key
-from broadmatch.serve.spending import Spending
-from broadmatch.serve.spending_sums import DAY, SHOWN, SPENT, SharedSums, SpendingFollower
+from broadmatch.serve.spending.pacing import Spending
+from broadmatch.serve.spending.sums import DAY, SHOWN, SPENT, SharedSums, SpendingFollower
 from broadmatch.signals import Categorical, Description
 
 TODAY = 20_000

@@ -30,7 +30,6 @@ from broadmatch.registry.records import (
     SignalModel,
     SignalVersion,
     VettingResult,
-    day_of,
     now_us,
     shown_time,
 )
@@ -48,22 +47,7 @@ from broadmatch.registry.schema import (
     versions,
     vettings,
 )
-from broadmatch.signals.signal import KINDS, signal_from
-
-FEATURES = "features"
-"""The kind of what is features already: a matrix, a namespace of Vowpal Wabbit's text."""
-_OTHER, _OTHER_SIGNAL = versions.alias(), signals.alias()
-_ALL = (
-    sa.select(
-        versions,
-        signals.c.name, signals.c.owner, signals.c.description, signals.c.made_by, signals.c.revision,
-        _OTHER_SIGNAL.c.name.label("other"), _OTHER.c.number.label("other_number"),
-    )
-    .join_from(versions, signals, versions.c.signal == signals.c.id)
-    .outerjoin(_OTHER, _OTHER.c.id == versions.c.replacement)
-    .outerjoin(_OTHER_SIGNAL, _OTHER_SIGNAL.c.id == _OTHER.c.signal)
-)  # fmt: skip
-_DATA = ("files", "tables", "columns")
+from broadmatch.registry.version_rows import ALL_VERSIONS, version_of, version_row
 
 
 class SignalIndex:
@@ -127,7 +111,7 @@ class SignalIndex:
         about = {"owner": checked_text("The owner", owner, least=1), "description": description, "made_by": made_by}
         for what in ("description", "made_by"):
             checked_text(what, about[what])
-        row = _version_row(plain, kind, settings, data, platforms, domains)
+        row = version_row(plain, kind, settings, data, platforms, domains)
         with self._database.write() as c:
             found = c.execute(sa.select(signals).where(signals.c.key == key_of_text(plain))).one_or_none()
             if found is not None and found.owner:
@@ -169,7 +153,7 @@ class SignalIndex:
             platforms = before.platforms if platforms is None else platforms
             domains = before.domains if domains is None else domains
             self._bump(c, self._ids(c, before)[0], before.revision)
-            self._put_version(c, plain, found[-1] + 1, _version_row(plain, *given, platforms, domains))
+            self._put_version(c, plain, found[-1] + 1, version_row(plain, *given, platforms, domains))
             added = self._noted(c, plain, found[-1] + 1, by, "add version", None)
             for number in found:
                 old = self._get(c, plain, number)
@@ -183,7 +167,7 @@ class SignalIndex:
 
     def signals(self, *, status: str | None = None, search: str = "") -> list[SignalVersion]:
         """All versions, or those of a status, or those with a text in name, owner or description; by name."""
-        query = _ALL.order_by(signals.c.name, versions.c.number)
+        query = ALL_VERSIONS.order_by(signals.c.name, versions.c.number)
         if status is not None:
             query = query.where(versions.c.status == _checked_status(status))
         if search:
@@ -192,7 +176,7 @@ class SignalIndex:
                 sa.or_(*(c.icontains(checked_text("search", search), autoescape=True) for c in columns))
             )
         with self._database.read() as c:
-            return [_version(row) for row in c.execute(query)]
+            return [version_of(row) for row in c.execute(query)]
 
     def find(self, names: Sequence[str]) -> dict[str, SignalVersion]:
         """The versions of these names that are in the index, in one question for all."""
@@ -200,8 +184,8 @@ class SignalIndex:
         keys = sorted({key_of_text(plain) for plain, _ in wanted.values()})
         with self._database.read() as c:
             rows = [row for at in range(0, len(keys), 5000)
-                    for row in c.execute(_ALL.where(signals.c.key.in_(keys[at : at + 5000])))]  # fmt: skip
-        found = {(row.name, row.number): _version(row) for row in rows}
+                    for row in c.execute(ALL_VERSIONS.where(signals.c.key.in_(keys[at : at + 5000])))]  # fmt: skip
+        found = {(row.name, row.number): version_of(row) for row in rows}
         return {name: found[place] for name, place in wanted.items() if place in found}
 
     def edit(self, name: str, *, by: str, revision: int | None = None, **changes: str) -> SignalVersion:
@@ -329,8 +313,10 @@ class SignalIndex:
     def edges(self, name: str | None = None) -> list[tuple[SignalVersion, Consumer]]:
         """Which version every model consumes now, of one signal or of all: the lineage."""
         with self._database.read() as c:
-            query = _ALL if name is None else _ALL.where(signals.c.key == key_of_text(parse_name(name)[0]))
-            found = {row.id: _version(row) for row in c.execute(query)}
+            query = (
+                ALL_VERSIONS if name is None else ALL_VERSIONS.where(signals.c.key == key_of_text(parse_name(name)[0]))
+            )
+            found = {row.id: version_of(row) for row in c.execute(query)}
             columns = models.c.name, models.c.team, models.c.environment, models.c.contact, models.c.active
             lines = sa.select(edges, *columns, IS_OPEN.label("open")).join_from(edges, models).where(IS_OPEN)
             if name is not None:
@@ -358,7 +344,9 @@ class SignalIndex:
         with self._database.read() as c:
             ids = set(unused_since(c, since))
             return [
-                _version(row) for row in c.execute(_ALL.order_by(signals.c.name, versions.c.number)) if row.id in ids
+                version_of(row)
+                for row in c.execute(ALL_VERSIONS.order_by(signals.c.name, versions.c.number))
+                if row.id in ids
             ]
 
     # -- notices and the trail
@@ -387,11 +375,11 @@ class SignalIndex:
     # -- within
 
     def _get(self, c: sa.Connection, name: str, number: int) -> SignalVersion:
-        query = _ALL.where(signals.c.key == key_of_text(name), versions.c.number == number)
+        query = ALL_VERSIONS.where(signals.c.key == key_of_text(name), versions.c.number == number)
         row = c.execute(query).one_or_none()
         if row is None:
             raise _unknown(version_name(name, number))
-        return _version(row)
+        return version_of(row)
 
     def _ids(self, c: sa.Connection, version: SignalVersion) -> tuple[int, int]:
         """The numbers of the rows of a signal and its version."""
@@ -463,53 +451,6 @@ class SignalIndex:
                 circle = " → ".join(shown_name(one) for one in steps[:10])
                 raise BadInput(f"The replacements would go in a circle: {circle}; name another to use instead.")
             at = None if at.replacement is None else self._get(c, *parse_name(at.replacement))
-
-
-def _version_row(
-    name: str,
-    kind: str,
-    settings: Mapping[str, Any] | None,
-    data: Mapping[str, Sequence[str]] | None,
-    platforms: Sequence[str],
-    domains: Sequence[str],
-) -> dict[str, Any]:
-    """A version to be written, checked as a description would be."""
-    given = dict(settings or {})
-    if kind == "cross":
-        signal_from(name, given)
-    elif kind != FEATURES or given:
-        if kind not in KINDS:
-            kinds = ", ".join([*KINDS, "cross", FEATURES])
-            raise BadInput(f"The kind of {shown_name(name)} must be one of {kinds}, but it is {str(kind)[:40]!r}.")
-        signal_from(name, {"kind": kind, "column": name, **given})
-    known = {what: [checked_text(what, one, least=1) for one in (data or {}).get(what, ())] for what in _DATA}
-    if unknown := set(data or {}) - set(_DATA):
-        raise BadInput(f"The data behind a signal are files, tables and columns, but there is {sorted(unknown)[0]!r}.")
-    lists = {"platforms": platforms, "domains": domains}
-    where = {what: [checked_text(what, one, least=1) for one in listed] for what, listed in lists.items()}
-    row: dict[str, Any] = {"kind": kind, "settings": given, "status": PROPOSED, "reason": "", "created": now_us()}
-    return row | {"data": {what: listed for what, listed in known.items() if listed}, **where}
-
-
-def _version(row: Any) -> SignalVersion:
-    return SignalVersion(
-        name=row.name,
-        version=row.number,
-        kind=row.kind,
-        settings=row.settings,
-        status=row.status,
-        owner=row.owner,
-        description=row.description,
-        made_by=row.made_by,
-        replacement=None if row.other is None else version_name(row.other, row.other_number),
-        by_date=day_of(row.by_date),
-        reason=row.reason,
-        platforms=tuple(row.platforms),
-        domains=tuple(row.domains),
-        data={what: tuple(listed) for what, listed in row.data.items()},
-        created=row.created,
-        revision=row.revision,
-    )
 
 
 def _checked_status(status: str) -> str:

@@ -48,7 +48,7 @@ from broadmatch.serve.studio.endpoints import studio_endpoints
 if TYPE_CHECKING:
     from broadmatch.serve.api_keys import ApiKeys
     from broadmatch.serve.sink import EventSink
-    from broadmatch.serve.spending import Spending
+    from broadmatch.serve.spending.pacing import Spending
 
 log = logging.getLogger("broadmatch")
 _THREADS = 2

@@ -17,9 +17,9 @@ from broadmatch.io.pages import USUAL, Page
 from broadmatch.kernels.hashing import seed_of
 from broadmatch.labels import KEX, Recommender
 from broadmatch.serve.config import ServeFolder
+from broadmatch.serve.excluded import ExcludedPhrase, ExcludedPhrases
 from broadmatch.serve.publishing import PublishedModels
 from broadmatch.serve.serving import INITIAL
-from broadmatch.serve.studio.excluded import ExcludedPhrase, ExcludedPhrases
 from broadmatch.signals import Encoder
 
 if TYPE_CHECKING:

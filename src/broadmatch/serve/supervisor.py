@@ -29,7 +29,7 @@ from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import WorkerLink
 from broadmatch.serve.garbage import leave_old_objects
 from broadmatch.serve.service import LiveService
-from broadmatch.serve.spending_sums import SharedSums, SpendingFollower
+from broadmatch.serve.spending.sums import SharedSums, SpendingFollower
 
 log = logging.getLogger("broadmatch.serve")
 _MOST_WORKERS, _BACKLOG = 256, 4096

@@ -26,8 +26,8 @@ from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import SocketSink
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.sink import EventSink, LocalSink
-from broadmatch.serve.spending import Spending
-from broadmatch.serve.spending_sums import SharedSums
+from broadmatch.serve.spending.pacing import Spending
+from broadmatch.serve.spending.sums import SharedSums
 
 _FINISH_SECONDS, _KEEP_ALIVE_SECONDS = 3, 75
 _PARENT_DIED_SIGNAL = 1  # PR_SET_PDEATHSIG

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broadmatch.serve.metrics import Metrics
     from broadmatch.serve.service import Service
     from broadmatch.serve.sink import EventSink
-    from broadmatch.serve.spending import Spending
+    from broadmatch.serve.spending.pacing import Spending
 
 log = logging.getLogger("broadmatch")
 _MOST_SEARCHES = 64

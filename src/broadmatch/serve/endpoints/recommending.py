@@ -9,10 +9,10 @@ from typing import Any
 from broadmatch.io import Page
 from broadmatch.labels import KEX
 from broadmatch.labels.recommender import Recommendation
+from broadmatch.serve.excluded import excluded_on
 from broadmatch.serve.messages import PageRequest, RecommendReply, RecommendRequest, ScoredPhrase
 from broadmatch.serve.problems import Problem
 from broadmatch.serve.service import LiveService, Service
-from broadmatch.serve.studio.excluded import excluded_on
 
 _MOST_WAITING = 8
 _SEEDS = 100

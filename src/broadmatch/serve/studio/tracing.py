@@ -11,10 +11,10 @@ from broadmatch.labels import KEX, MLRF
 from broadmatch.labels.explanation import Explanation, Leaf, name_of
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.endpoints.recommending import page_of
+from broadmatch.serve.excluded import ExcludedPhrase, ExcludedPhrases, excluded_on
 from broadmatch.serve.messages import PageAddress, PageRequest, PhraseText, Reply, Request
 from broadmatch.serve.problems import Problem
 from broadmatch.serve.service import LiveService, Service
-from broadmatch.serve.studio.excluded import ExcludedPhrase, ExcludedPhrases, excluded_on
 from broadmatch.serve.studio.work import StudioWork
 
 _LARGEST, _SMALL = 1 << 22, 1 << 14

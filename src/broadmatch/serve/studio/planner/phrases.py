@@ -10,8 +10,8 @@ from broadmatch.harvest import normalise_query
 from broadmatch.io import Page
 from broadmatch.labels import KEX
 from broadmatch.labels.recommender import Phrase
+from broadmatch.serve.excluded import excluded_on
 from broadmatch.serve.service import Service
-from broadmatch.serve.studio.excluded import excluded_on
 
 Source = Literal["learned", "extracted", "expanded"]
 _SEEDS = 20

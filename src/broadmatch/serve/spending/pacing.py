@@ -11,7 +11,7 @@ from broadmatch.ads import Budgets
 from broadmatch.ads.engine.tables import AdTables
 from broadmatch.kernels import F64, I64, U64
 from broadmatch.serve.impression_ids import campaign_key
-from broadmatch.serve.spending_sums import DAY, HOURS, SHOWN, SPENT, SharedSums
+from broadmatch.serve.spending.sums import DAY, HOURS, SHOWN, SPENT, SharedSums
 from broadmatch.state import State
 
 _SECONDS = DAY // 1_000_000
