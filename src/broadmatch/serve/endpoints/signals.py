@@ -92,12 +92,12 @@ class Signals:
         many, one = SignalsReply, SignalReply
         read: list[tuple[str, str, str, Any, Any]] = [
             ("signals", at, "All signals of the index.", self.all, many),
-            ("signals_search", f"{at}/search/{{text:path}}", "Signals with a text.", self.search, many),
+            ("signals_search", f"{at}/search/{{text:text}}", "Signals with a text.", self.search, many),
             ("signals_board", f"{at}/board", "Deprecated signals, and what is left to do.", self.board, many),
             ("signals_graph", f"{at}/graph", "Which model consumes which signal.", self.graph, one),
-            ("signal_graph", f"{at}/graph/{{name:path}}", "The graph of one signal.", self.graph, one),
-            ("signal", f"{at}/version/{{name:path}}", "A signal, its consumers, vettings, history.", self.show, one),
-            ("signal_consumers", f"{at}/consumers/{{name:path}}", "Who consumes a signal.", self.consumers, many),
+            ("signal_graph", f"{at}/graph/{{name:text}}", "The graph of one signal.", self.graph, one),
+            ("signal", f"{at}/version/{{name:text}}", "A signal, its consumers, vettings, history.", self.show, one),
+            ("signal_consumers", f"{at}/consumers/{{name:text}}", "Who consumes a signal.", self.consumers, many),
         ]  # fmt: skip
         write: list[tuple[str, str, Any, str, Any, Any]] = [
             ("signals", at, "admin", "Add a signal, or a new version.", self.add, SignalBody),
