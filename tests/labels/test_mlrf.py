@@ -109,7 +109,7 @@ def test_a_leaf_keeps_its_strongest_labels_only():
 @pytest.mark.parametrize("max_leaf", [1, 5, 20])
 def test_leaves_are_small_unless_their_points_are_alike(max_leaf, topics):
     X, Y = topics
-    model = MLRF(n_trees=2, max_leaf=max_leaf, balance=0.0).fit(X, Y)
+    model = MLRF(n_trees=2, max_leaf=max_leaf, min_leaf=1, balance=0.0).fit(X, Y)
     sizes = []
     for tree in range(2):
         for leaf in leaf_points(model, tree):
@@ -121,7 +121,7 @@ def test_leaves_are_small_unless_their_points_are_alike(max_leaf, topics):
 def test_balance_keeps_both_sides():
     rng = np.random.default_rng(0)
     X, Y = rng.random((64, 5)), np.eye(64)[:, rng.integers(64, size=64)] + np.eye(64)
-    model = MLRF(n_trees=2, max_leaf=1, balance=0.5).fit(X, Y)
+    model = MLRF(n_trees=2, max_leaf=1, min_leaf=1, balance=0.5).fit(X, Y)
     assert [len(leaf) for tree in range(2) for leaf in leaf_points(model, tree)] == [1] * 128
     depth = reference_depths(model)
     assert depth == {6}  # halves, six times

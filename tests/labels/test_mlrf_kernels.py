@@ -39,11 +39,23 @@ def fast_split(X, Y, weights, f, min_child):
     return found
 
 
-def grown(X, Y, weights=None, *, features_per_node=10_000, max_leaf=1, balance=0.0, leaf_labels=100, seed=0, stop=0):
+def grown(
+    X,
+    Y,
+    weights=None,
+    *,
+    features_per_node=10_000,
+    max_leaf=1,
+    min_leaf=1,
+    balance=0.0,
+    leaf_labels=100,
+    seed=0,
+    stop=0,
+):
     """`grow_tree` on dense matrices."""
     weights = np.ones(len(X), np.float32) if weights is None else weights
     arrays = grow_tree(CSR(*sparse(X), X.shape[1]), CSR(*sparse(Y), Y.shape[1]), weights, features_per_node, max_leaf,
-                       balance, leaf_labels, np.uint64(seed), np.array([stop]))  # fmt: skip
+                       min_leaf, balance, leaf_labels, np.uint64(seed), np.array([stop]))  # fmt: skip
     return ThresholdForest(np.zeros(1, np.int64), *arrays)
 
 
@@ -186,10 +198,11 @@ def test_a_tree_is_the_reference_tree(seed):
     rng = np.random.default_rng(seed)
     X = (rng.normal(size=(30, 4)) * (rng.random((30, 4)) < 0.7)).astype(np.float32)
     Y = rng.uniform(0.1, 1, (30, 3)).astype(np.float32)
-    max_leaf, balance = 1 + seed % 4, (0.0, 0.1, 0.3)[seed % 3]
-    tree = grown(X, Y, max_leaf=max_leaf, balance=balance)
+    max_leaf, min_leaf, balance = 1 + seed % 4, 1 + seed % 5, (0.0, 0.1, 0.3)[seed % 3]
+    tree = grown(X, Y, max_leaf=max_leaf, min_leaf=min_leaf, balance=balance)
     leaves = {frozenset(tree.point[a:b].tolist()) for a, b in zip(tree.point_ptr[:-1], tree.point_ptr[1:], strict=True)}
-    assert leaves == reference.grow(X, Y, max_leaf, balance)
+    assert leaves == reference.grow(X, Y, max_leaf, balance, min_leaf)
+    assert min(map(len, leaves)) >= min_leaf
     assert len(leaves) > 3
 
 

@@ -46,13 +46,13 @@ def best_split(X, Y, min_child):
     return value, f, t
 
 
-def grow(X, Y, max_leaf, balance):
+def grow(X, Y, max_leaf, balance, min_leaf=1):
     """The leaves of a tree for which every feature is tried in every node, each as a set of points."""
 
     def below(points):
         if len(points) <= max_leaf:
             return {frozenset(points)}
-        value, f, t = best_split(X[points], Y[points], max(1.0, balance * len(points)))
+        value, f, t = best_split(X[points], Y[points], max(min_leaf, balance * len(points)))
         if not value < gini(Y[points].astype(np.float64)) * (1 - 1e-9):
             return {frozenset(points)}
         return below([p for p in points if X[p, f] <= t]) | below([p for p in points if X[p, f] > t])

@@ -269,13 +269,13 @@ def repack(node: NodePoints, n_points: int, lists: FeatureLists, n_lists: int) -
 @kernel
 def best_split(
     lists: FeatureLists, bag: LabelBag, n_lists: int, alive: Flags, n_alive: int, weight: float, total: float,
-    squares: float, features_per_node: int, balance: float, sweep: int, stream: U64,
+    squares: float, features_per_node: int, min_leaf: int, balance: float, sweep: int, stream: U64,
 ) -> tuple[int, np.float32, int]:  # fmt: skip
     """The best split of the node: its list (−1 if none makes the bags purer), its threshold, and the next sweep."""
     # Only a split that makes the bags purer is one; the margin keeps rounding from passing for a gain.
     best = (1 - squares / (total * total)) * (1 - 1e-9) - 1e-12
     best_list, cut = -1, np.float32(0)
-    min_child = balance * weight if balance * weight > 1.0 else 1.0
+    min_child = max(balance * weight, float(min_leaf))
     first, length, alive_in, values, points, order = lists[:6]
     weights, label_ptr, label_ids, label_mass, tally = bag[:5]
     n_tried, drawn = 0, 0
@@ -396,7 +396,7 @@ def bootstrap(row_weight: F32, candidates: I64, n_draws: int, stream: U64) -> No
 
 @kernel
 def fill_tree(
-    X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, balance: float, stream: U64,
+    X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, min_leaf: int, balance: float, stream: U64,
     stop_flag: I64, node: NodePoints, bag: LabelBag, lists: FeatureLists, tree: Tree,
 ) -> tuple[int, int]:  # fmt: skip
     """Grow one tree on the rows that stand aside for node 0; returns the number of nodes and leaves."""
@@ -416,7 +416,7 @@ def fill_tree(
             n_lists = load_features(X, rows, n_points, lists)
         while n_alive > max_leaf and stop_flag[0] == 0:
             best, cut, sweep = best_split(lists, bag, n_lists, alive, n_alive, weight, total, squares,
-                                          features_per_node, balance, sweep, stream)  # fmt: skip
+                                          features_per_node, min_leaf, balance, sweep, stream)  # fmt: skip
             if best < 0:
                 break
             feature[here], threshold[here], child[here] = lists.feature_of[best], cut, n_nodes
@@ -442,8 +442,8 @@ def fill_tree(
 
 
 def grow_tree(
-    X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, balance: float, leaf_labels: int,
-    seed: np.uint64, stop_flag: I64,
+    X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, min_leaf: int, balance: float,
+    leaf_labels: int, seed: np.uint64, stop_flag: I64,
 ) -> Tree:  # fmt: skip
     """Grow one tree on the rows of positive weight.
 
@@ -475,7 +475,7 @@ def grow_tree(
         whole(2 * n + 1), np.empty(2 * n + 1, np.float32), whole(2 * n + 1), np.zeros(n + 2, np.int64),
         whole(n_entries), np.empty(n_entries, np.float32), np.zeros(n + 2, np.int64), whole(n),
     )  # fmt: skip
-    n_nodes, n_leaves = fill_tree(X, Y, row_weight, features_per_node, max_leaf, balance,
+    n_nodes, n_leaves = fill_tree(X, Y, row_weight, features_per_node, max_leaf, min_leaf, balance,
                                   np.array([seed], np.uint64), stop_flag, node, bag, lists, tree)  # fmt: skip
     entries = int(tree.leaf_ptr[n_leaves])
     ends = (n_nodes, n_nodes, n_nodes, n_leaves + 1, entries, entries, n_leaves + 1, n)

@@ -63,6 +63,12 @@ class ThresholdForest(NamedTuple):
         )
 
 
+def _features_per_node(X: CSR) -> int:
+    """As many as a point has: on sparse text most features of a node are rare, and a draw of few finds none that splits
+    well; where points have most features, the trees of a draw of many would be alike."""
+    return max(1, min(round(len(X.indices) / max(X.n_rows, 1)), -(-X.n_cols // 4)))
+
+
 class MLRF(LabelModel):
     """Multi-label random forest: each tree splits the points by one feature at a time, each leaf votes.
 
@@ -80,22 +86,24 @@ class MLRF(LabelModel):
 
     n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 50
     max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 10
+    min_leaf: Annotated[int, Whole(1), "both sides of a split keep at least this many points"] = 2
     features_per_node: Annotated[
-        int,
-        Whole(1),
-        "how many of a node's features are tried; few make trees differ, many make each good",
-    ] = 100
+        int | None,
+        Whole(1, none=True),
+        "how many of a node's features are tried; few make trees differ, many make each good; None: as many as a "
+        "point has on average, and at most a quarter of all",
+    ] = None
     balance: Annotated[
         float,
         Number(0, 0.5),
         "the smaller side of a split keeps at least this share of the node's points",
     ] = 0.005
     bootstrap: Annotated[bool, Flag(), "each tree sees points drawn with replacement; otherwise all of them"] = False
-    leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 100
+    leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 1000
     seed: Seed = 0
     n_jobs: Jobs = None
     kind: ClassVar[str] = "mlrf"
-    published: ClassVar[dict[str, Any]] = {"n_trees": 100, "max_leaf": 1000, "bootstrap": True}
+    published: ClassVar[dict[str, Any]] = {"n_trees": 100, "max_leaf": 1000, "min_leaf": 1, "bootstrap": True}
 
     forest_: ThresholdForest = learned()
     train_labels_: Annotated[CSR, Axes("points", "labels")] = learned()
@@ -115,6 +123,7 @@ class MLRF(LabelModel):
         shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
         kept = Checkpoints.of_parts(checkpoint, shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
         labelled = (np.diff(Y.indptr) > 0).astype(np.float32)
+        n_tried = _features_per_node(X) if self.features_per_node is None else min(self.features_per_node, X.n_cols)
 
         def grow(number: int) -> ThresholdForest:
             finished = kept.take(number, ThresholdForest, points=X.n_rows, features=X.n_cols, labels=Y.n_cols)
@@ -124,8 +133,8 @@ class MLRF(LabelModel):
             if self.bootstrap:
                 weights, candidates = np.zeros_like(labelled), np.flatnonzero(labelled)
                 bootstrap(weights, candidates, len(candidates), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
-            grown = grow_tree(X, Y, weights, min(self.features_per_node, X.n_cols), self.max_leaf,
-                              float(self.balance), self.leaf_labels, seed, stop.flag)  # fmt: skip
+            grown = grow_tree(X, Y, weights, n_tried, self.max_leaf,
+                              self.min_leaf, float(self.balance), self.leaf_labels, seed, stop.flag)  # fmt: skip
             tree = ThresholdForest(np.zeros(1, np.int64), *grown)
             if not stop.flag[0]:
                 kept.keep(number, tree)
