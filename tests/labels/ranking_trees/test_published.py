@@ -41,7 +41,7 @@ def walked(model, x, z=()):
 
 
 def test_the_settings_are_those_of_the_papers():
-    assert MLRF.as_published().get_params() == MLRF(n_trees=100, max_leaf=1000, bootstrap=True).get_params()
+    assert MLRF.as_published().get_params() == MLRF(n_trees=100, max_leaf=1000, min_leaf=1, bootstrap=True).get_params()
     trees = {"max_leaf": 10, "c_features": 1.0, "damped": False, "normaliser": "ranks", "ties": "random"}
     assert FastXML.as_published().get_params() == FastXML(**trees).get_params()
     assert PfastreXML.as_published().get_params() == PfastreXML(**trees, gamma=30.0).get_params()
