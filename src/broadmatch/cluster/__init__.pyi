@@ -1,0 +1,3 @@
+from .engine import Engine as Engine
+from .engine import Ref as Ref
+from .engine import ThreadEngine as ThreadEngine
