@@ -3,16 +3,19 @@
 All tests that need the cluster are in this file, so that it is started once, however many processes share the tests.
 """
 
+import threading
 import time
 from functools import partial
 
 import numpy as np
 import pytest
 
-from broadmatch.cluster import RayEngine, ThreadEngine
+from broadmatch.cluster import RayEngine, ThreadEngine, fit_mlrf
 from broadmatch.errors import ClusterFailed, MissingFile
 from broadmatch.io.artifacts import load
+from broadmatch.labels import MLRF
 from tests.cluster import tasks
+from tests.cluster.data import belief_data, digests
 
 
 def dealt(engine):
@@ -94,3 +97,30 @@ def test_no_cluster_on_this_host(monkeypatch, tmp_path):
 def test_arrays_are_read_only(whole_cluster):
     (array,) = whole_cluster.get(whole_cluster.map(np.zeros, [(200_000,)], memory=10**8, title="Making"))
     assert not array.flags.writeable
+
+
+def kill_when(hosts, name, place):
+    """Kill a host once a file or folder is there; gives the thread that waits for it."""
+
+    def watch():
+        end = time.monotonic() + 60
+        while not place.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        hosts.kill(name)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["whole", "a node killed"])
+def test_mlrf_has_the_bits_of_one_machine(whole_cluster, hosts, tmp_path, killed):
+    X, Y = belief_data()
+    settings = {"n_trees": 6, "subtree_rows": 1000, "max_leaf": 4, "bootstrap": True}
+    expected = digests(MLRF(**settings).fit(X, Y))
+    thread = kill_when(hosts, "two", tmp_path / "00000000") if killed else None
+    fitted = fit_mlrf(whole_cluster, MLRF(**settings), X, Y, tmp_path, 3)
+    if thread is not None:
+        thread.join()
+        assert len(whole_cluster.nodes()) == 1
+    assert digests(fitted) == expected
