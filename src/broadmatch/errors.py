@@ -50,6 +50,10 @@ class Conflict(BroadmatchError):
     """Somebody else changed meanwhile what was to be changed."""
 
 
+class ClusterFailed(BroadmatchError, RuntimeError):
+    """A cluster is not there, does not fit together, or cannot do what is asked of it."""
+
+
 class MissingExtra(BroadmatchError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
 

@@ -38,7 +38,7 @@ class Checkpoints:
     def __init__(self, folder: str | os.PathLike[str] | None, identity: str = "") -> None:
         self.folder = Path("" if folder is None else folder)
         self._used = folder is not None
-        self._identity = identity
+        self.identity = identity
 
     @classmethod
     def of_parts(
@@ -47,12 +47,16 @@ class Checkpoints:
         """Checkpoints of work in parts; `shaping` and `arrays` are what a part depends on: parameters and data."""
         return cls(folder, "" if folder is None else _fingerprint(shaping, arrays))
 
+    def has(self, number: int) -> bool:
+        """Whether the part of that number was finished before."""
+        return self._used and self._place(number).exists()
+
     def take(self, number: int, kind: type[Part], **lengths: int) -> Part | None:
         """The part of that number, a named tuple of arrays, if it was finished before; `lengths` are those of axes."""
-        if not self._used or not self._place(number).exists():
+        if not self.has(number):
             return None
         state = load_state(self._place(number))
-        if state.facts.get("part") != kind.__name__ or state.facts.get("identity") != self._identity:
+        if state.facts.get("part") != kind.__name__ or state.facts.get("identity") != self.identity:
             raise BadArtifact(
                 f"{self._place(number)} was made from other data or with other parameters: "
                 f"remove {self.folder}, or go on with those."
@@ -63,7 +67,7 @@ class Checkpoints:
     def keep(self, number: int, part: Any) -> None:
         """File a finished part."""
         if self._used:
-            facts = {"part": type(part).__name__, "identity": self._identity}
+            facts = {"part": type(part).__name__, "identity": self.identity}
             save(State(KIND, {}, part._asdict(), facts), self._place(number))
 
     def last(self) -> State | None:

@@ -95,10 +95,14 @@ class MLRF(LabelModel):
         return Growth(self.seed, n_tried, self.max_leaf, self.min_leaf, float(self.balance), self.leaf_labels,
                       self.bootstrap, self.subtree_rows)  # fmt: skip
 
+    def checkpoints(self, X: CSR, Y: CSR, folder: str | os.PathLike[str] | None) -> Checkpoints:
+        """Where finished trees are kept, by number; it knows them by the data and the parameters."""
+        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
+        return Checkpoints.of_parts(folder, shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
+
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         stop = Stop()
-        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
-        kept = Checkpoints.of_parts(checkpoint, shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
+        kept = self.checkpoints(X, Y, checkpoint)
         growth = self.growth(X.shape, X.nnz)
 
         # Trees of that many points go to disk, beside the checkpoints if there are any.
