@@ -1,4 +1,4 @@
-"""Frames and tables of ids: what the kernels find is what the description says, whatever the bytes are."""
+"""Frames: what the kernels find is what the description says, whatever the bytes are."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from broadmatch.io import Event, EventBatch
 from broadmatch.io.event_log import _frames as kernels
 from broadmatch.io.event_log import segments
-from broadmatch.io.event_log.ids import IdTable, keys_of, known_in
 from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.io.event_log.writer import frame_of
 from tests.reference import event_frames as slow
@@ -96,42 +95,6 @@ def test_some_events_of_several_frames(batches, data):
     )
     assert before <= skip
     assert skip - before < max(len(batch) for batch in batches) if batches else at == 0
-
-
-@settings(max_examples=50)
-@given(st.lists(st.lists(st.integers(0, 60), max_size=40), max_size=8))
-def test_tables_of_ids_are_sets(calls):
-    table, known_ids = IdTable(), set()
-    for ids in calls:
-        batch = EventBatch.of([Event(f"id{i}", 0, "clicks", b"{}") for i in ids])
-        keys, known = keys_of(batch), np.zeros(len(batch), np.bool_)
-        added = table.add(keys, known)
-        fresh = [i for k, i in enumerate(ids) if i not in known_ids and i not in ids[:k]]
-        assert [i for i, old in zip(ids, known.tolist(), strict=True) if not old] == fresh
-        if len(ids) % 2:  # what was not kept after all
-            table.remove_last(added)
-        else:
-            known_ids |= {*ids}
-        assert known_in([table], keys).tolist() == [i in known_ids for i in ids]
-        assert table.count == len(known_ids)
-
-
-def test_a_table_is_kept_in_a_file_or_made_again(tmp_path):
-    table, file = IdTable(), tmp_path / "1.ids"
-    batch = EventBatch.of([Event(f"id{i}", 0, "clicks", b"{}") for i in range(5000)])
-    keys = keys_of(batch)
-    table.add(keys, np.zeros(5000, np.bool_))
-    table.write(file)
-    assert known_in([IdTable.open(file)], keys).all()
-    whole = file.read_bytes()
-    full = np.ones(4, np.uint64)  # no empty place: looking something up would never end
-    check = kernels.checksum(full.view(np.uint8), 0, 32)
-    forged = np.array([0x73646956454D42, 1, 4, check], np.uint64).tobytes() + full.tobytes()
-    for content in (b"", whole[:-1], whole + b"x", b"x" + whole[1:], whole[:5000] + b"x" + whole[5001:], forged):
-        file.write_bytes(content)
-        assert IdTable.open(file) is None
-    file.unlink()
-    assert IdTable.open(file) is None
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])

@@ -1,4 +1,4 @@
-"""Frames of events in bytes, and tables of ids: whatever the bytes are, no kernel reads beyond them.
+"""Frames of events in bytes: whatever the bytes are, no kernel reads beyond them.
 
 A frame, all numbers little-endian:
 
@@ -8,10 +8,9 @@ A frame, all numbers little-endian:
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from broadmatch.kernels import I64, U64, Bytes, Flags, kernel
-from broadmatch.kernels.hashing import bits_of_bytes, mix
+from broadmatch.kernels import I64, Bytes, kernel
+from broadmatch.kernels.hashing import mix
 
 HEADER, PER_EVENT = 48, 14
 MAGIC = 0x56454D42
@@ -19,7 +18,6 @@ WHOLE, CUT, DAMAGED = 0, 1, 2
 """What stands at a place: a frame, a frame whose end is not there, or something else."""
 _CHECKED = 16
 _SEED = 0x9E3779B97F4A7C15
-Slots = NDArray[np.uint64]
 
 
 @kernel
@@ -177,74 +175,3 @@ def take_texts(data: Bytes, ptr: I64, rows: I64, out: Bytes, out_ptr: I64) -> No
         out[at : at + stop - start] = data[start:stop]
         at += stop - start
         out_ptr[k + 1] = at
-
-
-@kernel
-def keys_of_ids(ids: Bytes, id_ptr: I64, out: U64) -> None:
-    """Two 64-bit hashes of each id, never 0 the first: no two ids of a log share both."""
-    for i in range(len(id_ptr) - 1):
-        start, stop = id_ptr[i], id_ptr[i + 1]
-        one = checksum(ids, start, stop)
-        out[2 * i] = one if one != np.uint64(0) else np.uint64(1)
-        out[2 * i + 1] = mix(bits_of_bytes(ids, start, stop))
-
-
-@kernel
-def slot_of_id(slots: Slots, one: np.uint64, two: np.uint64) -> np.uint64:
-    """Where an id is in a table of pairs, or the empty pair where it belongs; the table is never full."""
-    mask = np.uint64((len(slots) >> 1) - 1)
-    slot = one & mask
-    while slots[2 * slot] != np.uint64(0) and (slots[2 * slot] != one or slots[2 * slot + 1] != two):
-        slot = (slot + np.uint64(1)) & mask
-    return slot
-
-
-@kernel
-def mark_known(slots: Slots, keys: U64, known: Flags) -> None:
-    """Mark the ids that a table has."""
-    for i in range(len(known)):
-        if not known[i]:
-            known[i] = slots[2 * slot_of_id(slots, keys[2 * i], keys[2 * i + 1])] != np.uint64(0)
-
-
-@kernel
-def add_ids(slots: Slots, keys: U64, known: Flags, added: I64) -> int:
-    """Put the ids into a table that are not known, marking those that it has; gives how many, and writes where."""
-    n = 0
-    for i in range(len(known)):
-        if not known[i]:
-            slot = slot_of_id(slots, keys[2 * i], keys[2 * i + 1])
-            known[i] = slots[2 * slot] != np.uint64(0)
-            if not known[i]:
-                slots[2 * slot], slots[2 * slot + 1] = keys[2 * i], keys[2 * i + 1]
-                added[n] = slot
-                n += 1
-    return n
-
-
-@kernel
-def remove_last(slots: Slots, added: I64) -> None:
-    """Take the ids that were added last out of a table again."""
-    for i in range(len(added)):
-        slots[2 * added[i]] = np.uint64(0)
-
-
-@kernel
-def move_ids(slots: Slots, into: Slots) -> int:
-    """Put all ids of a table into another, which has room for them; gives how many."""
-    n = 0
-    for i in range(len(slots) >> 1):
-        if slots[2 * i] != np.uint64(0):
-            slot = slot_of_id(into, slots[2 * i], slots[2 * i + 1])
-            into[2 * slot], into[2 * slot + 1] = slots[2 * i], slots[2 * i + 1]
-            n += 1
-    return n
-
-
-@kernel
-def count_ids(slots: Slots) -> int:
-    """How many ids a table has."""
-    n = 0
-    for i in range(len(slots) >> 1):
-        n += slots[2 * i] != np.uint64(0)
-    return n

@@ -1,28 +1,25 @@
-"""Which ids a log keeps: one table for the events that are written now, and one file for each segment before."""
+"""Ids of events as pairs of words, and the table of those that are in memory."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.io.event_log import _frames as kernels
+from broadmatch.io.event_log import _ids as kernels
 from broadmatch.io.event_log.events import EventBatch
 
-_MAGIC = 0x73646956454D42
-_HEADER = 32
 _LEAST = 1 << 10
-Slots = NDArray[np.uint64]
+Words = NDArray[np.uint64]
 
 
 class IdTable:
-    """The ids of a run of events, as two 64-bit hashes each, in a table that is at most two thirds full."""
+    """The ids of a run of events, as two 64-bit words each, in a table that is at most two thirds full."""
 
-    def __init__(self, slots: Slots | None = None, count: int = 0) -> None:
-        self.slots = np.zeros(2 * _LEAST, np.uint64) if slots is None else slots
-        self.count = count
+    def __init__(self, size: int = _LEAST) -> None:
+        self.slots: Words = np.zeros(2 * size, np.uint64)
+        self.count = 0
 
-    def add(self, keys: Slots, known: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def add(self, keys: Words, known: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Take the keys that are not known, marking those that it has; gives what `remove_last` takes."""
         self._reserve(self.count + len(known))
         added = np.empty(len(known), np.int64)
@@ -35,30 +32,9 @@ class IdTable:
         kernels.remove_last(self.slots, added)
         self.count -= len(added)
 
-    def write(self, path: Path) -> None:
-        """Keep the table in a file. It is not synced: one that is not whole is made again from the events."""
-        content = self.slots.view(np.uint8)
-        header = [_MAGIC, self.count, len(self.slots), kernels.checksum(content, 0, len(content))]
-        with path.open("wb") as out:
-            out.write(np.array(header, np.uint64).tobytes())
-            out.write(content.data)
-
-    @classmethod
-    def open(cls, path: Path) -> "IdTable | None":
-        """The table in a file, memory-mapped; None if it is not there, or not whole."""
-        try:
-            head = np.fromfile(path, np.uint64, _HEADER // 8)
-            if len(head) < _HEADER // 8 or int(head[0]) != _MAGIC:
-                return None
-            count, size = int(head[1]), int(head[2])
-            fits = size >= 2 and size & (size - 1) == 0 and 3 * count <= size
-            if not fits or path.stat().st_size != _HEADER + 8 * size:
-                return None
-            slots = np.asarray(np.memmap(path, np.uint64, "c", _HEADER, (size,)))
-        except OSError:
-            return None
-        same = kernels.checksum(slots.view(np.uint8), 0, 8 * size) == head[3]
-        return cls(slots, count) if same and kernels.count_ids(slots) == count else None
+    def mark(self, keys: Words, known: NDArray[np.bool_]) -> None:
+        """Mark the ids that it has."""
+        kernels.mark_known(self.slots, keys, known)
 
     def _reserve(self, count: int) -> None:
         size = len(self.slots)
@@ -70,16 +46,16 @@ class IdTable:
             self.slots = larger
 
 
-def keys_of(batch: EventBatch) -> Slots:
-    """The two hashes of each id, one after the other."""
+def keys_of(batch: EventBatch) -> Words:
+    """The two words of each id, one after the other."""
     keys = np.empty(2 * len(batch), np.uint64)
     kernels.keys_of_ids(batch.ids, batch.id_ptr, keys)
     return keys
 
 
-def known_in(tables: Sequence[IdTable], keys: Slots) -> NDArray[np.bool_]:
+def known_in(tables: Sequence[IdTable], keys: Words) -> NDArray[np.bool_]:
     """Which of the ids stand in any of the tables."""
     known = np.zeros(len(keys) // 2, np.bool_)
     for table in tables:
-        kernels.mark_known(table.slots, keys, known)
+        table.mark(keys, known)
     return known

@@ -1,7 +1,7 @@
 """The files of an embedded log: segments of frames named by the number of their first event, and how far they count.
 
 A folder has `log.json` (the name and format of the log), `end` (how many events are acknowledged, 8 bytes that all
-processes map), `lock` (who writes), and for each segment `N.events` and, once it is closed, `N.ids`.
+processes map), `lock` (who writes), `N.events` for each segment, and `N-M.ids`, the ids of those that are closed.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from broadmatch.io.files import replacing_file
 FORMAT = 1
 LONGEST = 1 << 28
 """Bytes of a frame."""
-EVENTS, IDS = ".events", ".ids"
+EVENTS = ".events"
 _SEGMENT = re.compile(r"(\d{20})\.events")
 _BLOCK = 1 << 22
 _MOST = 1 << 60

@@ -2,12 +2,12 @@
 
 import contextlib
 import fcntl
-import itertools
 import json
 import logging
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,11 +20,12 @@ from broadmatch.io.artifacts import sync_folder
 from broadmatch.io.event_log import _frames as kernels
 from broadmatch.io.event_log import segments
 from broadmatch.io.event_log.events import EventBatch
-from broadmatch.io.event_log.ids import IdTable, keys_of, known_in
+from broadmatch.io.event_log.ids import IdTable, keys_of
+from broadmatch.io.event_log.kept_ids import KeptIds, open_ids
 
 log = logging.getLogger("broadmatch")
 SEGMENT_BYTES, SEGMENT_EVENTS = 1 << 28, 1 << 20
-"""When a segment is closed; the ids of its events are looked up in one table."""
+"""When a segment is closed; until then its ids are in memory."""
 _PARTS = 8
 """Into so many segments, at least, goes what is kept, so that what is removed at once is little of it."""
 _LEAST_ROOM, _MOST_ROOM, _PIECE = 1 << 18, 1 << 23, 1 << 20
@@ -33,12 +34,11 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class Kept(NamedTuple):
-    """A segment that is closed: the number of its first event, its bytes, when it was closed, and its ids."""
+    """A segment that is closed: the number of its first event, its bytes, and when it was closed."""
 
     first: int
     size: int
     closed: float
-    ids: IdTable
 
 
 class SegmentWriter:
@@ -55,6 +55,7 @@ class SegmentWriter:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
         self._file, self._process = -1, os.getpid()
+        self._ids, self._kept, self._bytes = KeptIds(folder), deque[Kept](), 0
         try:
             with _writing(folder):
                 segments.make_log(folder)
@@ -70,15 +71,13 @@ class SegmentWriter:
         with _writing(self.folder):
             self._repair()
             self._roll()
-        keys = keys_of(batch)
-        known = known_in([kept.ids for kept in self._kept], keys)
-        added = self._ids.add(keys, known)
+        known, added = self._ids.add(keys_of(batch))
         if len(added):
             frame = frame_of(batch if len(added) == len(batch) else batch.take(np.flatnonzero(~known)), self.number)
             try:
                 self._write(frame)
             except OSError as error:
-                self._ids.remove_last(added)
+                self._ids.table.remove_last(added)
                 with contextlib.suppress(OSError):
                     self._repair()
                 raise _cannot(self.folder, error) from error
@@ -90,19 +89,22 @@ class SegmentWriter:
 
     def retire(self) -> None:
         """Remove the oldest segments, as far as they are too old or too much."""
-        now = time.time()
-        while self._kept:
-            oldest, total = self._kept[0], self._size + sum(kept.size for kept in self._kept)
-            too_old = self.max_age is not None and oldest.closed < now - self.max_age
-            if not too_old and (self.max_bytes is None or total <= self.max_bytes):
-                return
+        while self._kept and (self._is_too_old(self._kept[0]) or self._is_too_much()):
             with contextlib.suppress(OSError):
-                segments.segment_path(self.folder, oldest.first).unlink(missing_ok=True)
-                segments.segment_path(self.folder, oldest.first, segments.IDS).unlink(missing_ok=True)
-            del self._kept[0]
+                segments.segment_path(self.folder, self._kept[0].first).unlink(missing_ok=True)
+            self._bytes -= self._kept.popleft().size
+            self._ids.forget(self._kept[0].first if self._kept else self.first)
+
+    def _is_too_old(self, segment: Kept) -> bool:
+        return self.max_age is not None and segment.closed < time.time() - self.max_age
+
+    def _is_too_much(self) -> bool:
+        return self.max_bytes is not None and self._size + self._bytes + self._ids.n_bytes > self.max_bytes
 
     def close(self) -> None:
         """Let go of the files and of the lock."""
+        if self.is_ours:
+            self._ids.close()
         if self._file >= 0 and not self._dirty and self.is_ours:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size)  # what was written ahead
@@ -120,19 +122,14 @@ class SegmentWriter:
     def _open(self) -> None:
         """Find what is there: closed segments with their ids, and the last with perhaps a torn end, which is cut."""
         firsts = segments.list_segments(self.folder) or [int(self._end[0])]
-        self._kept = []
-        for path in self.folder.glob(f"*{segments.IDS}"):
-            if not path.with_suffix(segments.EVENTS).exists():
-                path.unlink()
-        for first, stop in itertools.pairwise(firsts):
-            path = segments.segment_path(self.folder, first)
-            ids = IdTable.open(path.with_suffix(segments.IDS)) or self._ids_of(first, stop)
-            size = path.stat().st_size + path.with_suffix(segments.IDS).stat().st_size
-            self._kept.append(Kept(first, size, path.stat().st_mtime, ids))
+        ids = open_ids(self.folder, firsts, self._ids_of)
+        for first in firsts[:-1]:
+            found = segments.segment_path(self.folder, first).stat()
+            self._keep(Kept(first, found.st_size, found.st_mtime))
         self._begin(firsts[-1])
         size = os.fstat(self._file).st_size
         self._dirty = True  # until it is known where it ends, nothing is cut
-        self._ids, end, self._size = scan_file(self._file, firsts[-1])
+        self._ids, (ids.table, end, self._size) = ids, scan_file(self._file, firsts[-1])
         if end < self._end[0]:
             raise BadArtifact(
                 f"{segments.segment_path(self.folder, firsts[-1])} is damaged at byte {self._size:,}: "
@@ -148,7 +145,7 @@ class SegmentWriter:
         self.retire()
 
     def _ids_of(self, first: int, stop: int) -> IdTable:
-        """The ids of a closed segment from its events, written down again."""
+        """The ids of a closed segment from its events."""
         path = segments.segment_path(self.folder, first)
         file = os.open(path, os.O_RDONLY)
         try:
@@ -160,8 +157,11 @@ class SegmentWriter:
                 f"{path} is damaged at byte {size:,}: events {end:,} to {stop - 1:,} cannot be read; bring the file "
                 "back from a copy, or remove it and all older ones to go on without them."
             )
-        ids.write(path.with_suffix(segments.IDS))
         return ids
+
+    def _keep(self, segment: Kept) -> None:
+        self._kept.append(segment)
+        self._bytes += segment.size
 
     def _begin(self, first: int) -> None:
         """Open the last segment, which may be new."""
@@ -181,16 +181,14 @@ class SegmentWriter:
         full = self._size >= self._segment_bytes or self.number - self.first >= SEGMENT_EVENTS
         if self.number == self.first or not (full or aged):
             return
-        path = segments.segment_path(self.folder, self.first, segments.IDS)
-        self._ids.write(path)
-        kept = Kept(self.first, self._size + path.stat().st_size, time.time(), self._ids)
-        old, size = self._file, self._size
+        self._ids.wait_for_room()
+        old, size, first = self._file, self._size, self.first
         self._begin(self.number)
         with contextlib.suppress(OSError):
             os.ftruncate(old, size)
         os.close(old)
-        self._kept.append(kept._replace(ids=IdTable.open(path) or self._ids))
-        self._ids = IdTable()
+        self._keep(Kept(first, size, time.time()))
+        self._ids.seal(first, self.number)
 
     def _write(self, frame: bytearray) -> None:
         self._dirty = True
