@@ -83,6 +83,10 @@ def test_the_graph_has_signals_models_and_what_leads_from_one_to_the_other(index
     assert {(named[e.source], named[e.target], e.kind) for e in found.edges} == {
         ("ad@1", "query@1", "replacement"), ("ad@1", "both@1", "cross"), ("query@1", "both@1", "cross"),
         ("ad@1", 'say "hi"\n', "training"), ("both@1", 'say "hi"\n', "training")}  # fmt: skip
-    assert [one.name for one in lineage(index, "query").nodes] == ["query@1"]
+    around = lineage(index, "query")
+    assert [one.name for one in around.nodes] == ["ad@1", "both@1", "query@1"]
+    assert {(named[e.source], named[e.target]) for e in around.edges} == {
+        ("ad@1", "query@1"), ("ad@1", "both@1"), ("query@1", "both@1")}  # fmt: skip
+    assert [one.name for one in lineage(index, "both").nodes] == ["ad@1", "both@1", "query@1", 'say "hi"\n']
     assert 'label="say \\"hi\\"\\n (ads)"' in found.to_dot()
     assert len(found.to_dot().splitlines()) == 3 + len(found.nodes) + len(found.edges)

@@ -50,11 +50,11 @@ class SignalGraph:
 
 
 def lineage(index: SignalIndex, name: str | None = None) -> SignalGraph:
-    """The graph of one signal in all its versions, or of all."""
+    """The graph of one signal in all its versions, with what they are made of and replaced by; or of all."""
     if name is not None:
         index.get(name)  # it is there
-    consumed, plain = index.edges(name), None if name is None else parse_name(name)[0]
-    versions = [one for one in index.signals() if plain in (None, one.name)]
+    consumed = index.edges(name)
+    versions = index.signals() if name is None else index.related(name)
     there = {one.full_name for one in versions}
     nodes = [GraphNode(f"signal {one.full_name}", "signal", one.full_name, one.status) for one in versions]
     edges = []

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broadmatch.errors import BadInput, BadParameter, Conflict, MissingFile
+from broadmatch.registry.browsing import ORDERS, SignalPage, having, page_of, related_to, teams_waited_for
 from broadmatch.registry.consumption import IS_OPEN, board_of, consumers_of, unused_since, write_reports
 from broadmatch.registry.database import FILE, Database
 from broadmatch.registry.names import checked_text, key_of_text, parse_name, shown_name, version_name
@@ -171,12 +172,31 @@ class SignalIndex:
         if status is not None:
             query = query.where(versions.c.status == _checked_status(status))
         if search:
-            columns = signals.c.name, signals.c.owner, signals.c.description
-            query = query.where(
-                sa.or_(*(c.icontains(checked_text("search", search), autoescape=True) for c in columns))
-            )
+            query = query.where(having(search))
         with self._database.read() as c:
             return [version_of(row) for row in c.execute(query)]
+
+    def page(
+        self,
+        *,
+        search: str = "",
+        status: str | None = None,
+        owner: str = "",
+        order: str = "name",
+        offset: int = 0,
+        limit: int = 50,
+    ) -> SignalPage:
+        """Some of the versions with a text, a status and a text in the owner; `order` is a key of `ORDERS`."""
+        if order not in ORDERS:
+            raise BadParameter(f"order must be one of {', '.join(ORDERS)}, but it is {order[:40]!r}.")
+        status = None if status is None else _checked_status(status)
+        with self._database.read() as c:
+            return page_of(c, text=search, status=status, owner=owner, order=order, offset=offset, limit=limit)
+
+    def related(self, name: str) -> list[SignalVersion]:
+        """All versions of a signal, with their parts, what is crossed with them, and what replaces what."""
+        with self._database.read() as c:
+            return related_to(c, parse_name(name)[0])
 
     def find(self, names: Sequence[str]) -> dict[str, SignalVersion]:
         """The versions of these names that are in the index, in one question for all."""
@@ -337,6 +357,11 @@ class SignalIndex:
         """What is deprecated, and retired but still consumed, with how much is left to do; the most urgent first."""
         with self._database.read() as c:
             return board_of(c)
+
+    def waiting_for(self, names: Sequence[str]) -> dict[str, dict[str, int]]:
+        """How many models of which team still consume deprecated versions."""
+        with self._database.read() as c:
+            return teams_waited_for(c, names)
 
     def unused(self, days: float, *, now: int | None = None) -> list[SignalVersion]:
         """The versions that no model reported for so many days."""

@@ -148,7 +148,7 @@ class App:
             *self._ads.endpoints(),
             *self._signals.endpoints(),
             *state.endpoints(),
-            *studio_endpoints(self._service, self._pool, self._matching, self._events),
+            *studio_endpoints(self._service, self._pool, self._matching, self._events, self._signals),
         )  # fmt: skip
 
     def _routes(self) -> Starlette:

@@ -13,7 +13,7 @@ from broadmatch.serve.endpoints.endpoint import JSON, Endpoint
 from broadmatch.serve.problems import MEDIA_TYPE, Header, Problem, place_of, problem_of
 
 if TYPE_CHECKING:
-    from broadmatch.serve.api_keys import ApiKeys
+    from broadmatch.serve.api_keys import ApiKeys, Role
     from broadmatch.serve.metrics import Metrics
 
 log = logging.getLogger("broadmatch")
@@ -26,12 +26,17 @@ _SAFE = (b"x-content-type-options", b"nosniff")
 _CLOSE = (b"connection", b"close")
 
 
-_requester: ContextVar[str] = ContextVar("requester", default="local")
+_requester: ContextVar["tuple[str, Role]"] = ContextVar("requester", default=("local", "admin"))
 
 
 def requester() -> str:
     """Whose key the request has that is being answered; "local" where no keys are asked for."""
-    return _requester.get()
+    return _requester.get()[0]
+
+
+def requester_role() -> "Role":
+    """What that key may do; everything where no keys are asked for."""
+    return _requester.get()[1]
 
 
 class ClientGone(Exception):
@@ -53,7 +58,7 @@ class Requests:
         try:
             if self._keys is not None and endpoint.role is not None:
                 key = self._keys.check(header_of(scope["headers"], b"authorization"), endpoint.role)
-                _requester.set(key.name)
+                _requester.set((key.name, key.role))
             given = () if endpoint.decode is None else (await self._request(endpoint, scope, receive),)
             reply = await endpoint.call(*given, **scope.get("path_params", _NO_PARAMS))
             body = reply if type(reply) is bytes else msgspec.json.encode(reply)

@@ -54,6 +54,9 @@ export const FONT = `system-ui, "Segoe UI", Roboto, sans-serif`;
 export const state = (text, kind = "") => make("p", { class: `state ${kind}`, role: kind === "bad" ? "alert" : "status" }, coded(text));
 export const coded = (text) => text.split("`").map((part, i) => (i % 2 ? make("code", part) : part));
 
+// Styles of a page that is opened late.
+export const styled = (file) => find(`link[href="/static/${file}"]`) ?? new Promise((done) => document.head.append(make("link", { rel: "stylesheet", href: `/static/${file}`, onload: done, onerror: done })));
+
 export function save(blob, name) {
   const href = URL.createObjectURL(blob);
   make("a", { href, download: name }).click();

@@ -37,6 +37,15 @@ class Series(NamedTuple):
     y: Sequence[float | None]
 
 
+class Picture(NamedTuple):
+    """What one picture shows: along are days where `dates` says so; `bound` is that of the rule it belongs to."""
+
+    title: str
+    lines: Sequence[Series]
+    dates: bool = False
+    bound: float | None = None
+
+
 def vetting_page(report: VettingReport) -> str:
     """The whole page.
 
@@ -51,7 +60,7 @@ def vetting_page(report: VettingReport) -> str:
     state, word = ("passed", "Passed") if report.passed else ("failed", "Not passed")
     verdict = f'<p class="{state}"><strong>{word}.</strong> {_summary(report)}</p>'
     parts = [f"<h1>Vetting of {name}</h1>", verdict, "<h2>Rules</h2>", _findings(report), "<h2>Pictures</h2>"]
-    parts += _pictures(report)
+    parts += [_chart(*picture) for picture in vetting_pictures(report)]
     parts += ["<h2>Figures</h2>", _figures(figures)]
     head = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     head += '<meta name="viewport" content="width=device-width">'
@@ -86,35 +95,34 @@ def _figures(figures: dict[str, Any]) -> str:
     return f"<table>{''.join(rows)}</table>"
 
 
-def _pictures(report: VettingReport) -> list[str]:
-    """What there is to draw."""
-    figures, found = report.figures, []
+def vetting_pictures(report: VettingReport) -> list[Picture]:
+    """What there is to draw, as data; pictures without two points are among them."""
+    figures = report.figures
     by_day, by_part, growth = (figures.get(name) or {} for name in ("by_day", "by_part", "growth"))
-    days = by_day.get("day", [])
-    timed = figures.get("Days") is not None
+    days, timed = by_day.get("day", []), figures.get("Days") is not None
     bounds = {f.rule: float(f.bound.split()[2]) for f in report.findings if f.bound.startswith("at most")}
-    for title, key, bound in (
-        ("Impressions a day", "impressions", None),
-        ("Share of impressions with a value, by day", "coverage", None),
-        ("Share of new values, by day", "new_values", bounds.get("cardinality explodes")),
-        ("Drift: PSI of a day against the 7 before", "psi", bounds.get("drift by day")),
-    ):
-        found.append(_chart(title, [Series(key, days, by_day.get(key, []))], dates=timed, bound=bound))
-    parts = [part / 4 for part in by_part.get("part", [])]
-    drift = Series("psi", parts, by_part.get("psi", []))
-    found.append(_chart("Drift: PSI of six hours against the 24 h before", [drift], dates=timed,
-                        bound=bounds.get("drift within a day")))  # fmt: skip
+    found = [
+        Picture(title, [Series(key, days, by_day.get(key, []))], timed, bounds.get(rule))
+        for title, key, rule in (
+            ("Impressions a day", "impressions", ""),
+            ("Share of impressions with a value, by day", "coverage", ""),
+            ("Share of new values, by day", "new_values", "cardinality explodes"),
+            ("Drift: PSI of a day against the 7 before", "psi", "drift by day"),
+        )
+    ]
+    drift = Series("psi", [part / 4 for part in by_part.get("part", [])], by_part.get("psi", []))
+    title = "Drift: PSI of six hours against the 24 h before"
+    found.append(Picture(title, [drift], timed, bounds.get("drift within a day")))
     distinct = Series("distinct", growth.get("features", []), growth.get("distinct", []))
-    found.append(_chart("Distinct values by values seen", [distinct]))
+    found.append(Picture("Distinct values by values seen", [distinct]))
     gains = [
         Series(name, *zip(*points, strict=True)) for name, points in (figures.get("gains") or {}).items() if points
     ]
     late = [Series(s.name, [math.log2(n) for n in s.x[-10:]], s.y[-10:]) for s in gains]
-    found.append(_chart("Share of the log loss that it saves, by log2 of the impressions", late))
-    return found
+    return [*found, Picture("Share of the log loss that it saves, by log2 of the impressions", late)]
 
 
-def _chart(title: str, lines: Sequence[Series], *, dates: bool = False, bound: float | None = None) -> str:
+def _chart(title: str, lines: Sequence[Series], dates: bool, bound: float | None) -> str:
     """One picture; nothing without at least two points."""
     points = [[(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None] for line in lines]
     every = [point for some in points for point in some]

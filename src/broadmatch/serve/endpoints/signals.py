@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from broadmatch.registry import SignalIndex
 
 _LARGEST = 1 << 22
+_NONE = (
+    "This server has no signal index. `broadmatch signals add` makes one in a folder; start the server with "
+    "`--signals FOLDER`, or with postgresql://…"
+)
 _Found = TypeVar("_Found")
 SignalText = Annotated[str, msgspec.Meta(max_length=10_000)]
 SignalName = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_SIGNAL, examples=["price@2"])]
@@ -113,25 +117,25 @@ class Signals:
 
     async def all(self) -> SignalsReply:
         """All signals."""
-        return SignalsReply(found=await self._ask(lambda index: [one.to_dict() for one in index.signals()]))
+        return SignalsReply(found=await self.ask(lambda index: [one.to_dict() for one in index.signals()]))
 
     async def search(self, text: str) -> SignalsReply:
         """Signals with a text in name, owner or description."""
-        return SignalsReply(found=await self._ask(lambda index: [one.to_dict() for one in index.signals(search=text)]))
+        return SignalsReply(found=await self.ask(lambda index: [one.to_dict() for one in index.signals(search=text)]))
 
     async def board(self) -> SignalsReply:
         """What is deprecated."""
-        return SignalsReply(found=await self._ask(lambda index: [one.to_dict() for one in index.board()]))
+        return SignalsReply(found=await self.ask(lambda index: [one.to_dict() for one in index.board()]))
 
     async def consumers(self, name: str) -> SignalsReply:
         """Who consumes a signal."""
-        return SignalsReply(found=await self._ask(lambda index: [one.to_dict() for one in index.consumers(name)]))
+        return SignalsReply(found=await self.ask(lambda index: [one.to_dict() for one in index.consumers(name)]))
 
     async def graph(self, name: str | None = None) -> SignalReply:
         """The lineage."""
         from broadmatch.registry.graph import lineage
 
-        return SignalReply(found=await self._ask(lambda index: lineage(index, name).to_dict()))
+        return SignalReply(found=await self.ask(lambda index: lineage(index, name).to_dict()))
 
     async def show(self, name: str) -> SignalReply:
         """A signal with all that belongs to it."""
@@ -140,7 +144,7 @@ class Signals:
             lists = {"consumers": [one.to_dict() for one in index.consumers(name)], "vettings": index.vettings(name)}
             return {**index.get(name).to_dict(), **lists, "history": index.audit(name)}
 
-        return SignalReply(found=await self._ask(shown))
+        return SignalReply(found=await self.ask(shown))
 
     async def add(self, body: SignalBody) -> SignalReply:
         """Add a signal or a version."""
@@ -153,7 +157,7 @@ class Signals:
             more |= {"owner": body.owner or by, "description": body.description, "made_by": body.made_by}
             return index.add(body.name, by=by, **more).to_dict()
 
-        return SignalReply(found=await self._ask(added))
+        return SignalReply(found=await self.ask(added))
 
     async def change(self, body: SignalChange) -> SignalReply:
         """Change whether a signal may be consumed."""
@@ -170,7 +174,7 @@ class Signals:
             )
             return {**index.get(body.name).to_dict(), "consumers": [one.to_dict() for one in consumers]}
 
-        return SignalReply(found=await self._ask(changed))
+        return SignalReply(found=await self.ask(changed))
 
     async def report(self, bodies: list[SignalReportBody]) -> SignalReply:
         """Take reports in, all or none."""
@@ -178,7 +182,7 @@ class Signals:
 
         given = [{k: v for k, v in msgspec.structs.asdict(one).items() if v is not None} for one in bodies]
         reports = [ConsumptionReport.from_dict(one) for one in given]
-        await self._ask(lambda index: index.report(*reports))
+        await self.ask(lambda index: index.report(*reports))
         return SignalReply(found={"reports": len(reports)})
 
     def close(self) -> None:
@@ -186,13 +190,13 @@ class Signals:
         if self._index is not None:
             self._index.close()
 
-    async def _ask(self, question: Callable[["SignalIndex"], _Found]) -> _Found:
+    async def ask(self, question: Callable[["SignalIndex"], _Found]) -> _Found:
         """What the index answers, in a thread of the pool."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: question(self._open_once()))
 
     def _open_once(self) -> "SignalIndex":
         if self._address is None:
-            raise Problem(404, "This server has no signal index; start it with --signals.")
+            raise Problem(404, _NONE)
         with self._opening:
             if self._index is None:
                 from broadmatch.registry import SignalIndex

@@ -1,14 +1,14 @@
 // GridViz in the studio: the grids that were published to this server.
 
 import { call, send } from "./api.js";
-import { address, fill, make, select, state } from "./dom.js";
+import { address, fill, make, select, state, styled } from "./dom.js";
 import { decode } from "./grid_data.js";
 import { showGrid } from "./grid_page.js";
 
 export const title = "GridViz";
 
 export async function show(main, query) {
-  await styled();
+  await styled("grid.css");
   const { grids } = await call("GET", "/v1/studio/grids");
   if (!grids.length) {
     fill(main, make("h1", title), state("This server has no grids yet. Publish one: broadmatch publish studio FOLDER --grid NAME=PREDICTIONS"));
@@ -37,9 +37,4 @@ function keep(name, query) {
   if (!/^#grid(\?|$)/.test(location.hash)) return;
   const all = new URLSearchParams([["grid", name], ...[...query].filter(([key]) => key !== "grid")]);
   address(`grid?${all}`);
-}
-
-function styled() {
-  if (document.querySelector("link[href='/static/grid.css']")) return null;
-  return new Promise((done) => document.head.append(make("link", { rel: "stylesheet", href: "/static/grid.css", onload: done, onerror: done })));
 }

@@ -14,6 +14,7 @@ const PAGES = [
   ["models", "Models"],
   ["market", "Market"],
   ["judge", "Judge"],
+  ["signals", "Signals"],
 ];
 
 const asked = () => {

@@ -7,7 +7,7 @@ const STEPS = [
   ["planner", "Plan phrases for a page", "Paste a page, its address or some words. Phrases come as you type, with why, searches, bids and what a bid would bring. Take the ones you like to Google Ads, Microsoft or a spreadsheet."],
   ["xray", "Take an auction apart", "Ask a query and see every ad that could be shown: by which phrase, with which probability, at which price. Change a bid and watch it move."],
   ["grid", "See every slice at once", "GridViz colours each model on each slice of the traffic by its change against a baseline, so that no loss hides in an average."],
-  ["models", "Know what is served", "Models, Market and Judge show what answers and since when, what a change did to the market, and let people grade phrases. Press ? for all keys."],
+  ["models", "Know what is served", "Models, Market and Judge show what answers and since when, what a change did to the market, and let people grade phrases. Signals says who consumes what. Press ? for all keys."],
 ];
 
 export const tourSeen = () => localStorage.getItem(KEY) === "seen";
