@@ -63,6 +63,20 @@ def append_all(log: EventLog, events: list[Event], threads: int) -> None:
         one.join()
 
 
+def memory(place: str) -> dict[str, float]:
+    """Megabytes of this process that are no file's, and those of files in a folder."""
+    mapped, anonymous, name = 0, 0, ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        if not first.endswith(":"):
+            name = rest[4] if len(rest) > 4 else ""
+        elif first == "Rss:" and name.startswith(place):
+            mapped += int(rest[0])
+        elif first == "Anonymous:":
+            anonymous += int(rest[0])
+    return {"anonymous_mb": round(anonymous / 1024, 1), "mapped_mb": round(mapped / 1024, 1)}
+
+
 def read_all(log: EventLog, look: Callable[[EventBatch], Any], limit: int = 1 << 16) -> None:
     """Read a log from its begin to its end."""
     position = log.begin
@@ -82,6 +96,7 @@ def measure_embedded(place: Path, n: int, appended: int) -> None:
     """The log in a folder, with n events in the end."""
     with EmbeddedEventLog(place, write=True) as log:
         log.append(make(200))
+        say("embedded", "memory before", 200, **memory(f"{place}/"))
         read_all(log, lambda batch: batch.to_arrow(COLUMNS))
         for threads in (1, 8):
             events = make(appended)
@@ -90,6 +105,8 @@ def measure_embedded(place: Path, n: int, appended: int) -> None:
         measure_latency(log)
         while (there := log.end.offsets[0]) < n:
             log.append(make(min(10_000, n - there), there))
+        events.clear()
+        say("embedded", f"memory, {n:,} ids kept", n, **memory(f"{place}/"))
         events = make(appended)
         say("embedded", f"append, 8 threads, {n:,} ids kept", appended,
             **timed(lambda: append_all(log, events, 8), appended))  # fmt: skip

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import signal
-import threading
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -104,6 +102,7 @@ class App:
         self.requests = Requests(keys, self.metrics)
         self._hot = {one.path: one for one in self.endpoints if one.method == "POST" and "{" not in one.path}
         self._rest = self._routes()
+        self._look = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST":
@@ -164,11 +163,8 @@ class App:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
-        if threading.current_thread() is threading.main_thread():
-            loop.add_signal_handler(signal.SIGHUP, hung_up.set)
         log.addFilter(_of_no_page)
-        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self._start())]
+        beside = [asyncio.create_task(self._look_after()), asyncio.create_task(self._start())]
         try:
             yield
         finally:
@@ -181,13 +177,17 @@ class App:
             self._signals.close()
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _look_after(self, hung_up: asyncio.Event) -> None:
+    def look_now(self) -> None:
+        """Take up at once what was published."""
+        self._look.set()
+
+    async def _look_after(self) -> None:
         """Once a second: end late bodies, hand over counts, take up what was published."""
         said = ""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(hung_up.wait(), _LOOK_SECONDS)
-            hung_up.clear()
+                await asyncio.wait_for(self._look.wait(), _LOOK_SECONDS)
+            self._look.clear()
             self.requests.end_late()
             self.metrics.take_over()
             if self._service.changed():
