@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka as kafka
+import numpy as np
 
 from broadmatch.io import EmbeddedEventLog, Event, EventBatch, KafkaEventLog
+from broadmatch.io.event_log.kept_ids import KeptIds
 from broadmatch.io.event_log.log import EventLog
 
 COLUMNS = ("id", "time", "query", "ad", "country", "place", "price", "device", "user", "clicked")
@@ -125,6 +127,29 @@ def measure_embedded(place: Path, n: int, appended: int) -> None:
         say("embedded", "open to write" if write else "open to read", there, cpu_seconds=cpu, wall_seconds=wall)
 
 
+def measure_ids(place: Path, n: int, segment: int = 1 << 20) -> None:
+    """The ids of many more events, without the events: what is new is looked for among all, in batches of 1,000."""
+    place.mkdir()
+    kept, draw, cpu = KeptIds(place), np.random.default_rng(0), 0.0
+    for first in range(0, n, segment):
+        words = draw.integers(1, 1 << 63, 2 * segment, np.uint64) << np.uint64(1) | np.uint64(1)
+        words[1::2] &= ~np.uint64(0xFFFF)
+        began = time.thread_time()
+        for i in range(0, len(words), 2_000):
+            kept.add(words[i : i + 2_000])
+        cpu = time.thread_time() - began
+        kept.wait_for_room()
+        kept.seal(first, first + segment)
+    kept.wait()
+    known, began = 0, time.thread_time()
+    for i in range(0, len(words), 2_000):
+        known += int(kept.add(words[i : i + 2_000])[0].sum())
+    again = time.thread_time() - began
+    say("ids", f"{n:,} kept", n, runs=len(kept._runs), new_nanoseconds=round(1e9 * cpu / segment),
+        repeated_nanoseconds=round(1e9 * again / segment), known=known / segment, **memory(f"{place}/"))  # fmt: skip
+    kept.close()
+
+
 def measure_latency(log: EventLog, n: int = 500) -> None:
     """How long one caller alone waits for one event, by the clock."""
     waits = []
@@ -201,6 +226,9 @@ def main() -> None:
     n, appended = (100_000, 20_000) if small else (10_000_000, 200_000)
     with tempfile.TemporaryDirectory() as folder:
         measure_embedded(Path(folder) / "log", n, appended)
+    for kept in (n // 10, 10 * n):
+        with tempfile.TemporaryDirectory() as folder:
+            measure_ids(Path(folder) / "ids", kept, min(kept, 1 << 20))
     with tempfile.TemporaryDirectory() as folder:
         measure_sqlite(Path(folder) / "events.db", min(n, 1_000_000), appended // 4)
     measure_kafka(appended // 4)
