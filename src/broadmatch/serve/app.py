@@ -16,7 +16,7 @@ from broadmatch.errors import BroadmatchError
 from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.ads import Ads
 from broadmatch.serve.endpoints.clocks import RequestTimes
-from broadmatch.serve.endpoints.endpoint import Endpoint
+from broadmatch.serve.endpoints.endpoint import Endpoint, waiting_for
 from broadmatch.serve.endpoints.matching import Matching
 from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints
 from broadmatch.serve.endpoints.posting import Posting
@@ -26,6 +26,7 @@ from broadmatch.serve.endpoints.served_signals import ServedSignals
 from broadmatch.serve.endpoints.server_state import ServerState
 from broadmatch.serve.endpoints.signals import Signals
 from broadmatch.serve.garbage import leave_old_objects
+from broadmatch.serve.hot_protocol import hot_protocol
 from broadmatch.serve.impression_ids import ImpressionIds
 from broadmatch.serve.messages import (
     EventsReply,
@@ -39,7 +40,7 @@ from broadmatch.serve.messages import (
 )
 from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
-from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
+from broadmatch.serve.requests import Answer, Receive, Requests, Scope, Send, send_answer
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.endpoints import studio_endpoints
 
@@ -102,6 +103,8 @@ class App:
         self.requests = Requests(keys, self.metrics)
         self._hot = {one.path: one for one in self.endpoints if one.method == "POST" and "{" not in one.path}
         self._rest = self._routes()
+        self.protocol = hot_protocol(self.requests, self._hot)
+        """For `uvicorn.Config(http=…)`."""
         self._look = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -126,19 +129,19 @@ class App:
 
     def _table(self) -> Sequence[Endpoint]:
         """All endpoints."""
-        match, post, state = self._matching.answer, self._posting.answer, self._state
+        begin, state = self._matching.begin, self._state
         return (
             Endpoint(
                 "match", "POST", "/v1/match", "serve", "The ads beside the answer to a search, priced and logged.",
-                match, MatchRequest, MatchReply, 64 * KB, problems=(503,),
+                waiting_for(begin), MatchRequest, MatchReply, 64 * KB, problems=(503,), hot=True, begin=begin,
             ),
             Endpoint(
                 "events", "POST", "/v1/events", "serve", "Log impressions, clicks, conversions and bounces.",
-                post, PostedEvents, EventsReply, 8 * MB, problems=(503,),
+                self._posting.answer, PostedEvents, EventsReply, 8 * MB, problems=(503,), hot=True,
             ),
             Endpoint(
                 "predict", "POST", "/v1/predict", "serve", "The click probability of rows.",
-                self._predicting.answer, PredictRequest, PredictReply, 8 * MB,
+                self._predicting.answer, PredictRequest, PredictReply, 8 * MB, hot=True,
             ),
             Endpoint(
                 "recommend", "POST", "/v1/recommend", "serve", "The bid phrases that fit a page.",
@@ -224,7 +227,7 @@ class _ProblemAnswer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         problem = self._problem
-        await send_answer(send, problem.status, MEDIA_TYPE, problem.body(), problem.headers)
+        await send_answer(send, Answer(problem.status, MEDIA_TYPE, problem.body(), problem.headers))
 
 
 async def _http_problem(_: Any, error: HTTPException) -> _ProblemAnswer:

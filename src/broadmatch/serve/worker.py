@@ -88,7 +88,7 @@ class Worker:
         settings = uvicorn.Config(
             app,
             lifespan="on",
-            http="httptools",
+            http=app.protocol,  # type: ignore[arg-type]
             ws="none",
             log_config=None,
             log_level=logging.WARNING,
