@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka as kafka
+import numpy as np
 
 from broadmatch.io import EmbeddedEventLog, Event, EventBatch, KafkaEventLog
+from broadmatch.io.event_log.kept_ids import KeptIds
 from broadmatch.io.event_log.log import EventLog
 
 COLUMNS = ("id", "time", "query", "ad", "country", "place", "price", "device", "user", "clicked")
@@ -63,6 +65,20 @@ def append_all(log: EventLog, events: list[Event], threads: int) -> None:
         one.join()
 
 
+def memory(place: str) -> dict[str, float]:
+    """Megabytes of this process that are no file's, and those of files in a folder."""
+    mapped, anonymous, name = 0, 0, ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        if not first.endswith(":"):
+            name = rest[4] if len(rest) > 4 else ""
+        elif first == "Rss:" and name.startswith(place):
+            mapped += int(rest[0])
+        elif first == "Anonymous:":
+            anonymous += int(rest[0])
+    return {"anonymous_mb": round(anonymous / 1024, 1), "mapped_mb": round(mapped / 1024, 1)}
+
+
 def read_all(log: EventLog, look: Callable[[EventBatch], Any], limit: int = 1 << 16) -> None:
     """Read a log from its begin to its end."""
     position = log.begin
@@ -82,6 +98,7 @@ def measure_embedded(place: Path, n: int, appended: int) -> None:
     """The log in a folder, with n events in the end."""
     with EmbeddedEventLog(place, write=True) as log:
         log.append(make(200))
+        say("embedded", "memory before", 200, **memory(f"{place}/"))
         read_all(log, lambda batch: batch.to_arrow(COLUMNS))
         for threads in (1, 8):
             events = make(appended)
@@ -90,6 +107,8 @@ def measure_embedded(place: Path, n: int, appended: int) -> None:
         measure_latency(log)
         while (there := log.end.offsets[0]) < n:
             log.append(make(min(10_000, n - there), there))
+        events.clear()
+        say("embedded", f"memory, {n:,} ids kept", n, **memory(f"{place}/"))
         events = make(appended)
         say("embedded", f"append, 8 threads, {n:,} ids kept", appended,
             **timed(lambda: append_all(log, events, 8), appended))  # fmt: skip
@@ -106,6 +125,29 @@ def measure_embedded(place: Path, n: int, appended: int) -> None:
         EmbeddedEventLog(place, write=write).close()
         cpu, wall = round(time.process_time() - cpu, 3), round(time.perf_counter() - wall, 3)
         say("embedded", "open to write" if write else "open to read", there, cpu_seconds=cpu, wall_seconds=wall)
+
+
+def measure_ids(place: Path, n: int, segment: int = 1 << 20) -> None:
+    """The ids of many more events, without the events: what is new is looked for among all, in batches of 1,000."""
+    place.mkdir()
+    kept, draw, cpu = KeptIds(place), np.random.default_rng(0), 0.0
+    for first in range(0, n, segment):
+        words = draw.integers(1, 1 << 63, 2 * segment, np.uint64) << np.uint64(1) | np.uint64(1)
+        words[1::2] &= ~np.uint64(0xFFFF)
+        began = time.thread_time()
+        for i in range(0, len(words), 2_000):
+            kept.add(words[i : i + 2_000])
+        cpu = time.thread_time() - began
+        kept.wait_for_room()
+        kept.seal(first, first + segment)
+    kept.wait()
+    known, began = 0, time.thread_time()
+    for i in range(0, len(words), 2_000):
+        known += int(kept.add(words[i : i + 2_000])[0].sum())
+    again = time.thread_time() - began
+    say("ids", f"{n:,} kept", n, runs=len(kept._runs), new_nanoseconds=round(1e9 * cpu / segment),
+        repeated_nanoseconds=round(1e9 * again / segment), known=known / segment, **memory(f"{place}/"))  # fmt: skip
+    kept.close()
 
 
 def measure_latency(log: EventLog, n: int = 500) -> None:
@@ -184,6 +226,9 @@ def main() -> None:
     n, appended = (100_000, 20_000) if small else (10_000_000, 200_000)
     with tempfile.TemporaryDirectory() as folder:
         measure_embedded(Path(folder) / "log", n, appended)
+    for kept in (n // 10, 10 * n):
+        with tempfile.TemporaryDirectory() as folder:
+            measure_ids(Path(folder) / "ids", kept, min(kept, 1 << 20))
     with tempfile.TemporaryDirectory() as folder:
         measure_sqlite(Path(folder) / "events.db", min(n, 1_000_000), appended // 4)
     measure_kafka(appended // 4)

@@ -3,8 +3,9 @@
     python -m benchmarks.event_log_kill               # 1,000 kills
     python -m benchmarks.event_log_kill --kills 20
 
-Three threads append batches of 1 to 40 events, some of megabytes, send one in five of them twice, and say what was
-acknowledged; segments are small, so that kills fall into the closing of one too. SIGKILL comes at random, to one in
+Three threads append batches of 1 to 40 events, some of megabytes, send one in five of them twice, and with it one of
+those who were killed before them, and say what was acknowledged; segments are small, so that kills fall into the
+closing of one and into the merging of ids too, which `unfinished_ids` counts. SIGKILL comes at random, to one in
 four from the opening of the log on, to the others after their first batch. A reader goes on from where it was, after
 each kill and while the next writer opens: every event that was acknowledged must be there once, with its payload, and
 of every batch all events or none.
@@ -49,6 +50,7 @@ def write(path: Path, run: int, out: int) -> None:
             os.write(out, b"%d %d\n" % (thread, number))
             if draw.random() < 0.2:
                 log.append(batch_of(run, thread, draw.randint(0, number)))
+                log.append(batch_of(draw.randint(0, run), thread, draw.randint(0, 3)))
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(THREADS)]
     for one in threads:
@@ -110,12 +112,12 @@ class KillReader:
 
 def measure(path: Path, kills: int, seed: int = 0) -> dict[str, Any]:
     """Kill writers, and look after each what the log holds."""
-    writer.SEGMENT_EVENTS = 2_000
+    writer.SEGMENT_EVENTS = 200
     draw = random.Random(seed)
     with EmbeddedEventLog(path, write=True) as log:
         log.append(Event("first", 0, "clicks", b'{"of":"first"}'))
     reader, batches = KillReader(path), set[tuple[int, int, int]]()
-    lost = acks = torn = 0
+    lost = acks = torn = unfinished = 0
     for run in range(kills):
         process, said = start(path, run)
         if run % 4:  # else it may still be opening the log
@@ -132,6 +134,7 @@ def measure(path: Path, kills: int, seed: int = 0) -> dict[str, Any]:
         batches |= {(run, *one) for one in done}
         last = max(path.glob("*.events"))
         torn += is_torn(last)
+        unfinished += any(path.glob(".*.ids.*.tmp"))
     EmbeddedEventLog(path, write=True).close()
     reader.go_on()
     lost += sum(reader.missing(*one) > 0 for one in batches)
@@ -144,6 +147,7 @@ def measure(path: Path, kills: int, seed: int = 0) -> dict[str, Any]:
         "events": sum(reader.seen.values()),
         "batches_there_but_not_acknowledged": len(found - batches),
         "torn_ends": torn,
+        "unfinished_ids": unfinished,
         "lost": lost,
         "twice": twice,
         "half_batches": half,

@@ -80,20 +80,12 @@ class EngineAlone:
 
     def together(self, size: int, n: int = 640) -> float:
         """CPU µs a query of as many at once, by the way that the server takes."""
-        from broadmatch.data import Names
-        from broadmatch.harvest import normalise_query
-        from broadmatch.serve.endpoints.matching import _MANY
-
         rows, calls = asked(n), max(1, n // size)
         started = time.process_time()
         for call in range(calls):
             texts, contexts = zip(*rows[call * size : (call + 1) * size], strict=True)
             keys = np.arange(len(texts), dtype=np.uint64)
-            if len(texts) >= _MANY:
-                columns = {name: [context[name] for context in contexts] for name in contexts[0]}
-                self.engine.answer_many(Names.of([normalise_query(text) for text in texts]), columns, key=keys)
-            else:
-                self.engine.answer_few(texts, contexts, key=keys)
+            self.engine.answer_few(texts, contexts, key=keys)
         return (time.process_time() - started) / (calls * size) * 1e6
 
 

@@ -177,8 +177,9 @@ def main() -> None:
     app = app_of(given.folder, given.what)
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
-    config = uvicorn.Config(app, loop="uvloop", http="httptools", log_level="warning", access_log=False,
-                            proxy_headers=False, server_header=False)  # fmt: skip
+    http = getattr(app, "protocol", "httptools")
+    config = uvicorn.Config(app, loop="uvloop", http=http, log_level="warning", access_log=False, proxy_headers=False,
+                            server_header=False)  # fmt: skip
     uvicorn.Server(config).run([listening])
 
 

@@ -46,7 +46,7 @@ def table_of(ids):
 
 def in_run(run, ids, oldest=0):
     known, words = np.zeros(len(ids), np.bool_), keys(ids)
-    kernels.mark_in_run(run.keys, run.filter, run.gone(oldest), words, known)
+    run.mark(words, known, oldest)
     return known.tolist()
 
 

@@ -10,6 +10,16 @@ __all__ = ["broker"]
 QUICK = {"fetch.wait.max.ms": 5}
 
 
+class AsksTimes:
+    """A consumer whose question for times is answered otherwise."""
+
+    def __init__(self, consumer, offsets_for_times):
+        self._consumer, self.offsets_for_times = consumer, offsets_for_times
+
+    def __getattr__(self, name):
+        return getattr(self._consumer, name)
+
+
 @pytest.fixture
 def topic():
     return next(TOPICS)
@@ -27,6 +37,30 @@ def test_offsets_that_are_gone_are_told_and_never_waited_for(broker, topic):
             with pytest.raises(PositionLost, match="are no longer kept; go on from the log's begin"):
                 look()
         assert read_all(log)[0]
+
+
+def test_a_time_is_asked_of_the_brokers_in_milliseconds(broker, topic, monkeypatch):
+    """The client's own broker does not look at times: what it is asked is answered here, as the protocol says."""
+    with KafkaEventLog(topic, broker, write=True, settings=QUICK) as log:
+        log.append([make(i * 2_000_000) for i in range(40)])
+        times, place = [[] for _ in log.begin.offsets], log.begin
+        while place != log.end:
+            (event,), after = log.read(place, 1)
+            (partition,) = [p for p, moved in enumerate(after.offsets) if moved != place.offsets[p]]
+            times[partition].append(event.time // 1000)
+            place = after
+
+        def offsets_for_times(wanted, timeout):
+            for place in wanted:
+                later = [i for i, moment in enumerate(times[place.partition]) if moment >= place.offset]
+                place.offset = min(later, default=-1)  # -1: none is so late
+            return wanted
+
+        monkeypatch.setattr(log, "_consumer", AsksTimes(log._consumer, offsets_for_times))
+        for i in (0, 1, 17, 39):
+            found = read_all(log, log.since(make(i * 2_000_000).time))[0]
+            assert sorted(found) == sorted(make(k * 2_000_000) for k in range(i, 40))
+        assert log.since(1 << 60) == log.end and log.since(0) == log.begin == log.since(-5)
 
 
 def test_an_offset_that_goes_while_it_is_read(broker, topic, monkeypatch):

@@ -182,7 +182,7 @@ def test_what_cannot_be_taken_up_is_said_once(app, monkeypatch, caplog):
         raise BadArtifact("The model is damaged.")
 
     async def look():
-        task = asyncio.create_task(app._look_after(asyncio.Event()))
+        task = asyncio.create_task(app._look_after())
         while len(looks) < 3:
             await asyncio.sleep(0.001)
         task.cancel()

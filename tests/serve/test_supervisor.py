@@ -75,7 +75,7 @@ def test_one_process_answers_charges_and_stops(folder):
     _, error = process.communicate(timeout=20)
     assert process.returncode == 0 and time.monotonic() - began < 5
     lines = [json.loads(line) for line in error.splitlines() if line.startswith("{")]
-    assert [line["event"] for line in lines] == ["started", "stopped"]
+    assert [line["event"] for line in lines] == ["started", "reload", "stopped"]
     assert {f"c{shown[0]}", *shown} <= {event.id for event in events_of(folder)}
 
 
@@ -133,6 +133,9 @@ def test_what_cannot_be_served_is_refused(folder, tmp_path, monkeypatch):
     for host in ("0.0.0.0", "::", "192.0.2.7"):  # noqa: S104
         refused(BadParameter, "no API keys: make one with broadmatch keys add", ServeConfig(folder=folder, host=host))
     refused(BadParameter, "no address to serve on", ServeConfig(folder=folder, host="no such host"))
+    (folder / "keys.json").write_text('{"keys": []}')
+    refused(BadParameter, "has no key, .*: make one with broadmatch keys add", ServeConfig(folder=folder))
+    (folder / "keys.json").unlink()
     refused(BadParameter, "workers must be", ServeConfig(folder=folder, workers=0))
     for shared in (False, True):
         with supervisor._socket(socket.AF_INET, shared=shared) as other:

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import signal
-import threading
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,7 @@ from broadmatch.errors import BroadmatchError
 from broadmatch.serve.config import ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.ads import Ads
 from broadmatch.serve.endpoints.clocks import RequestTimes
-from broadmatch.serve.endpoints.endpoint import Endpoint
+from broadmatch.serve.endpoints.endpoint import Endpoint, waiting_for
 from broadmatch.serve.endpoints.matching import Matching
 from broadmatch.serve.endpoints.pages import document_endpoint, page_endpoints
 from broadmatch.serve.endpoints.posting import Posting
@@ -28,6 +26,7 @@ from broadmatch.serve.endpoints.served_signals import ServedSignals
 from broadmatch.serve.endpoints.server_state import ServerState
 from broadmatch.serve.endpoints.signals import Signals
 from broadmatch.serve.garbage import leave_old_objects
+from broadmatch.serve.hot_protocol import hot_protocol
 from broadmatch.serve.impression_ids import ImpressionIds
 from broadmatch.serve.messages import (
     EventsReply,
@@ -41,7 +40,7 @@ from broadmatch.serve.messages import (
 )
 from broadmatch.serve.metrics import Metrics
 from broadmatch.serve.problems import MEDIA_TYPE, Problem
-from broadmatch.serve.requests import Receive, Requests, Scope, Send, send_answer
+from broadmatch.serve.requests import Answer, Receive, Requests, Scope, Send, send_answer
 from broadmatch.serve.service import LiveService
 from broadmatch.serve.studio.endpoints import studio_endpoints
 
@@ -104,6 +103,9 @@ class App:
         self.requests = Requests(keys, self.metrics)
         self._hot = {one.path: one for one in self.endpoints if one.method == "POST" and "{" not in one.path}
         self._rest = self._routes()
+        self.protocol = hot_protocol(self.requests, self._hot)
+        """For `uvicorn.Config(http=…)`."""
+        self._look = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST":
@@ -127,19 +129,19 @@ class App:
 
     def _table(self) -> Sequence[Endpoint]:
         """All endpoints."""
-        match, post, state = self._matching.answer, self._posting.answer, self._state
+        begin, state = self._matching.begin, self._state
         return (
             Endpoint(
                 "match", "POST", "/v1/match", "serve", "The ads beside the answer to a search, priced and logged.",
-                match, MatchRequest, MatchReply, 64 * KB, problems=(503,),
+                waiting_for(begin), MatchRequest, MatchReply, 64 * KB, problems=(503,), hot=True, begin=begin,
             ),
             Endpoint(
                 "events", "POST", "/v1/events", "serve", "Log impressions, clicks, conversions and bounces.",
-                post, PostedEvents, EventsReply, 8 * MB, problems=(503,),
+                self._posting.answer, PostedEvents, EventsReply, 8 * MB, problems=(503,), hot=True,
             ),
             Endpoint(
                 "predict", "POST", "/v1/predict", "serve", "The click probability of rows.",
-                self._predicting.answer, PredictRequest, PredictReply, 8 * MB,
+                self._predicting.answer, PredictRequest, PredictReply, 8 * MB, hot=True,
             ),
             Endpoint(
                 "recommend", "POST", "/v1/recommend", "serve", "The bid phrases that fit a page.",
@@ -164,11 +166,8 @@ class App:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
-        if threading.current_thread() is threading.main_thread():
-            loop.add_signal_handler(signal.SIGHUP, hung_up.set)
         log.addFilter(_of_no_page)
-        beside = [asyncio.create_task(self._look_after(hung_up)), asyncio.create_task(self._start())]
+        beside = [asyncio.create_task(self._look_after()), asyncio.create_task(self._start())]
         try:
             yield
         finally:
@@ -181,13 +180,17 @@ class App:
             self._signals.close()
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _look_after(self, hung_up: asyncio.Event) -> None:
+    def look_now(self) -> None:
+        """Take up at once what was published."""
+        self._look.set()
+
+    async def _look_after(self) -> None:
         """Once a second: end late bodies, hand over counts, take up what was published."""
         said = ""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(hung_up.wait(), _LOOK_SECONDS)
-            hung_up.clear()
+                await asyncio.wait_for(self._look.wait(), _LOOK_SECONDS)
+            self._look.clear()
             self.requests.end_late()
             self.metrics.take_over()
             if self._service.changed():
@@ -224,7 +227,7 @@ class _ProblemAnswer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         problem = self._problem
-        await send_answer(send, problem.status, MEDIA_TYPE, problem.body(), problem.headers)
+        await send_answer(send, Answer(problem.status, MEDIA_TYPE, problem.body(), problem.headers))
 
 
 async def _http_problem(_: Any, error: HTTPException) -> _ProblemAnswer:

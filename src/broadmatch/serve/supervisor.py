@@ -19,11 +19,15 @@ from pathlib import Path
 
 from broadmatch.ads import AdEngine
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, CannotWrite, MissingFile
-from broadmatch.io import EmbeddedEventLog, Event
+from broadmatch.io import EmbeddedEventLog, Event, EventBatch
+from broadmatch.io.event_log.id_runs import FAN
+from broadmatch.io.event_log.ids import keys_of
+from broadmatch.io.event_log.kept_ids import KeptIds
 from broadmatch.io.event_log.kinds import KINDS
 from broadmatch.io.event_log.log import EventLog
 from broadmatch.params import Whole
 from broadmatch.serve import worker
+from broadmatch.serve.api_keys import read_keys
 from broadmatch.serve.config import SIGNALS, ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import WorkerLink
@@ -86,7 +90,8 @@ def _run_alone(
         _say("started", address=address, folder=str(config.folder), workers=1)
         started(address)
 
-    worker.Worker(config, listener, worker.local_sink(written), follower.sums, follow, ready).run()
+    sink = worker.local_sink(written)
+    worker.Worker(config, listener, sink, follower.sums, follow, ready, lambda: _say("reload")).run()
     follower.stop()
     _say("stopped", address=address)
     return 0
@@ -220,8 +225,13 @@ def _check_folder(config: ServeConfig) -> None:
         raise BadArtifact(
             f"{config.folder} is not the folder of an ad engine; make one with broadmatch ads index --clicks."
         )
-    address = _resolve(config)[4][0].partition("%")[0]
-    if not ipaddress.ip_address(address).is_loopback and not ServeFolder(config.folder).keys.exists():
+    address, keys = _resolve(config)[4][0].partition("%")[0], ServeFolder(config.folder).keys
+    if keys.exists() and not read_keys(keys):
+        raise BadParameter(
+            f"{keys} has no key, so that nobody could ask anything: make one with broadmatch keys add {config.folder}, "
+            "or remove the file to serve on 127.0.0.1 without keys."
+        )
+    if not ipaddress.ip_address(address).is_loopback and not keys.exists():
         raise BadParameter(
             f"host {config.host} can be reached from elsewhere, and there are no API keys: make one with "
             f"broadmatch keys add {config.folder}, or serve on 127.0.0.1."
@@ -295,6 +305,12 @@ def _warm_log() -> None:
         for batch in (events[:2], [*events, events[0]]):
             small.append(batch)
         SpendingFollower(small, SharedSums()).catch_up()
+        ids = KeptIds(small.path)
+        for first, event in enumerate([events[0]] * FAN):
+            ids.add(keys_of(EventBatch.of([event])))
+            ids.wait_for_room()
+            ids.seal(first, first + 1)
+        ids.wait()
 
 
 def _address(config: ServeConfig, listener: socket.socket) -> str:

@@ -20,7 +20,7 @@ from broadmatch.errors import BroadmatchError
 from broadmatch.io.event_log.log import EventLog
 from broadmatch.io.event_log.opening import KAFKA, open_event_log
 from broadmatch.serve.api_keys import ApiKeys
-from broadmatch.serve.app import make_app
+from broadmatch.serve.app import App, make_app
 from broadmatch.serve.config import SIGNALS, ServeConfig, ServeFolder
 from broadmatch.serve.endpoints.server_state import warm_arm
 from broadmatch.serve.event_writer import SocketSink
@@ -69,6 +69,8 @@ class Worker:
     sums: SharedSums
     follow: Callable[[], None] | None = None
     started: Callable[[EventSink], None] = lambda _: None
+    hung_up: Callable[[], None] = lambda: None
+    """Called at SIGHUP, beside taking up what was published."""
 
     def run(self) -> None:
         """Answer requests until SIGTERM or SIGINT."""
@@ -86,7 +88,7 @@ class Worker:
         settings = uvicorn.Config(
             app,
             lifespan="on",
-            http="httptools",
+            http=app.protocol,  # type: ignore[arg-type]
             ws="none",
             log_config=None,
             log_level=logging.WARNING,
@@ -100,7 +102,12 @@ class Worker:
         server = _Server(settings, lambda: self.started(sink))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up, app)
         await server.serve(sockets=[self.listener])
+
+    def _hang_up(self, app: App) -> None:
+        self.hung_up()
+        app.look_now()
 
 
 def is_kafka(config: ServeConfig) -> bool:

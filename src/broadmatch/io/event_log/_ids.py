@@ -163,18 +163,23 @@ def first_at_least(keys: U64, one: np.uint64) -> int:
 
 
 @kernel
-def mark_in_run(keys: U64, filter: U64, gone: int, ids: U64, known: Flags) -> None:
-    """Mark the ids that a run has in a segment that is kept: not in one of the first `gone`."""
+def mark_in_run(keys: U64, filter: U64, gone: int, ids: U64, known: Flags) -> int:
+    """Mark the ids that a run has in a segment that is kept: not in one of the first `gone`.
+
+    Gives how many were looked for, since the filter let them pass.
+    """
+    looked = 0
     for i in range(len(known)):
         one, two = ids[2 * i], ids[2 * i + 1]
         if known[i] or not may_have(filter, one, two):
             continue
-        at = first_at_least(keys, one)
+        at, looked = first_at_least(keys, one), looked + 1
         while at < len(keys) >> 1 and keys[2 * at] == one:
             segment = int(keys[2 * at + 1] & np.uint64(_SEGMENT))
             if keys[2 * at + 1] & ~np.uint64(_SEGMENT) == two and segment >= gone:
                 known[i] = True
             at += 1
+    return looked
 
 
 @kernel

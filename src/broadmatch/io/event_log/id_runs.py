@@ -5,6 +5,7 @@ after the last event, two times 0; the first events of the segments, filled up t
 the ids. It is synced before it has its name, so one that is there is whole; one that is not is made again of events.
 """
 
+import mmap
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broadmatch.io.event_log import _ids as kernels
 from broadmatch.io.event_log._frames import checksum
@@ -39,6 +41,12 @@ class IdRun:
     stop: int
     keys: Words
     filter: Words
+    keys_map: mmap.mmap
+
+    def mark(self, ids: Words, known: NDArray[np.bool_], oldest: int) -> None:
+        """Mark the ids that it has in segments from an event on, the oldest that is kept."""
+        if kernels.mark_in_run(self.keys, self.filter, self.gone(oldest), ids, known):
+            release(self.keys_map)
 
     @property
     def n_bytes(self) -> int:
@@ -75,21 +83,29 @@ def open_run(path: Path) -> IdRun | None:
         fits = 1 <= n_segments <= _MOST_SEGMENTS and 1 <= blocks < 1 << 32 and count < 1 << 40
         if not fits or path.stat().st_size != run_bytes(n_segments, blocks, count):
             return None
-        words = np.asarray(np.memmap(path, np.uint64, "c"))
+        with path.open("rb") as file:
+            maps = [mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) for _ in range(2)]
     except (OSError, ValueError):
         return None
+    words, ids = (np.frombuffer(one, np.uint64) for one in maps)
     before = _words_before(n_segments)
     firsts = tuple(words[_HEADER : _HEADER + n_segments].tolist())
     if int(head[1]) != _check(words[:before]) or path != run_path(path.parent, firsts[0], stop):
         return None
     keys = before + kernels.BLOCK_WORDS * blocks
-    return IdRun(path, firsts, stop, words[keys:], words[before:keys])
+    return IdRun(path, firsts, stop, ids[keys:], words[before:keys], maps[1])
+
+
+def release(mapped: mmap.mmap) -> None:
+    """Let go of the pages of a map: they were needed once, and the system has them if they are needed again."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def write_table(folder: Path, table: IdTable, first: int, stop: int) -> IdRun:
     """Write the ids of a segment down."""
 
-    def fill(keys: Words) -> int:
+    def fill(keys: Words, _: mmap.mmap) -> int:
         kernels.sort_ids(table.slots, keys)
         return table.count
 
@@ -103,11 +119,13 @@ def merge_runs(folder: Path, runs: Sequence[IdRun], oldest: int, go_on: Callable
     before = np.cumsum([0, *map(len, kept[:-1])])
     at, most = np.zeros(len(runs), np.int64), sum(len(run.keys) // 2 for run in runs)
 
-    def fill(keys: Words) -> int:
+    def fill(keys: Words, mapped: mmap.mmap) -> int:
         n, stop = 0, 0
         while n == stop and go_on():
             stop = min(n + _PIECE, most)
             n = kernels.merge_ids(tuple(run.keys for run in runs), gone, before, at, keys, n, stop)
+            for one in (*(run.keys_map for run in runs), mapped):
+                release(one)
             if n == most:
                 break
         return n
@@ -128,23 +146,25 @@ def _write(
     firsts: tuple[int, ...],
     stop: int,
     most: int,
-    fill: Callable[[Words], int],
+    fill: Callable[[Words, mmap.mmap], int],
     go_on: Callable[[], bool] = lambda: True,
 ) -> IdRun:
     """Write a run; `fill` puts its ids, at most so many, where they belong, and says how many they are."""
     blocks, before, path = blocks_for(most), _words_before(len(firsts)), run_path(folder, firsts[0], stop)
     with replacing_file(path) as out:
         os.posix_fallocate(out.fileno(), 0, run_bytes(len(firsts), blocks, most))  # no fault on a disk that is full
-        words = np.asarray(np.memmap(out.name, np.uint64, "r+"))
+        with Path(out.name).open("rb+") as file:
+            mapped = mmap.mmap(file.fileno(), 0)
+        words = np.frombuffer(mapped, np.uint64)
         keys = before + kernels.BLOCK_WORDS * blocks
-        count = fill(words[keys:])
+        count = fill(words[keys:], mapped)
         if not go_on():
             raise _Ended
         kernels.fill_filter(words[before:keys], words[keys : keys + 2 * count])
         words[:_HEADER] = (_MAGIC, 0, count, len(firsts), blocks, stop, 0, 0)
         words[_HEADER : _HEADER + len(firsts)] = firsts
         words[1] = _check(words[:before])
-        del words
+        del words, mapped
         out.truncate(run_bytes(len(firsts), blocks, count))
     run = open_run(path)
     if run is None:

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.io.event_log import _ids as kernels
 from broadmatch.io.event_log import id_runs
 from broadmatch.io.event_log.id_runs import FAN, IdRun
 from broadmatch.io.event_log.ids import IdTable, Words
@@ -68,7 +67,7 @@ class KeptIds:
         for one in sealed:
             one.table.mark(keys, known)
         for run in runs:
-            kernels.mark_in_run(run.keys, run.filter, run.gone(self._oldest), keys, known)
+            run.mark(keys, known, self._oldest)
         return known, self.table.add(keys, known)
 
     def wait_for_room(self) -> None:

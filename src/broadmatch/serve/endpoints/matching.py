@@ -15,6 +15,7 @@ from broadmatch.harvest import normalise_query
 from broadmatch.io.event_log.events import MOST_EVENTS
 from broadmatch.serve.endpoints.ad_texts import AdTexts
 from broadmatch.serve.endpoints.clocks import RequestTimes
+from broadmatch.serve.endpoints.endpoint import Done
 from broadmatch.serve.endpoints.shown_events import Search, ShownEvents
 from broadmatch.serve.messages import RESERVED, MatchRequest, SearchRequest
 from broadmatch.serve.problems import Problem, place_of
@@ -35,7 +36,7 @@ _MOST_SEARCHES = 64
 
 class _WaitingSearch(NamedTuple):
     search: Search
-    done: "asyncio.Future[bytes]"
+    done: Done
 
 
 class PreparedSearch(NamedTuple):
@@ -73,17 +74,16 @@ class Matching:
         """How many searches wait for their turn."""
         return len(self._waiting)
 
-    async def answer(self, request: MatchRequest) -> bytes:
-        """The answer to a search, when its impressions are on disk."""
+    def begin(self, request: MatchRequest, done: Done) -> None:
+        """Answer a search, when its impressions are on disk."""
         search = self._search(request)
         loop = asyncio.get_running_loop()
         if request.explain:
-            return await self._explained(loop, search)
-        done: asyncio.Future[bytes] = loop.create_future()
+            self._explain(loop, search, done)
+            return
         if not self._waiting and not self._writing:
             loop.call_soon(self._gather if self._crowded else self._flush, loop)
         self._waiting.append(_WaitingSearch(search, done))
-        return await done
 
     def prepare(self, request: SearchRequest) -> PreparedSearch:
         """A search as it would be answered now; nothing of it is logged."""
@@ -123,7 +123,7 @@ class Matching:
     def _answer_taken(self, service: "Service", taken: list[_WaitingSearch]) -> None:
         """Answer searches by a service, those of one arm together; all impressions are logged at once."""
         shown = ShownEvents(self._ids)
-        ready: list[tuple[asyncio.Future[bytes], bytes]] = []
+        ready: list[tuple[Done, bytes]] = []
         for arm, group in self._groups(service, taken):
             for one, reply in self._answer_group(arm, group, shown):
                 ready.append((one.done, f"{reply}}}".encode()))
@@ -156,7 +156,7 @@ class Matching:
                 if not isinstance(error, BroadmatchError):
                     log.error("Searches could not be answered together, but are one by one: %s.", place_of(error))
                 return [pair for one in group for pair in self._answer_group(arm, [one], shown)]
-            group[0].done.set_exception(error)
+            group[0].done(error)
             return []
         replies = shown.add(searches, answers, self._texts_of(answers), arm.name, arm.version)
         return list(zip(group, replies, strict=True))
@@ -183,22 +183,25 @@ class Matching:
             self._texts = known = AdTexts(answers.ads)
         return known
 
-    async def _explained(self, loop: asyncio.AbstractEventLoop, search: Search) -> bytes:
-        """The answer to one search with every step of it, made in another thread, since it takes long."""
+    def _explain(self, loop: asyncio.AbstractEventLoop, search: Search, done: Done) -> None:
+        """Answer one search with every step of it, made in another thread, since it takes long."""
         arm, _, context, terms = self._prepared(search)
 
         def ask() -> Any:
             return arm.engine.answer(search.query, context, key=search.key, explain=True, **terms)
 
-        found = await loop.run_in_executor(self._pool, ask)
-        shown = ShownEvents(self._ids)
-        (reply,) = shown.add([search], found.arrays, self._texts_of(found.arrays), arm.name, arm.version)
-        why = json.encode(found.explanation.to_dict()).decode()
-        done: asyncio.Future[bytes] = loop.create_future()
-        self._log(shown, [(done, f'{reply},"explanation":{why}}}'.encode())])
-        return await done
+        def explained(asked: "asyncio.Future[Any]") -> None:
+            try:
+                found, shown = asked.result(), ShownEvents(self._ids)
+                (reply,) = shown.add([search], found.arrays, self._texts_of(found.arrays), arm.name, arm.version)
+                why = json.encode(found.explanation.to_dict()).decode()
+                self._log(shown, [(done, f'{reply},"explanation":{why}}}'.encode())])
+            except Exception as error:  # nobody may wait for ever
+                done(error)
 
-    def _log(self, shown: ShownEvents, ready: list[tuple["asyncio.Future[bytes]", bytes]]) -> None:
+        loop.run_in_executor(self._pool, ask).add_done_callback(explained)
+
+    def _log(self, shown: ShownEvents, ready: list[tuple[Done, bytes]]) -> None:
         """Send the answers when their impressions are on disk; if these cannot be written, nobody is answered."""
         self._metrics.impressions += len(shown)
         if not len(shown):
@@ -215,7 +218,7 @@ class Matching:
             self._writing += 1
             written.add_done_callback(lambda done: self._written(ready, done))
 
-    def _written(self, ready: list[tuple["asyncio.Future[bytes]", bytes]], written: "asyncio.Future[Appended]") -> None:
+    def _written(self, ready: list[tuple[Done, bytes]], written: "asyncio.Future[Appended]") -> None:
         """The log has written: those go out that waited for it, and the searches that came meanwhile have their turn.
 
         These had to wait for the log anyway, and together they cost less.
@@ -243,11 +246,6 @@ def _context(arm: ServiceArm, search: Search) -> dict[str, Any]:
     return found
 
 
-def _settle(ready: list[tuple["asyncio.Future[bytes]", bytes]], error: BaseException | None) -> None:
+def _settle(ready: list[tuple[Done, bytes]], error: BaseException | None) -> None:
     for done, reply in ready:
-        if done.done():
-            continue
-        if error is None:
-            done.set_result(reply)
-        else:
-            done.set_exception(error)
+        done(reply if error is None else error)
