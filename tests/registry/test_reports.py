@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
-from broadmatch.registry import ConsumptionReport, Reporter, SignalIndex, reports
+from broadmatch.registry import ConsumptionReport, Reporter, SignalIndex
+from broadmatch.registry.addresses import spool_of
 from broadmatch.registry.records import DAY, now_us
-from broadmatch.registry.reports import spool_of
 
 START = now_us()
 
@@ -157,5 +157,5 @@ def test_where_reports_wait_depends_on_the_index(monkeypatch, tmp_path):
     assert one != other
     assert one.parent == tmp_path / "broadmatch" / "signals"
     assert "secret" not in str(one)
-    assert reports.spool_of(str(tmp_path / ".." / tmp_path.name / "x")) == spool_of(str(tmp_path / "x"))
+    assert spool_of(str(tmp_path / ".." / tmp_path.name / "x")) == spool_of(str(tmp_path / "x"))
     assert now_us() > 1_700_000_000_000_000

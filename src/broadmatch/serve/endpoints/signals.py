@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from broadmatch.errors import BadParameter
+from broadmatch.errors import BadParameter, MissingFile
 from broadmatch.serve.endpoints.endpoint import Endpoint
 from broadmatch.serve.messages import LONGEST_IN_PATH, LONGEST_SIGNAL
 from broadmatch.serve.problems import Problem
@@ -206,8 +206,8 @@ class Signals:
                 from broadmatch.registry import SignalIndex
 
                 try:
-                    self._index = SignalIndex.open(self._address)
-                except BadParameter as error:
+                    self._index = SignalIndex.open(self._address, make=False)
+                except (BadParameter, MissingFile) as error:
                     raise Problem(503, str(error)) from error
             return self._index
 
