@@ -21,12 +21,13 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
-from broadmatch.registry import ConsumptionReport, SignalIndex
+from broadmatch.registry import ConsumptionReport, SignalIndex, lineage
 from broadmatch.registry.names import key_of_text
 from broadmatch.registry.records import DAY, now_us
 from broadmatch.registry.schema import models, signals, versions
 from tests.registry import postgres
 
+_ON_BOARD = [f"s{i}@1" for i in range(50)]
 N_SIGNALS, N_MODELS, N_EDGES, N_DEPRECATED, N_WRITERS, N_TIMES = 10_000, 1000, 1_000_000, 500, 50, 15
 
 
@@ -113,6 +114,10 @@ def measure(name: str, address: str) -> None:
             taken = took(index, call)
             say(database=name, what=what, **taken, bound_ms=bound, kept=taken["cpu_ms"] <= bound)
         say(database=name, what="one signal", **took(index, lambda i: index.get(f"s{i * 7}")))
+        page = lambda i: index.page(search="7", order="owner", offset=50 * i)  # noqa: E731
+        say(database=name, what="a page of the studio's list", **took(index, page))
+        say(database=name, what="a page of its board", **took(index, lambda i: index.waiting_for(_ON_BOARD)))
+        say(database=name, what="lineage of a signal", **took(index, lambda i: lineage(index, f"s{i * 7}")))
         say(database=name, what="list of all signals", **took(index, lambda i: index.signals(), 3))
         writers(name, address, index)
 

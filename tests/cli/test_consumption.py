@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from broadmatch.registry import SignalIndex
-from broadmatch.registry.reports import spool_of
+from broadmatch.registry.addresses import spool_of
 from tests.cli.conftest import failed, worked
 from tests.registry.test_signal_index import Vetted
 
@@ -92,10 +92,22 @@ def test_vw_text_is_reported_by_its_namespaces(signals):
     assert [one.model for one in signals.consumers("price")] == ["vw-model"]
 
 
+def test_a_mistyped_folder_is_refused_and_nothing_waits_for_it(signals):
+    Path("empty").mkdir()
+    for name in ("sgnals", "empty", "log.parquet"):
+        said = failed("clicks", "train", "no-such-file.parquet", *TRAIN[3:], "--signals", name)
+        assert f"There is no signal index in {name}; correct the name, or make one there" in said
+        assert not spool_of(name).exists() and not Path("sgnals").exists()
+    assert "no signal index in sgnals" in failed("serve", "engine", "--signals", "sgnals")
+
+
 def test_training_goes_on_while_the_index_is_down_and_the_next_run_tells_it(place):
+    Path("signals").mkdir()
+    Path("signals/signals.db").write_text("this is not a database " * 100)
     ran = worked(*TRAIN, "--signals", "signals", "--json")
     assert json.loads(ran)["learned"] == 100
     assert len(list(spool_of("signals").iterdir())) == 2
+    Path("signals/signals.db").unlink()
     with SignalIndex.open("signals") as index:
         worked(*TRAIN, "--signals", "signals", "--allow-signals", "not defined yet")
         assert [one.coverage for one in index.consumers("price")] == [0.75]

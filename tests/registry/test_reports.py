@@ -6,13 +6,14 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import threading
 
 import pytest
 
-from broadmatch.registry import ConsumptionReport, Reporter, SignalIndex, reports
+from broadmatch.registry import ConsumptionReport, Reporter, SignalIndex
+from broadmatch.registry.addresses import spool_of
 from broadmatch.registry.records import DAY, now_us
-from broadmatch.registry.reports import spool_of
 
 START = now_us()
 
@@ -109,6 +110,37 @@ def test_a_full_disk_is_counted_and_said_and_the_index_gets_it_all_the_same(tmp_
         assert [one.model for one in index.consumers("price")] == ["m1"]
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 64 KB, where one may be mounted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small disk can be mounted here, which needs root: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_is_really_full(small_disk, tmp_path, caplog):
+    address, spool = str(tmp_path / "signals"), small_disk / "spool"
+    with Reporter(address, spool) as reporter:
+        reporter.report(report("m0"))  # kept: there is room
+        with pytest.raises(OSError, match="No space left"), (small_disk / "filler").open("wb", 0) as filler:
+            while True:
+                filler.write(b"x" * 4096)
+        reporter.report(report("m1", ["price", "ad"]))
+    assert reporter.counts == {"sent": 0, "waiting": 1, "lost": 1}
+    assert "1 reports with 2 signals are lost ('m1')" in caplog.text
+    with SignalIndex.open(address) as index:
+        with Reporter(address, spool) as reporter:
+            reporter.report(report("m2"))  # from memory, while the disk is still full
+        assert reporter.counts == {"sent": 2, "waiting": 0, "lost": 0}
+        assert [one.model for one in index.consumers("price")] == ["m0", "m2"]
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"model": "m"}', '{"model": "", "signals": {}}', "[" * 100_000])
 def test_a_damaged_report_is_put_aside_and_the_others_arrive(index, address, tmp_path, text, caplog):
     spool = tmp_path / "spool"
@@ -157,5 +189,5 @@ def test_where_reports_wait_depends_on_the_index(monkeypatch, tmp_path):
     assert one != other
     assert one.parent == tmp_path / "broadmatch" / "signals"
     assert "secret" not in str(one)
-    assert reports.spool_of(str(tmp_path / ".." / tmp_path.name / "x")) == spool_of(str(tmp_path / "x"))
+    assert spool_of(str(tmp_path / ".." / tmp_path.name / "x")) == spool_of(str(tmp_path / "x"))
     assert now_us() > 1_700_000_000_000_000

@@ -86,6 +86,21 @@ def test_names_in_paths(app, name):
     assert found["name"] == name
 
 
+def test_longer_names_are_for_bodies(app):
+    from urllib.parse import quote
+
+    for letter, n, status in (("x", 5_000, 200), ("💸", 5_000, 200), ("x", 5_001, 422)):
+        name = letter * n
+        ask(app, "admin", "POST", "/v1/signals", {"name": name, "kind": "number"})
+        for what in ("version", "consumers", "graph", "search"):
+            answer = ask(app, "read", "GET", f"/v1/signals/{what}/{quote(name, safe='')}")
+            assert answer.status_code == status, (what, n)
+            assert status == 200 or "command line takes longer ones" in answer.json()["detail"]
+        asked = ask(app, "read", "POST", "/v1/studio/signals/one", {"name": name}).json()
+        assert (asked["name"], asked["may_change"]) == (f"{name}@1", False)
+    assert len(quote("💸" * 5_000)) + 100 < 65_536  # what uvicorn takes as an address
+
+
 def test_what_is_wrong_is_said(app, shop, live, sink):
     assert ask(app, "read", "GET", "/v1/signals/version/none").status_code == 404
     assert ask(app, "admin", "POST", "/v1/signals", PRICE | {"kind": "nmber"}).status_code == 422

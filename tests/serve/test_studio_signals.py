@@ -135,7 +135,7 @@ def test_a_signal_with_all_that_belongs_to_it(page, studio):
     page.get_by_role("link", name="price@1").press("Enter")
     page.get_by_text("Models may consume it; 24 models now.").wait_for()
     assert rows(page, "Consumers").count() == 24
-    assert "model 000\tteam 0\t\ttraining\t50.0 %" in rows(page, "Consumers").first.inner_text()
+    assert "model 000\tteam 0\t–\ttraining\t50.0 %" in rows(page, "Consumers").first.inner_text()
     assert {"prices.parquet", "search", "ctr"} <= set(page.locator("dd").all_inner_texts())
     assert page.locator(".chart").count() == 7
     drift = page.locator("section.card", has_text="Drift: PSI of a day")
@@ -183,7 +183,7 @@ def test_the_board_has_what_is_overdue_first(page, studio):
     page.get_by_role("link", name="Deprecations").press("Enter")
     page.get_by_text("1 to 8 of 8").wait_for()
     first, last = rows(page, "Deprecations").first.inner_text(), rows(page, "Deprecations").last.inner_text()
-    assert first.startswith("late@1\tdeprecated\toverdue 2023-11-14\t3\t0 of 3\tads: 2feed: 1")
+    assert first.startswith("late@1\toverdue 2023-11-14\t3\tads: 2feed: 1\t0 of 3\t–\tdeprecated")
     assert last.startswith("done@1") and "it can be retired" in last
     plain(page)
     screenshot_like(page, "deprecations")
@@ -196,10 +196,10 @@ def test_names_are_only_texts(page, studio, name):
     page.locator("td a", has_text=full[:300]).first.click()
     page.get_by_text("1 model still to replace it.").wait_for()
     assert page.locator("h2.whole").text_content() == full
-    plain(page, name in (IMAGE, LONG))
+    plain(page, name == LONG)
     page.get_by_role("link", name="Lineage", exact=True).click()
     page.locator(".node").nth(2).wait_for()
-    plain(page, name == LONG)
+    plain(page, sound=False)
     assert page.locator("h1").inner_text() == "Signals"
 
 
@@ -238,7 +238,6 @@ def test_the_second_of_two_people_is_refused(page, studio, folder, troubles):
         page.get_by_role("button", name="Deprecate", exact=True).click()
         page.get_by_role("alert").get_by_text("was changed by somebody else since revision 1, it is at 2").wait_for()
         assert index.get("both").reason == "theirs"
-        assert not axe_in_both_themes(page)
         page.get_by_role("button", name="Look at it again").click()
         page.locator("dd", has_text="theirs").wait_for()
     assert [one for one in troubles if "409" in one] == troubles  # the browser reports what was answered

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 import typer
 
 from broadmatch.cli import output
-from broadmatch.errors import BadParameter, CannotWrite, MissingExtra, MissingFile
+from broadmatch.errors import BadParameter, CannotWrite, MissingExtra
 from broadmatch.serve.config import SIGNALS as VARIABLE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _Given = ParamSpec("_Given")
 class Consumption:
     """What one run consumes: checked before it learns, reported when it begins and when it ends.
 
-    Without an address nothing happens. If the index is down, the run goes on and says so.
+    Without an address nothing happens; a folder without an index is refused. If the index is down, the run goes on.
     """
 
     def __init__(self, address: str | None, reason: str | None) -> None:
@@ -42,6 +42,9 @@ class Consumption:
             raise BadParameter("--allow-signals needs a reason, which is kept in the signal index.")
         if address is not None:
             check_extra()
+            from broadmatch.registry.addresses import check_there
+
+            check_there(address)
         self.address, self._reason = address, reason
         self.allowed_because = ""
         self._reporter: Reporter | None = None
@@ -60,7 +63,7 @@ class Consumption:
                 problems = _problems(index, wanted)
                 if use == "serving":  # what is in service stays there while it is replaced
                     problems = [one for one in problems if not one.replaceable]
-        except (CannotWrite, MissingFile) as error:
+        except CannotWrite as error:
             output.log.warning("%s Signals are not checked.", error)
             return
         if problems and self._reason is None:

@@ -1,5 +1,6 @@
 from .alerts import AlertMessage as AlertMessage
 from .alerts import Alerts as Alerts
+from .browsing import SignalPage as SignalPage
 from .graph import SignalGraph as SignalGraph
 from .graph import lineage as lineage
 from .index import SignalIndex as SignalIndex

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from broadmatch.errors import BadArtifact, BadParameter, CannotWrite, Conflict
+from broadmatch.registry.addresses import FILE
 
-FILE = "signals.db"
 HEAD = "2"
 """The last step of the migrations."""
 _POSTGRESQL = ("postgresql://", "postgres://")

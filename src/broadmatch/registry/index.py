@@ -4,15 +4,15 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from broadmatch.errors import BadInput, BadParameter, Conflict, MissingFile
+from broadmatch.registry.addresses import check_there
 from broadmatch.registry.browsing import ORDERS, SignalPage, having, page_of, related_to, teams_waited_for
 from broadmatch.registry.consumption import IS_OPEN, board_of, consumers_of, unused_since, write_reports
-from broadmatch.registry.database import FILE, Database
+from broadmatch.registry.database import Database
 from broadmatch.registry.names import checked_text, key_of_text, parse_name, shown_name, version_name
 from broadmatch.registry.notices import (
     SignalNotice,
@@ -72,8 +72,8 @@ class SignalIndex:
     def open(cls, address: str | os.PathLike[str], *, make: bool = True) -> "SignalIndex":
         """Open the index of a folder, which is made if it is not there, or of postgresql://USER@HOST:PORT/NAME."""
         text = os.fspath(address)
-        if not make and "://" not in text and not (Path(text) / FILE).exists():
-            raise MissingFile(f"There is no signal index in {text}; `broadmatch signals add` makes one.")
+        if not make:
+            check_there(text)
         return cls(Database(text))
 
     def close(self) -> None:

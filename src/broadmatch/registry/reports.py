@@ -1,10 +1,8 @@
 """Reports of what is consumed, on their way to the index: on disk first, then sent in the background."""
 
 import contextlib
-import hashlib
 import json
 import logging
-import os
 import threading
 import uuid
 from dataclasses import replace
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from broadmatch.errors import BadInput, BroadmatchError
 from broadmatch.io.files import replacing_file
+from broadmatch.registry.addresses import spool_of
 from broadmatch.registry.names import shown_name
 from broadmatch.registry.records import DAY, ConsumptionReport, now_us
 
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("broadmatch")
 _AT_ONCE, _RETRY_SECONDS, _MOST_BYTES = 100, 60.0, 1 << 28
 _SUFFIX, _BAD = ".report", ".damaged"
-
-
-def spool_of(address: str) -> Path:
-    """Where reports for an index wait if nothing else is said: in the user's folder of state."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    absolute = address if "://" in address else str(Path(address).resolve())
-    return Path(base) / "broadmatch" / "signals" / hashlib.blake2b(absolute.encode(), digest_size=8).hexdigest()
 
 
 class Reporter:

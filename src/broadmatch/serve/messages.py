@@ -55,7 +55,8 @@ Limit = Annotated[
 
 
 PageAddress = Annotated[str, Meta(min_length=1, max_length=2_000, description="Of a page that the server knows.")]
-LONGEST_AD, LONGEST_SIGNAL = 500, 10_010
+LONGEST_AD, LONGEST_SIGNAL, LONGEST_IN_PATH = 500, 10_010, 5_000
+"""Letters of a name; in a path fewer, since encoded they are up to twelve times as many, and an address has 64 KB."""
 AdName = Annotated[str, Meta(min_length=1, max_length=LONGEST_AD)]
 AboutAd = Annotated[str, Meta(max_length=10_000)]
 PhraseText = Annotated[str, Meta(min_length=1, max_length=1_000, examples=["red shoes"])]

@@ -9,7 +9,7 @@ import msgspec
 
 import broadmatch
 from broadmatch.serve.endpoints.endpoint import Endpoint
-from broadmatch.serve.messages import LONGEST_AD, LONGEST_SIGNAL
+from broadmatch.serve.messages import LONGEST_AD, LONGEST_IN_PATH
 from broadmatch.serve.problems import MEDIA_TYPE, ProblemDocument
 
 _OF_BODIES, _OF_KEYS = (400, 408, 413, 415, 422), (401, 403, 429)
@@ -62,7 +62,7 @@ def _operation(endpoint: Endpoint, request: Any, reply: Any) -> dict[str, Any]:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": request}}}
     names = re.findall(r"\{(\w+)", endpoint.path)
     if names:
-        longest = LONGEST_SIGNAL if "/signals/" in endpoint.path else LONGEST_AD
+        longest = LONGEST_IN_PATH if "/signals/" in endpoint.path else LONGEST_AD
         text = {"type": "string", "minLength": 1, "maxLength": longest}
         found["parameters"] = [{"name": name, "in": "path", "required": True, "schema": text} for name in names]
     return found

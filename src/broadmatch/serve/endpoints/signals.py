@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from broadmatch.errors import BadParameter
+from broadmatch.errors import BadParameter, MissingFile
 from broadmatch.serve.endpoints.endpoint import Endpoint
-from broadmatch.serve.messages import LONGEST_SIGNAL
+from broadmatch.serve.messages import LONGEST_IN_PATH, LONGEST_SIGNAL
 from broadmatch.serve.problems import Problem
 from broadmatch.serve.requests import requester
 
@@ -121,6 +121,7 @@ class Signals:
 
     async def search(self, text: str) -> SignalsReply:
         """Signals with a text in name, owner or description."""
+        _check_length(text)
         return SignalsReply(found=await self.ask(lambda index: [one.to_dict() for one in index.signals(search=text)]))
 
     async def board(self) -> SignalsReply:
@@ -129,16 +130,19 @@ class Signals:
 
     async def consumers(self, name: str) -> SignalsReply:
         """Who consumes a signal."""
+        _check_length(name)
         return SignalsReply(found=await self.ask(lambda index: [one.to_dict() for one in index.consumers(name)]))
 
     async def graph(self, name: str | None = None) -> SignalReply:
         """The lineage."""
+        _check_length(name or "")
         from broadmatch.registry.graph import lineage
 
         return SignalReply(found=await self.ask(lambda index: lineage(index, name).to_dict()))
 
     async def show(self, name: str) -> SignalReply:
         """A signal with all that belongs to it."""
+        _check_length(name)
 
         def shown(index: "SignalIndex") -> dict[str, Any]:
             lists = {"consumers": [one.to_dict() for one in index.consumers(name)], "vettings": index.vettings(name)}
@@ -202,7 +206,16 @@ class Signals:
                 from broadmatch.registry import SignalIndex
 
                 try:
-                    self._index = SignalIndex.open(self._address)
-                except BadParameter as error:
+                    self._index = SignalIndex.open(self._address, make=False)
+                except (BadParameter, MissingFile) as error:
                     raise Problem(503, str(error)) from error
             return self._index
+
+
+def _check_length(text: str) -> None:
+    """Refuse what is too long for a path, though the index may have it."""
+    if len(text) > LONGEST_IN_PATH:
+        how = "`broadmatch signals` on the command line takes longer ones"
+        raise Problem(
+            422, f"A name in a path has at most {LONGEST_IN_PATH:,} letters, but it has {len(text):,}; {how}."
+        )

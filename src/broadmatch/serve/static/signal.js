@@ -43,20 +43,20 @@ export async function show(room, name) {
   }
 }
 
-function changes({ status, n_open: open, replacement, by_date: by, reason }, change) {
+function changes({ status, n_open: open, replacement, by_date: by, reason, vettings }, change) {
   const field = (label, more) => make("label", label, make("input", { maxlength: 10000, ...more }));
-  const [use, date, why, end] = [field("Use instead (name@version)", { value: replacement ?? "" }), field("By", { type: "date", value: by ?? "" }), field("Reason", { value: reason }), field("Reason")];
+  const [use, date, why, end] = [field("Use instead (name@version)", { value: replacement ?? "" }), field("By", { type: "date", value: by >= new Date().toISOString() ? by : "" }), field("Reason", { value: reason }), field("Reason")];
   const force = make("label.row", { hidden: !open }, make("input", { type: "checkbox" }), `although ${whole(open)} consume it`);
   const form = (text, button, work, ...fields) => make("details", make("summary", text), make("form.bar.card", { onsubmit: (e) => (e.preventDefault(), work()) }, fields, make("button.main", { type: "submit" }, button)));
   const given = (label) => label.lastChild.value || null;
-  return make("div.bar.changes", ["vetted", "deprecated"].includes(status) && make("button.main", { onclick: () => change("white-listed") }, "White-list it"),
+  return make("div.bar.changes", ["vetted", "deprecated"].includes(status) && vettings[0]?.[1] && make("button.main", { onclick: () => change("white-listed") }, "White-list it"),
     form("Deprecate it", "Deprecate", () => change("deprecated", { use: given(use), by_date: given(date), reason: given(why) ?? "" }), use, date, why),
     form("Retire it", "Retire for good", () => change("retired", { reason: given(end) ?? "", force: force.firstChild.checked }), end, force));
 }
 
 function consumers({ consumers: all, n_consumers: many }) {
   if (!many) return state("No model has reported it. Learners that run with `--signals` report what they consume.");
-  const rows = all.map((one) => [clipped(one.model), clipped(one.team), clipped(one.environment), one.use, percent(one.coverage ?? NaN), time(one.last_seen), one.open ? "yes" : "no", clipped(one.contact)]);
+  const rows = all.map((one) => [clipped(one.model), clipped(one.team || "–"), clipped(one.environment || "–"), one.use, percent(one.coverage ?? NaN), time(one.last_seen), one.open ? "yes" : "no", clipped(one.contact || "–")]);
   return [table("Consumers", ["Model", "Team", "Environment", "~Use", "#Coverage", "~Last seen (UTC)", "~Still", "Contact"], rows), many > rows.length && make("p.quiet", `The first ${whole(rows.length)} of ${whole(many)}.`)];
 }
 

@@ -73,10 +73,10 @@ async function board(room, query) {
   const go = (offset) => (query.set("offset", offset), address(`signals?${query}`), board(room, query));
   if (!answer.total) return fill(room, state("Nothing is deprecated. A signal’s page deprecates it, or `broadmatch signals deprecate A --use B --by DATE`."));
   const rows = answer.found.map((one) => [
-    named(one.signal), tag(one.status), one.overdue ? make("b.bad", `overdue ${one.by_date ?? ""}`) : one.by_date ?? "no date", whole(one.open), `${whole(one.done)} of ${whole(one.open + one.done)}`,
+    named(one.signal), one.overdue ? make("b.bad", `overdue ${one.by_date ?? ""}`) : one.by_date ?? "no date", whole(one.open),
     one.open ? [one.teams.map(([team, n]) => make("span.tag.clip", `${team || "no team"}: ${whole(n)}`)), one.n_teams > one.teams.length && ` and ${one.n_teams - one.teams.length} more`] : make("span.good", "nobody: it can be retired"),
-    one.replacement ? named(one.replacement) : "–", clipped(one.owner || "nobody"),
+    `${whole(one.done)} of ${whole(one.open + one.done)}`, one.replacement ? named(one.replacement) : "–", tag(one.status), clipped(one.owner || "nobody"),
   ]);
   fill(room, make("p.quiet", `What is deprecated, or retired and still consumed; ${whole(answer.overdue)} overdue. A model that reports without the signal has replaced it.`),
-    pager(answer.total, from, rows.length, go), table("Deprecations", ["Signal", "~Status", "~Due", "#Open", "#Done", "Waits for", "Use instead", "Owner"], rows));
+    pager(answer.total, from, rows.length, go), table("Deprecations", ["Signal", "~Due", "#Open", "Waits for", "#Done", "Use instead", "~Status", "Owner"], rows));
 }

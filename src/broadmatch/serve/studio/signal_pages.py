@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 18
 _MOST_LINES, _MOST_CONSUMERS, _MOST_VERSIONS, _MOST_TEAMS, _LONGEST = 100, 500, 200, 6, 300
 """Lines of the history, consumers, versions and teams that are answered, and letters of a text among many."""
+_KNOWN = ("name", "full_name", "version", "created")
+"""What a line of the history need not say."""
 _PROBLEMS = (404, 503)
 
 
@@ -180,7 +182,8 @@ def _picture(title: str, lines: Any, dates: bool, bound: float | None) -> Signal
 
 def _line(row: dict[str, Any]) -> SignalHistoryLine:
     before, after = row["before"] or {}, row["after"] or {}
-    changes = [(what, _short(before.get(what)), _short(now)) for what, now in after.items() if what != "full_name"]
+    changed = [what for what, now in after.items() if what not in _KNOWN and (now or before.get(what))]
+    changes = [(what, _short(before.get(what)), _short(after[what])) for what in changed]
     return SignalHistoryLine(time=row["time"], who=_short(row["who"]), what=row["what"], changes=changes)
 
 
