@@ -149,8 +149,9 @@ def ask(n: int, folder: Path) -> None:
     batch = 1000 * (time.process_time() - started) / TEST_POINTS
     precision = [100 * precision_at_k(Y, ranking, k=k) for k in (1, 3, 5)]
     tell(benchmark="forest_scale ask", points=n, trees=model.n_trees, load_cpu_s=opened,
-         P=np.round(precision, 2).tolist(), p50_ms=float(np.quantile(single, 0.5)), p99_ms=float(np.quantile(single, 0.99)), batch_cpu_ms=batch,
-         model_gb=size_gb(folder / "model"), own_memory_gb=memory_gb("RssAnon"), peak_gb=peak_gb())  # fmt: skip
+         P=np.round(precision, 2).tolist(), p50_ms=float(np.quantile(single, 0.5)),
+         p99_ms=float(np.quantile(single, 0.99)), batch_cpu_ms=batch, model_gb=size_gb(folder / "model"),
+         own_memory_gb=memory_gb("RssAnon"), peak_gb=peak_gb())  # fmt: skip
 
 
 def plot(told: Path, file: Path) -> None:
