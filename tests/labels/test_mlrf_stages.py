@@ -223,3 +223,16 @@ def test_tables_are_as_wide_as_what_is_there(beliefs):
     named = one._replace(feature=np.where(one.feature < 0, np.int32(-1), far[one.feature]),
                          vote_label=far[one.vote_label])  # fmt: skip
     assert same(other, named)
+
+
+def test_rows_may_be_memory_mapped_and_read_only(pages, tmp_path):
+    for name, matrix in zip("XY", pages, strict=True):
+        for kind, array in zip(("indptr", "indices", "data"), matrix, strict=False):
+            np.save(tmp_path / f"{name}_{kind}.npy", array)
+    mapped = [
+        CSR(*(np.load(tmp_path / f"{name}_{kind}.npy", mmap_mode="r") for kind in ("indptr", "indices", "data")),
+            matrix.n_cols) for name, matrix in zip("XY", pages, strict=True)
+    ]  # fmt: skip
+    model = staged(n_trees=2).fit(*mapped)
+    assert bits(model) == bits(staged(n_trees=2).fit(*pages))
+    assert memory_mapped(model.train_labels_.indices)

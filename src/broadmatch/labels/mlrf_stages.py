@@ -181,7 +181,7 @@ def grow_in_stages(
     numbers = np.zeros(X.n_rows, np.int32)
     for start, end in blocks(X.n_rows, _BLOCK):
         if not stop.flag[0]:
-            numbers[start:end] = route(top, rows_between(X, start, end))
+            numbers[start:end] = route(top, X.between(start, end))
     order = np.argsort(numbers, kind="stable")
     starts = offsets(np.bincount(numbers, minlength=top.n_subtrees))
     del numbers
@@ -195,16 +195,6 @@ def grow_in_stages(
         return grown
 
     return stitch(top, map(subtree, range(top.n_subtrees)), folder)
-
-
-def rows_between(X: CSR, start: int, end: int) -> CSR:
-    """Some rows behind each other, as views.
-
-    >>> rows_between(CSR.from_rows([[0], [1, 2], [2]], 3), 1, 3).indices
-    array([1, 2, 2], dtype=int32)
-    """
-    first, last = X.indptr[start], X.indptr[end]
-    return CSR(X.indptr[start : end + 1] - first, X.indices[first:last], X.data[first:last], X.n_cols)
 
 
 def take_rows(X: CSR, rows: I64) -> CSR:
