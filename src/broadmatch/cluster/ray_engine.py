@@ -19,6 +19,7 @@ from broadmatch import progress
 from broadmatch.cluster.build import this_build
 from broadmatch.cluster.engine import Item, Ref, too_large
 from broadmatch.errors import BroadmatchError, ClusterFailed, MissingExtra
+from broadmatch.parallel import limit_threads
 
 SETTINGS = {
     "RAY_health_check_initial_delay_ms": "5000",
@@ -221,6 +222,7 @@ def run_task(build: str, task: Callable[..., Any], several: bool, joins: bool, *
             f"{socket.gethostname()} runs broadmatch {this_build()}, but the job was started by {build}: "
             "install the same version on all nodes, and start them again."
         )
+    limit_threads(1)  # a task has one CPU; the others of its node are for other tasks
     started = time.process_time()
     made = task(given[0], list(given[1:])) if joins else task(*given)
     cpu = time.process_time() - started
