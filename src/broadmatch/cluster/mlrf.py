@@ -34,6 +34,15 @@ _TREE_BYTES = 250  # of a tree by labelled row, while it is stitched
 _AHEAD = 2  # trees at once: while one is stitched, the rows of the next are on their way
 
 
+def rows_that_fit(memory: int, bytes_per_row: int = 536) -> int:
+    """The largest `subtree_rows` for nodes with so many bytes of memory; a row of 60 words and 5 labels has 536.
+
+    >>> rows_that_fit(2_000_000_000)
+    627870
+    """
+    return max(0, int((memory - BASE) / (_GROWING * _SPREAD * bytes_per_row)))
+
+
 class TopPlan(NamedTuple):
     """A top, and how its subtrees are shared out: part p grows those from starts[p] to starts[p + 1]."""
 
