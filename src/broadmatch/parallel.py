@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from broadmatch.params import Whole
 
-_MOST_THREADS = 256  # more only wait for each other, and a saved model may ask for any number
+_most_threads = 256  # more only wait for each other, and a saved model may ask for any number
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,6 +28,12 @@ class Stop:
         self.flag[0] = 1
 
 
+def limit_threads(most: int) -> None:
+    """Let no work of this process have more threads, whatever `n_jobs` says: where others share the machine."""
+    global _most_threads
+    _most_threads = most
+
+
 def n_workers(n_jobs: int | None) -> int:
     """How many threads `n_jobs` means: None or -1 is every core this process may use.
 
@@ -36,9 +42,10 @@ def n_workers(n_jobs: int | None) -> int:
     """
     if n_jobs is None or n_jobs == -1:
         # Not every core of the machine: containers and batch systems give a process only some.
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(cores, _most_threads)
     Whole(1).check("n_jobs, unless it is None or -1,", n_jobs)
-    return min(n_jobs, _MOST_THREADS)
+    return min(n_jobs, _most_threads)
 
 
 def map_threads(

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from broadmatch.data import CSR
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels._mlrf import COUNT, MOVED, SWEEP, TALLY_WIDTH, best_threshold, bootstrap, grow_tree
-from broadmatch.labels.mlrf import ThresholdForest
+from broadmatch.labels.mlrf_forest import ThresholdForest
 from tests.labels.test_forest_kernels import sparse
 from tests.reference import mlrf as reference
 from tests.reference.forest import walk

@@ -2,3 +2,9 @@ from .beliefs import beliefs_in_shards as beliefs_in_shards
 from .engine import Engine as Engine
 from .engine import Ref as Ref
 from .engine import ThreadEngine as ThreadEngine
+from .mlrf import fit_mlrf as fit_mlrf
+from .predicting import ClusterModel as ClusterModel
+from .predicting import ClusterRecommender as ClusterRecommender
+from .ray_engine import RayEngine as RayEngine
+from .training import fit as fit
+from .training import fit_in_parts as fit_in_parts

@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -26,6 +26,23 @@ _NUMBER = re.compile(r"\d{8}")
 Part = TypeVar("Part", bound=tuple[Any, ...])
 
 
+class Portion(os.PathLike[str]):
+    """A folder of checkpoints for a fit that makes only the parts with these numbers; then it raises `PortionDone`.
+
+    Several machines make a part of the work each, into one folder, and a fit with that folder takes up all of it.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], numbers: Sequence[int]) -> None:
+        self.folder, self.numbers = os.fspath(folder), numbers
+
+    def __fspath__(self) -> str:
+        return self.folder
+
+
+class PortionDone(BaseException):
+    """The parts of a `Portion` are made and kept; there is no model yet."""
+
+
 class Checkpoints:
     """The checkpoints in a folder; without one nothing is kept. `identity` names the data and parameters of parts.
 
@@ -38,7 +55,8 @@ class Checkpoints:
     def __init__(self, folder: str | os.PathLike[str] | None, identity: str = "") -> None:
         self.folder = Path("" if folder is None else folder)
         self._used = folder is not None
-        self._identity = identity
+        self._only = folder.numbers if isinstance(folder, Portion) else None
+        self.identity = identity
 
     @classmethod
     def of_parts(
@@ -47,12 +65,25 @@ class Checkpoints:
         """Checkpoints of work in parts; `shaping` and `arrays` are what a part depends on: parameters and data."""
         return cls(folder, "" if folder is None else _fingerprint(shaping, arrays))
 
+    def wanted(self, n_parts: int) -> Sequence[int]:
+        """Which of the parts are to be made here: all, unless the folder is a `Portion`."""
+        return range(n_parts) if self._only is None else [n for n in self._only if n < n_parts]
+
+    def check_whole(self) -> None:
+        """Raise `PortionDone` if only a portion of the parts was made."""
+        if self._only is not None:
+            raise PortionDone
+
+    def has(self, number: int) -> bool:
+        """Whether the part of that number was finished before."""
+        return self._used and self._place(number).exists()
+
     def take(self, number: int, kind: type[Part], **lengths: int) -> Part | None:
         """The part of that number, a named tuple of arrays, if it was finished before; `lengths` are those of axes."""
-        if not self._used or not self._place(number).exists():
+        if not self.has(number):
             return None
         state = load_state(self._place(number))
-        if state.facts.get("part") != kind.__name__ or state.facts.get("identity") != self._identity:
+        if state.facts.get("part") != kind.__name__ or state.facts.get("identity") != self.identity:
             raise BadArtifact(
                 f"{self._place(number)} was made from other data or with other parameters: "
                 f"remove {self.folder}, or go on with those."
@@ -63,7 +94,7 @@ class Checkpoints:
     def keep(self, number: int, part: Any) -> None:
         """File a finished part."""
         if self._used:
-            facts = {"part": type(part).__name__, "identity": self._identity}
+            facts = {"part": type(part).__name__, "identity": self.identity}
             save(State(KIND, {}, part._asdict(), facts), self._place(number))
 
     def drop(self, numbers: Iterable[int]) -> None:

@@ -26,15 +26,21 @@ def feature_value(indices: I32, values: F32, feature: int) -> np.float32:
 
 
 @kernel
+def reach_leaf(indices: I32, values: F32, node: int, feature: I32, threshold: F32, child: I32) -> int:
+    """The leaf that a row falls into from `node` on: right where x_f > t."""
+    while feature[node] >= 0:
+        right = feature_value(indices, values, feature[node]) > threshold[node]
+        node = child[node] + (1 if right else 0)
+    leaf: int = child[node]
+    return leaf
+
+
+@kernel
 def reach_leaves(indices: I32, values: F32, roots: I64, feature: I32, threshold: F32, child: I32) -> I64:
-    """The leaf of every tree that a row falls into: right where x_f > t."""
+    """The leaf of every tree that a row falls into."""
     leaves = np.empty(len(roots), np.int64)
     for tree in range(len(roots)):
-        node = roots[tree]
-        while feature[node] >= 0:
-            right = feature_value(indices, values, feature[node]) > threshold[node]
-            node = child[node] + (1 if right else 0)
-        leaves[tree] = child[node]
+        leaves[tree] = reach_leaf(indices, values, roots[tree], feature, threshold, child)
     return leaves
 
 

@@ -3,70 +3,25 @@ positive labels alone."""
 
 import logging
 import os
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from broadmatch import progress
 from broadmatch.data import CSR
-from broadmatch.data.csr import concatenated, joined_ptr, offsets
 from broadmatch.io.checkpoints import Checkpoints
-from broadmatch.kernels import F32, I32, I64
-from broadmatch.kernels.random import seed_stream
 from broadmatch.labels._forest import predict_rows
-from broadmatch.labels._mlrf import bootstrap, grow_tree
 from broadmatch.labels.base import Best, LabelModel, Row
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.mlrf_explain import explain
-from broadmatch.layout import Axes, Index, Offsets, check_trees
+from broadmatch.labels.mlrf_forest import ThresholdForest
+from broadmatch.labels.mlrf_stages import Growth, grow_in_stages
+from broadmatch.layout import Axes
 from broadmatch.parallel import Stop, each_block, map_threads
 from broadmatch.params import Flag, Jobs, Number, Seed, Whole, learned
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
-
-
-class ThresholdForest(NamedTuple):
-    """Trees that test one feature a node: nodes, leaves and points behind each other; `roots` are where trees start.
-
-    A node with feature −1 is a leaf and `child` its number; otherwise `child` is the left child and the right one
-    follows it.
-    """
-
-    roots: Annotated[I64, Axes("trees")]
-    feature: Annotated[I32, Axes("nodes"), Index("features", -1)]
-    threshold: Annotated[F32, Axes("nodes")]
-    child: Annotated[I32, Axes("nodes")]
-    leaf_ptr: Annotated[I64, Offsets("leaves", "votes")]
-    leaf_label: Annotated[I32, Axes("votes"), Index("labels")]
-    leaf_share: Annotated[F32, Axes("votes")]
-    point_ptr: Annotated[I64, Offsets("leaves", "members")]
-    point: Annotated[I32, Axes("members"), Index("points")]
-
-    def _check_whole(self) -> None:
-        check_trees(self.roots, self.feature >= 0, self.child, self.child, len(self.leaf_ptr) - 1)
-
-    @classmethod
-    def joined(cls, trees: "list[ThresholdForest]") -> "ThresholdForest":
-        """Forests of one tree each as one."""
-        nodes = offsets([len(t.feature) for t in trees])
-        leaves = offsets([len(t.leaf_ptr) - 1 for t in trees])
-        child = [
-            np.where(t.feature >= 0, t.child + nodes[i], t.child + leaves[i]).astype(np.int32)
-            for i, t in enumerate(trees)
-        ]
-        return concatenated(trees)._replace(
-            roots=nodes[:-1],
-            child=np.concatenate(child),
-            leaf_ptr=joined_ptr([t.leaf_ptr for t in trees]),
-            point_ptr=joined_ptr([t.point_ptr for t in trees]),
-        )
-
-
-def _features_per_node(X: CSR) -> int:
-    """As many as a point has: on sparse text most features of a node are rare, and a draw of few finds none that splits
-    well; where points have most features, the trees of a draw of many would be alike."""
-    return max(1, min(round(len(X.indices) / max(X.n_rows, 1)), -(-X.n_cols // 4)))
 
 
 class MLRF(LabelModel):
@@ -100,6 +55,12 @@ class MLRF(LabelModel):
     ] = 0.005
     bootstrap: Annotated[bool, Flag(), "each tree sees points drawn with replacement; otherwise all of them"] = False
     leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 1000
+    subtree_rows: Annotated[
+        int,
+        Whole(1000),
+        "with more points than this, a sample of as many grows the top of a tree, and what is below it grows in parts "
+        "of about as many at most",
+    ] = 500_000
     seed: Seed = 0
     n_jobs: Jobs = None
     kind: ClassVar[str] = "mlrf"
@@ -118,24 +79,34 @@ class MLRF(LabelModel):
         Whole(0).check("n_voters", n_voters)
         return explain(self, self._row(x), self._label(label), n_voters)
 
+    def growth(self, shape: tuple[int, int], n_values: int) -> Growth:
+        """What trees of data of this shape, with as many values, depend on beside the data.
+
+        Without `features_per_node`, as many features are tried as a point has: on sparse text most features of a node
+        are rare, and a draw of few finds none that splits well; where points have most features, the trees of a draw
+        of many would be alike.
+        """
+        n_rows, n_cols = shape
+        mean = max(1, min(round(n_values / max(n_rows, 1)), -(-n_cols // 4)))
+        n_tried = mean if self.features_per_node is None else min(self.features_per_node, n_cols)
+        return Growth(self.seed, n_tried, self.max_leaf, self.min_leaf, float(self.balance), self.leaf_labels,
+                      self.bootstrap, self.subtree_rows)  # fmt: skip
+
+    def checkpoints(self, X: CSR, Y: CSR, folder: str | os.PathLike[str] | None) -> Checkpoints:
+        """Where finished trees are kept, by number; it knows them by the data and the parameters."""
+        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
+        return Checkpoints.of_parts(folder, shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
+
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:
         stop = Stop()
-        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
-        kept = Checkpoints.of_parts(checkpoint, shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
-        labelled = (np.diff(Y.indptr) > 0).astype(np.float32)
-        n_tried = _features_per_node(X) if self.features_per_node is None else min(self.features_per_node, X.n_cols)
+        kept = self.checkpoints(X, Y, checkpoint)
+        growth = self.growth(X.shape, X.nnz)
 
         def grow(number: int) -> ThresholdForest:
             finished = kept.take(number, ThresholdForest, points=X.n_rows, features=X.n_cols, labels=Y.n_cols)
             if finished is not None:
                 return finished
-            weights, seed = labelled, np.uint64(self.seed * 1_000_003 + number)
-            if self.bootstrap:
-                weights, candidates = np.zeros_like(labelled), np.flatnonzero(labelled)
-                bootstrap(weights, candidates, len(candidates), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
-            grown = grow_tree(X, Y, weights, n_tried, self.max_leaf,
-                              self.min_leaf, float(self.balance), self.leaf_labels, seed, stop.flag)  # fmt: skip
-            tree = ThresholdForest(np.zeros(1, np.int64), *grown)
+            tree = grow_in_stages(growth, number, X, Y, stop)
             if not stop.flag[0]:
                 kept.keep(number, tree)
             return tree

@@ -9,7 +9,8 @@ from broadmatch.labels.explanation import Contribution, Explanation, Leaf, Neigh
 
 if TYPE_CHECKING:
     from broadmatch.labels.base import Row
-    from broadmatch.labels.mlrf import MLRF, ThresholdForest
+    from broadmatch.labels.mlrf import MLRF
+    from broadmatch.labels.mlrf_forest import ThresholdForest
 
 
 def explain(model: "MLRF", x: "Row", label: int, n_voters: int) -> Explanation:

@@ -155,7 +155,7 @@ class OneVsRest(LabelModel):
     def _solved(self, data: Examples | LogisticExamples, n_features: int, n_labels: int, kept: Checkpoints) -> Part:
         """The weights of all labels."""
         stop = Stop()
-        parts = list(blocks(n_labels, min(_PART, -(-n_labels // _PARTS))))
+        parts = label_parts(n_labels)
 
         def solve(number: int) -> Part:
             first, last = parts[number]
@@ -177,9 +177,10 @@ class OneVsRest(LabelModel):
 
         done = []
         with progress.task("Training labels", total=n_labels, unit="labels") as bar:
-            for part in map_threads(solve, range(len(parts)), self.n_jobs, stop):
+            for part in map_threads(solve, kept.wanted(len(parts)), self.n_jobs, stop):
                 done.append(part)
                 bar.advance(len(part.bias))
+        kept.check_whole()
         return concatenated(done)
 
     def _block(
@@ -271,3 +272,12 @@ class OneVsRest(LabelModel):
         best_of_rows(0, 1, ptr, x[0], self._scaled(ptr, x[1]), *self.weights_[:3], self._rank_bias, labels, scores)
         found = np.count_nonzero(scores > -np.inf)
         return labels[0, :found], scores[0, :found]
+
+
+def label_parts(n_labels: int) -> list[tuple[int, int]]:
+    """The labels that are solved and kept together, as (first, last + 1).
+
+    >>> label_parts(3)
+    [(0, 1), (1, 2), (2, 3)]
+    """
+    return list(blocks(n_labels, min(_PART, -(-n_labels // _PARTS))))

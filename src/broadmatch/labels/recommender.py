@@ -47,6 +47,27 @@ class Recommendation(NamedTuple):
     phrases: list[Phrase]
 
 
+class Answered(NamedTuple):
+    """The answers for some pages; how many pages have no word that is known, and how many revealed phrases are not."""
+
+    found: list[Recommendation]
+    n_empty: int
+    n_unknown: int
+
+
+def named_pages(pages: Sequence[AnyPage], first: int) -> list[tuple[str, Any]]:
+    """Pages with their names; one without has its number, counted from `first`."""
+    return [page if isinstance(page, tuple) else (str(first + i), page) for i, page in enumerate(pages)]
+
+
+def warn_of_unknown(n_empty: int, n_unknown: int) -> None:
+    """Say what the answers could not go by."""
+    if n_unknown:
+        log.warning("%d revealed phrases are unknown to the model.", n_unknown)
+    if n_empty:
+        log.warning("Pages without a word that the model knows: %d; their phrases are a guess.", n_empty)
+
+
 def recommendations(names: Iterable[str], ranking: Ranking) -> Iterator[Recommendation]:
     """The labels of each point of a ranking by name, beside the name of the point."""
     for name, phrases, (_, scores) in zip(names, ranking.names(), ranking, strict=True):
@@ -84,25 +105,26 @@ class Recommender(Artifact):
             raise BadInput(f"The sets of {name} depend on all pages together, but pages come in batches; give a k.")
         return self._answers(iter(one_by_one(pages)), k, revealed)
 
+    def answered(self, named: Sequence[tuple[str, Any]], k: int | None, revealed: Any = None) -> "Answered":
+        """The phrases of some pages with their names; see `recommend`, which asks for batch after batch."""
+        given: dict[str, Any] = {}
+        unknown = 0
+        if revealed is not None:
+            given["revealed"], unknown = self._known([name for name, _ in named], revealed)
+        rows = self.vectorizer.transform([html for _, html in named])
+        model = self.model
+        best = model.predict_sets(rows, **given) if k is None else model.predict_topk(rows, k, **given)
+        found = list(recommendations([name for name, _ in named], best))
+        return Answered(found, int((np.diff(rows.indptr) == 0).sum()), unknown)
+
     def _answers(self, pages: Iterator[AnyPage], k: int | None, revealed: Any) -> Iterator[Recommendation]:
         lists = None if revealed is None or isinstance(revealed, Mapping) else iter(revealed)
         n, empty, unknown = 0, 0, 0
         while batch := list(itertools.islice(pages, _BATCH)):
-            named = [page if isinstance(page, tuple) else (str(n + i), page) for i, page in enumerate(batch)]
-            n += len(batch)
-            given: dict[str, Any] = {}
-            if revealed is not None:
-                given["revealed"], lost = self._known([name for name, _ in named], revealed if lists is None else lists)
-                unknown += lost
-            rows = self.vectorizer.transform([html for _, html in named])
-            empty += int((np.diff(rows.indptr) == 0).sum())
-            model = self.model
-            best = model.predict_sets(rows, **given) if k is None else model.predict_topk(rows, k, **given)
-            yield from recommendations([name for name, _ in named], best)
-        if unknown:
-            log.warning("%d revealed phrases are unknown to the model.", unknown)
-        if empty:
-            log.warning("Pages without a word that the model knows: %d; their phrases are a guess.", empty)
+            answer = self.answered(named_pages(batch, n), k, revealed if lists is None else lists)
+            n, empty, unknown = n + len(batch), empty + answer.n_empty, unknown + answer.n_unknown
+            yield from answer.found
+        warn_of_unknown(empty, unknown)
 
     def _known(self, pages: list[str], revealed: Any) -> tuple[CSR | NamedLabels, int]:
         """The revealed phrases of pages in the model's numbers, or by name, and how many it does not know."""
@@ -158,7 +180,7 @@ def recommend_together(
         return
     given, n = iter(one_by_one(pages)), 0
     while batch := list(itertools.islice(given, _BATCH)):
-        named = [page if isinstance(page, tuple) else (str(n + i), page) for i, page in enumerate(batch)]
+        named = named_pages(batch, n)
         n += len(batch)
         for answers in zip(*(one.recommend(named, 2 * k) for one in recommenders), strict=True):
             doubt: dict[str, float] = {}

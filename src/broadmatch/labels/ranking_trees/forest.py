@@ -79,14 +79,16 @@ def grow_forest(
 
     trees: list[RankingForest] = []
     # Whole trees side by side as long as there is one for every thread; the few that are left, node by node.
-    together = how.n_trees - how.n_trees % workers
-    with progress.task("Growing trees", total=how.n_trees, unit="trees") as bar:
-        for grown in map_threads(lambda number: tree(number, 1), range(together), workers, stop):
+    numbers = kept.wanted(how.n_trees)
+    together = len(numbers) - len(numbers) % workers
+    with progress.task("Growing trees", total=len(numbers), unit="trees") as bar:
+        for grown in map_threads(lambda number: tree(number, 1), numbers[:together], workers, stop):
             trees.append(grown)
             bar.advance()
-        for number in range(together, how.n_trees):
+        for number in numbers[together:]:
             trees.append(tree(number, workers))
             bar.advance()
+    kept.check_whole()
     points = points_of(0)
     counts = [
         np.bincount(i, minlength=n) for i, n in ((points.x_index, points.x_width), (points.z_index, points.z_width))

@@ -1,0 +1,134 @@
+"""Rows of features and labels in shards on disk: each is written once, whole, and checked whenever a node opens it."""
+
+import functools
+import os
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from broadmatch.data import CSR
+from broadmatch.data.csr import offsets
+from broadmatch.errors import BadArtifact
+from broadmatch.io.checkpoints import Checkpoints
+from broadmatch.kernels import F32, I32, I64
+from broadmatch.layout import Axes, Index, Offsets
+from broadmatch.parallel import blocks
+
+
+class ShardArrays(NamedTuple):
+    """What a shard holds: the number of its first row, and its rows of X and of Y."""
+
+    first: Annotated[I64, Axes(1)]
+    x_indptr: Annotated[I64, Offsets("rows", "values")]
+    x_indices: Annotated[I32, Axes("values"), Index("features")]
+    x_data: Annotated[F32, Axes("values")]
+    y_indptr: Annotated[I64, Offsets("rows", "entries")]
+    y_indices: Annotated[I32, Axes("entries"), Index("labels")]
+    y_data: Annotated[F32, Axes("entries")]
+
+
+class Rows(NamedTuple):
+    """Some rows: their numbers among all, features and labels."""
+
+    numbers: I64
+    X: CSR
+    Y: CSR
+
+    def take(self, places: I64) -> "Rows":
+        """The rows at these places."""
+        return Rows(self.numbers[places], self.X.take(places), self.Y.take(places))
+
+    def slice(self, start: int, stop: int) -> "Rows":
+        """The rows from start to stop, as views."""
+        return Rows(self.numbers[start:stop], rows_between(self.X, start, stop), rows_between(self.Y, start, stop))
+
+    @classmethod
+    def joined(cls, pieces: "list[Rows]") -> "Rows":
+        """The rows of all pieces, one piece behind the other: new arrays, which kernels may have."""
+        numbers = np.concatenate([piece.numbers for piece in pieces])
+        return cls(numbers, stacked([piece.X for piece in pieces]), stacked([piece.Y for piece in pieces]))
+
+
+class Shards(NamedTuple):
+    """Where the shards of a data set are, and its measures."""
+
+    folder: Path
+    identity: str
+    n_shards: int
+    n_rows: int
+    n_features: int
+    n_labels: int
+    n_bytes: int
+
+    @property
+    def bytes_per_row(self) -> int:
+        """The mean size of a row, of X and Y together."""
+        return -(-self.n_bytes // max(1, self.n_rows))
+
+    @property
+    def bytes_per_shard(self) -> int:
+        """The mean size of a shard."""
+        return -(-self.n_bytes // max(1, self.n_shards))
+
+    def read(self, number: int) -> Rows:
+        """The rows of a shard, memory-mapped; a damaged one is refused with the name of the file that is wrong."""
+        return _read(self, number, _changed(self.folder / f"{number:08d}"))
+
+
+def write_shards(folder: str | os.PathLike[str], identity: str, X: CSR, Y: CSR, n_shards: int) -> Shards:
+    """Write the rows as `n_shards` shards of about as many rows each; those that are there already stay.
+
+    `identity` names the data, so that shards of other data are not taken for these.
+
+    >>> X, Y = CSR.from_rows([[0], [1], [2]], 3), CSR.from_rows([[0], [], [1]], 2)
+    >>> shards = write_shards("job/shards", "of this example", X, Y, 2)
+    >>> [shards.read(number).numbers.tolist() for number in range(2)]
+    [[0, 1], [2]]
+    """
+    n_bytes = sum(array.nbytes for array in (*X[:3], *Y[:3]))
+    size = max(1, -(-X.n_rows // n_shards))
+    cuts = list(blocks(X.n_rows, size))
+    kept = Checkpoints(folder, f"{identity} in {n_shards}")
+    for number, (start, stop) in enumerate(cuts):
+        if not (Path(folder) / f"{number:08d}").exists():
+            x, y = rows_between(X, start, stop), rows_between(Y, start, stop)
+            kept.keep(number, ShardArrays(np.array([start], np.int64), *x[:3], *y[:3]))
+    return Shards(Path(folder), f"{identity} in {n_shards}", len(cuts), X.n_rows, X.n_cols, Y.n_cols, n_bytes)
+
+
+def rows_between(matrix: CSR, start: int, stop: int) -> CSR:
+    """The rows from start to stop; indices and values are views.
+
+    >>> rows_between(CSR.from_rows([[0], [1, 2], [2]], 3), 1, 2).indices
+    array([1, 2], dtype=int32)
+    """
+    a, b = int(matrix.indptr[start]), int(matrix.indptr[stop])
+    indptr = np.asarray(matrix.indptr[start : stop + 1] - a)
+    return CSR(indptr, np.asarray(matrix.indices[a:b]), np.asarray(matrix.data[a:b]), matrix.n_cols)
+
+
+def stacked(matrices: list[CSR]) -> CSR:
+    """The rows of several matrices, one matrix behind the other."""
+    lengths = np.concatenate([np.diff(one.indptr) for one in matrices])
+    indices, data = (np.concatenate([one[i] for one in matrices]) for i in (1, 2))
+    return CSR(offsets(lengths), indices, data, matrices[0].n_cols)
+
+
+@functools.lru_cache(maxsize=2)
+def _read(shards: Shards, number: int, changed: int) -> Rows:
+    """A shard is checked when a process opens it first, and again if its folder changed."""
+    kept = Checkpoints(shards.folder, shards.identity)
+    found = kept.take(number, ShardArrays, features=shards.n_features, labels=shards.n_labels)
+    if found is None:
+        raise BadArtifact(f"{shards.folder / f'{number:08d}'} is missing; start the job again without --resume.")
+    X = CSR(found.x_indptr, found.x_indices, found.x_data, shards.n_features)
+    Y = CSR(found.y_indptr, found.y_indices, found.y_data, shards.n_labels)
+    return Rows(np.arange(int(found.first[0]), int(found.first[0]) + X.n_rows), X, Y)
+
+
+def _changed(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
