@@ -14,8 +14,8 @@ import numpy as np
 
 from broadmatch.cluster.engine import Engine, Ref
 from broadmatch.cluster.inputs import PageShard, page_shards
+from broadmatch.cluster.shards import stacked
 from broadmatch.data import CSR, Names
-from broadmatch.data.csr import joined_ptr
 from broadmatch.features import PageVectorizer
 from broadmatch.features.word_counts import CountedPages, Vocabulary, WordTotals
 from broadmatch.io import PageSource
@@ -82,9 +82,8 @@ class ShardedPages:
         """Fit the vectorizer on some of the pages and give their rows, and those of others, as they were numbered."""
         how: dict[str, Any] = {"memory": self.memory, "title": "Counting words"}
         n = len(self.shards)
-        chosen = [
-            [np.array([at for s, at in pages if s == shard], np.int64) for pages in (train, test)] for shard in range(n)
-        ]
+        train_at, test_at = (np.array(pages, np.int64).reshape(-1, 2) for pages in (train, test))
+        chosen = [[at[at[:, 0] == shard, 1] for at in (train_at, test_at)] for shard in range(n)]
         items = [
             (shard, seen, vectorizer, *some) for shard, seen, some in zip(self.shards, self.seen, chosen, strict=True)
         ]
@@ -99,8 +98,8 @@ class ShardedPages:
     def _joined(self, vectorizer: PageVectorizer, counted: list[Ref], how: dict[str, Any]) -> tuple[CSR, CSR]:
         refs = self.engine.map(_weigh_words, [(vectorizer, one) for one in counted], **how)
         self.engine.progress(refs, title="Weighing words", unit="shards")
-        train, test = zip(*self.engine.get(refs), strict=True)
-        return _stack(train), _stack(test)
+        train, test = map(list, zip(*self.engine.get(refs), strict=True))
+        return stacked(train), stacked(test)
 
 
 class NumberedPage(NamedTuple):
@@ -127,11 +126,6 @@ def features_in_shards(
     """
     read = ShardedPages(engine, pages, n_shards, memory)
     return read.features(vectorizer, [page.html for page in read], [])[0]
-
-
-def _stack(parts: Sequence[CSR]) -> CSR:
-    indptr = joined_ptr([part.indptr for part in parts])
-    return CSR(indptr, *(np.concatenate([part[k] for part in parts]) for k in (1, 2)), parts[0].n_cols)
 
 
 # Tasks.

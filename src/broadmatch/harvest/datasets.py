@@ -79,7 +79,9 @@ def named_pages(pages: Iterable[NamedPage], harvest: Harvest) -> Iterable[NamedP
     return pages if harvest.exact_pages else _PlainNames(pages, harvest)
 
 
-def join_datasets(harvest: Harvest, Y: CSR, train: PageRows, test: PageRows, vectorizer: Vectorizer) -> tuple[Dataset, Dataset]:
+def join_datasets(
+    harvest: Harvest, Y: CSR, train: PageRows, test: PageRows, vectorizer: Vectorizer
+) -> tuple[Dataset, Dataset]:
     """Features and labels as data sets; Y are the training labels as they are weighed."""
     _report_rows(*train, harvest.train_pages, "training")
     _report_rows(*test, harvest.test_pages, "test")

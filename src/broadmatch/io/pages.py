@@ -15,7 +15,7 @@ from broadmatch.errors import BadInput, BadParameter, MissingFile
 from broadmatch.io.columns import ColumnMap, no_columns
 from broadmatch.io.files import PathLike, Source, expand, json_line, open_binary, replacing_file
 from broadmatch.io.formats import PAGES, STANDARD_INPUT, format_of, suffixes
-from broadmatch.io.rejects import Rejects
+from broadmatch.io.rejects import Rejected, Rejects
 from broadmatch.io.streams import Mark, RecordStream, Span
 from broadmatch.params import Whole
 
@@ -187,6 +187,10 @@ class _Strict(Rejects):
 
     def add(self, source: str, line: int | None, reason: str, row: str = "", count: int = 1) -> None:
         raise BadInput(f"{source}: {reason}; give a page of HTML or text with at most {self._limit:,} bytes.")
+
+    def take_over(self, part: Rejected) -> None:
+        if part.n_rows:
+            raise BadInput(f"{part.first}; give a page of HTML or text with at most {self._limit:,} bytes.")
 
 
 def _rows_of(file: Path, columns: ColumnMap, rejects: Rejects) -> RecordStream:
