@@ -7,6 +7,7 @@ from .check import require_whole as require_whole
 from .engine import Engine as Engine
 from .engine import Ref as Ref
 from .engine import ThreadEngine as ThreadEngine
+from .features import features_in_shards as features_in_shards
 from .mlrf import fit_mlrf as fit_mlrf
 from .predicting import ClusterModel as ClusterModel
 from .predicting import ClusterRecommender as ClusterRecommender

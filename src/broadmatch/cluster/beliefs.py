@@ -12,8 +12,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from broadmatch.cluster.engine import Engine, Ref
+from broadmatch.cluster.shards import rows_between, stacked
 from broadmatch.data import CSR, as_labels
-from broadmatch.data.csr import joined_ptr, offsets
+from broadmatch.data.csr import offsets
 from broadmatch.harvest import belief_stages as stages
 from broadmatch.harvest._beliefs import Entries, LabelSums
 from broadmatch.harvest.belief_stages import ByLabel, Cut, WantedSums
@@ -97,7 +98,7 @@ def beliefs_in_shards(
     parts = engine.get(beliefs)
     if folder is not None:
         kept.clear()
-    return _stacked(parts)
+    return stacked(parts)
 
 
 class _Job:
@@ -112,7 +113,7 @@ class _Job:
         # A task holds its own entries a few times, and for each thread a row of sums for all labels.
         self.memory = 128 * (Y.nnz // n_shards) + (16 + 20 * settings.n_jobs) * Y.n_cols
         how: dict[str, Any] = {"memory": self.memory, "title": "Turning labels around"}
-        self.labels = engine.map(_own, [(_between(Y, *span),) for span in pairwise(self.bounds)], **how)
+        self.labels = engine.map(_own, [(rows_between(Y, *span),) for span in pairwise(self.bounds)], **how)
         *dealt, self.rows = engine.shuffle(_deal, [(shard, self.ranges) for shard in self.labels], n_shards + 1, **how)
         turned, found = engine.shuffle(_turn, map(tuple, dealt), 2, **how)
         sums = np.concatenate(engine.get(found))
@@ -197,23 +198,9 @@ class _Job:
         return iteration * self.n_shards + shard
 
 
-def _between(Y: CSR, first: int, stop: int) -> CSR:
-    """Some rows that follow each other, as views."""
-    indptr = Y.indptr[first : stop + 1]
-    entries = slice(int(indptr[0]), int(indptr[-1]))
-    return CSR(indptr - indptr[0], Y.indices[entries], Y.data[entries], Y.n_cols)
-
-
 def _own(value: Any) -> Any:
     """Copies, which kernels may be given: what comes from another task is read-only."""
     return type(value)(*(np.array(one) if isinstance(one, np.ndarray) else one for one in value))
-
-
-def _stacked(pieces: Sequence[CSR]) -> CSR:
-    """Rows of several matrices behind each other."""
-    indptr = joined_ptr([piece.indptr for piece in pieces])
-    indices, data = (np.concatenate([piece[k] for piece in pieces]) for k in (1, 2))
-    return CSR(indptr, indices, data, pieces[0].n_cols)
 
 
 # Tasks: what a shard of pages or a range of labels does at each step.
@@ -227,7 +214,7 @@ def _deal(Y: CSR, ranges: Sequence[int]) -> list[Any]:
 
 def _turn(*pieces: CSR) -> tuple[Turned, F64]:
     """The rows of a range of labels turned around, and the sums of its labels."""
-    Y = _stacked(pieces)
+    Y = stacked(list(pieces))
     wanted = [np.unique(piece.indices).astype(np.int64) for piece in pieces]
     return Turned(stages.by_label(Y), wanted), stages.label_sums(Y)
 
@@ -249,7 +236,7 @@ def _spread(F: CSR, rows: list[I64]) -> list[CSR]:
 
 def _gather(turned: Turned, first: int, n_jobs: int, *pieces: CSR) -> list[WantedSums]:
     """The rows of G of a range of labels, for each shard those of its own labels."""
-    G = stages.ordered_sums(stages.gathered(_own(turned.columns), _stacked(pieces), n_jobs), n_jobs)
+    G = stages.ordered_sums(stages.gathered(_own(turned.columns), stacked(list(pieces)), n_jobs), n_jobs)
     return [stages.wanted_sums(G, labels, first) for labels in turned.wanted]
 
 
