@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from broadmatch.clicks._bloom import CURRENT
 from broadmatch.clicks._hogwild import learn_beside
 from broadmatch.clicks._learners import BLOCK, learn_rows, score_rows, weights_and_rates
-from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, Settings
+from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, Columns, Settings
 from broadmatch.clicks._table import STEP, USED, Admission, Table
 from broadmatch.clicks.hogwild import Threads
 from broadmatch.clicks.inclusion import Bloom, Inclusion, InclusionRule, empty_filters, filter_size, kind_and_chance
@@ -148,6 +148,7 @@ class ClickLearner(TableLearner):
         "what n is: the squared gradients of the feature, its clicked and unclicked impressions (§4.5), "
         "or the number of examples, alike for all",
     ] = "gradients"
+    power: Annotated[float, Number(0, 1, above=True), "of n in the learning rates, √n unless told (§3.1)"] = 0.5
 
     number: ClassVar[int]
     """Which update the kernel does."""
@@ -248,7 +249,7 @@ class ClickLearner(TableLearner):
 
     def _coefficients(self, keys: NDArray[np.uint64], slots: NDArray[np.int64]) -> Coefficients:
         weights, rates = np.empty(len(keys)), np.empty(len(keys))
-        weights_and_rates(self._table(), slots, self._settings(), weights, rates)
+        weights_and_rates(self._table(), self._columns(), slots, self._settings(), weights, rates)
         return keys, weights, rates
 
     def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
@@ -259,7 +260,7 @@ class ClickLearner(TableLearner):
         self._ready()
         impressions.check()
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
-        score_rows(self._table(), impressions, self._settings(), scores, spread)
+        score_rows(self._table(), self._columns(), impressions, self._settings(), scores, spread)
         return scores, spread
 
     def _table(self) -> Table:
@@ -267,8 +268,12 @@ class ClickLearner(TableLearner):
         return Table(table.words, table.cells, table.first, table.room, table.state)
 
     def _settings(self) -> Settings:
-        numbers = (float(value) for value in (self.alpha, self.beta, self.l1, self.l2))
+        numbers = (float(value) for value in (self.alpha, self.beta, self.l1, self.l2, self.power))
         return Settings(self.number, RATES[self.rates], 0.0, *numbers)
+
+    def _columns(self) -> Columns:
+        first = self.table_.first
+        return Columns(first, first + 1, first + 2)
 
 
 def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any, offset: float) -> Impressions:
