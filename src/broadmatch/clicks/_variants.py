@@ -40,6 +40,8 @@ from broadmatch.kernels.intrinsics import prefetch
 
 _LINE = 16
 """Words of 32 bits in a line of the cache."""
+FEW = 4
+"""Variants up to which one loop over them is best."""
 EVERYONE = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -77,20 +79,6 @@ def settings_of(variants: Variants, v: int) -> Settings:
     rates = GRADIENTS if v < variants.gradients else COUNTS
     numbers = variants.alphas[v], variants.betas[v], variants.l1s[v], variants.l2s[v], variants.powers[v]
     return Settings(variants.learners[v], rates, 0.0, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4])
-
-
-@kernel
-def fill_roots(squares: F64, n: float, variants: Variants, roots: F64) -> None:
-    """√n of every variant, of its own Σ g² or of the n that all share: `root_of`, without branches where it counts."""
-    gradients, floors, powers, odd = variants.gradients, variants.floors, variants.powers, variants.odd
-    shared = math.sqrt(n)
-    for v in range(gradients):
-        roots[v] = math.sqrt(squares[v])
-    for v in range(gradients, len(roots)):
-        roots[v] = max(shared, floors[v])
-    for k in range(len(odd)):
-        v = odd[k]
-        roots[v] = powered(squares[v], powers[v]) if v < gradients else max(powered(n, powers[v]), floors[v])
 
 
 @kernel
@@ -135,7 +123,8 @@ def learn_many_block(
     """
     words, cells, first, state = table.words, table.cells, table.first, table.state
     indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
-    betas, l1s, l2s = variants.betas, variants.l1s, variants.l2s
+    betas, l1s, l2s, powers = variants.betas, variants.l1s, variants.l2s, variants.powers
+    floors, odd = variants.floors, variants.odd
     primal, others, places, halves = variants.primal, variants.others, variants.places, variants.halves
     if first < 0:  # never: it tells the compiler that no index counts from the end
         return
@@ -169,7 +158,15 @@ def learn_many_block(
             if narrow:  # `counter_of`
                 for v in range(gradients):
                     squares[i, v] = counter_of(squares[i, v], codec)
-            fill_roots(squares[i], between_counts(n, clicks), variants, roots[i])
+            n = between_counts(n, clicks)
+            root = math.sqrt(n)
+            for v in range(gradients):  # `root_of`, written out, as all here that is done for every variant
+                roots[i, v] = math.sqrt(squares[i, v])
+            for v in range(gradients, n_variants):
+                roots[i, v] = max(root, floors[v])
+            for k in range(len(odd)):
+                v = odd[k]
+                roots[i, v] = max(powered(squares[i, v] if v < gradients else n, powers[v]), floors[v])
             for v in range(n_variants):
                 kept[i, v] = float(cells[slot, at + v])
             if narrow:
@@ -226,7 +223,14 @@ def learn_many_block(
                     cell = counter_cell(squares[i, v], codec, random)
                     cells[slot, own + v] = cell
                     squares[i, v] = counter_of(cell, codec)
-            fill_roots(squares[i], n, variants, new_roots)
+            root = math.sqrt(n)
+            for v in range(gradients):
+                new_roots[v] = math.sqrt(squares[i, v])
+            for v in range(gradients, n_variants):
+                new_roots[v] = max(root, floors[v])
+            for k in range(len(odd)):
+                v = odd[k]
+                new_roots[v] = max(powered(squares[i, v] if v < gradients else n, powers[v]), floors[v])
             for k in range(len(others)):
                 v = others[k]
                 settings = settings_of(variants, v)
@@ -246,6 +250,71 @@ def learn_many_block(
                     random += codec.stride
                     cells[slot, at + v] = kept_cell(kept[i, v], codec, settings_of(variants, v), new_roots[v], random)
     stream[0] = random
+
+
+@kernel
+def learn_few_block(
+    table: Table, slots: I64, rows: Impressions, start: int, stop: int, out: F64, variants: Variants
+) -> None:
+    """`learn_many_block` for up to `FEW` variants of FTRL with √n in floats that use all signals: the same bits.
+
+    For few, one loop that does everything takes less time than many that each do several variants at once.
+    """
+    cells, first, state = table.cells, table.first, table.state
+    indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
+    betas, l1s, l2s, floors, places = variants.betas, variants.l1s, variants.l2s, variants.floors, variants.places
+    if first < 0:  # never, as above
+        return
+    n_variants, gradients, base, at = len(betas), variants.gradients, indptr[start], first + 2
+    most, own = codec_of(cells.itemsize).most, at + n_variants
+    longest = longest_row(indptr, start, stop)
+    weights, roots = np.empty((2, longest, n_variants))
+    scores, errors, inverses = np.empty((3, n_variants))
+    inverses[:] = 1.0 / variants.alphas
+    for r in range(start, stop):
+        a, b = indptr[r], indptr[r + 1]
+        state[STEP] += 1
+        scores[:] = float(offset[r]) if len(offset) else 0.0
+        for j in range(a, b):
+            slot, i = slots[j - base], j - a
+            if slot < 0:
+                continue
+            x = float(values[j]) if len(values) else 1.0
+            shared = math.sqrt(between_counts(float(cells[slot, first]), float(cells[slot, first + 1])))
+            for v in range(n_variants):
+                root = math.sqrt(float(cells[slot, own + v])) if v < gradients else max(shared, floors[v])
+                z, curvature = float(cells[slot, at + v]), (betas[v] + root) * inverses[v] + l2s[v]
+                w = (math.copysign(l1s[v], z) - z) / curvature
+                w = w if (abs(z) > l1s[v]) & (curvature != 0.0) else 0.0
+                roots[i, v], weights[i, v] = root, w
+                scores[v] += w * x
+        y, importance = float(clicked[r]), float(weight[r])
+        for v in range(n_variants):
+            p = sigmoid(scores[v])
+            out[r, places[v]] = p
+            errors[v] = (p - y) * importance
+        if importance == 0.0:
+            continue
+        for j in range(a, b):
+            slot, i = slots[j - base], j - a
+            if slot < 0:
+                continue
+            x, n, clicks = float(values[j]) if len(values) else 1.0, 0.0, 0.0
+            if gradients < n_variants:
+                n, clicks = float(cells[slot, first]), float(cells[slot, first + 1])
+                n, clicks = counted(n, clicks, COUNTS, 0.0, y, importance, 0.0)
+                n, clicks = min(n, most), min(clicks, most)
+                cells[slot, first] = n
+                cells[slot, first + 1] = clicks
+            shared = math.sqrt(between_counts(n, clicks))
+            for v in range(n_variants):
+                g, root = errors[v] * x, max(shared, floors[v])
+                if v < gradients:
+                    squares = min(float(cells[slot, own + v]) + g * g, most)
+                    cells[slot, own + v] = squares
+                    root = math.sqrt(squares)
+                z = float(cells[slot, at + v]) + (g - inverses[v] * (root - roots[i, v]) * weights[i, v])
+                cells[slot, at + v] = min(most, max(-most, z))
 
 
 @kernel
@@ -357,6 +426,8 @@ def learn_variants(
 
     `single` is True or None, of which numba compiles only the branch that is taken.
     """
+    few = len(variants.alphas) <= FEW and len(variants.others) + len(variants.odd) + variants.halves == 0
+    few = few and table.cells.itemsize > 2
     slots = np.empty(0, np.int64)
     while row < len(rows.indptr) - 1:
         stop, slots = next_block(table, rows.indptr, row, slots)
@@ -364,7 +435,10 @@ def learn_variants(
             break
         find_block(table, rows, row, stop, slots, variants, admission)
         if single is None:
-            learn_many_block(table, slots, rows, row, stop, out, variants, rounding)
+            if few:
+                learn_few_block(table, slots, rows, row, stop, out, variants)
+            else:
+                learn_many_block(table, slots, rows, row, stop, out, variants, rounding)
         else:
             learn_single_block(table, slots, rows, row, stop, out, variants, rounding)
         row = stop

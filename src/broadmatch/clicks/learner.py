@@ -1,6 +1,6 @@
 """What every click learner does: learn from a stream, predict, say how sure it is, keep and restore what it knows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -109,11 +109,16 @@ class TableLearner(Artifact, Online):
         learner.check_params()
         require(given["filters"].size == filter_size(learner.inclusion), "its filters are of another size")
         fresh = learner.to_state().arrays
-        keys, numbers = given["keys"], given["numbers"]
+        keys, numbers, beside = given["keys"], given["numbers"], cls._beside_the_table()
+        fits = all(given[name].dtype == fresh[name].dtype for name in fresh) and all(
+            given[name].shape == fresh[name].shape for name in fresh if name not in ("keys", "numbers")
+        )
+        require(fits, "its keys and numbers do not fit")
+        for name in beside:
+            getattr(learner, name)[:] = given[name.rstrip("_")]
+        learner._resumed(given)
         fits = (
-            all(given[name].dtype == fresh[name].dtype for name in fresh)
-            and all(given[name].shape == fresh[name].shape for name in fresh if name not in ("keys", "numbers"))
-            and numbers.shape == (len(keys), fresh["numbers"].shape[1])
+            numbers.shape == (len(keys), learner._numbers(np.empty(0, np.int64)).shape[1])
             and bool(np.all(keys[:-1] < keys[1:]))
             and not (len(keys) and keys[0] == 0)
             and int(given["state"][USED]) == len(keys)
@@ -122,9 +127,10 @@ class TableLearner(Artifact, Online):
         require(fits, "its keys and numbers do not fit")
         learner.table_.fill(keys, np.ascontiguousarray(numbers).view(learner.table_.cells.dtype))
         learner.table_.state[:] = given["state"]
-        for name in cls._beside_the_table():
-            getattr(learner, name)[:] = given[name.rstrip("_")]
         return learner
+
+    def _resumed(self, given: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what was restored if it does not fit, and make the table that belongs to it."""
 
     def _numbers(self, slots: NDArray[np.int64]) -> NDArray[Any]:
         """What stands behind the keys of these slots."""
@@ -138,12 +144,12 @@ class TableLearner(Artifact, Online):
 class ClickLearner(TableLearner):
     """Base of the learners of one model; `FTRL` is the one to use, the others are what the paper compares it with."""
 
-    alpha: Annotated[float, Number(0, above=True), "α of the learning rates α / (β + √n)"] = 0.1
+    alpha: Annotated[float | None, Number(0, above=True), "α of the learning rates α / (β + √n)"] = 0.1
     beta: Annotated[float, Number(0), "β of the learning rates"] = 1.0
     l1: Annotated[float, Number(0), "makes coefficients exactly 0"] = 0.0
     l2: Annotated[float, Number(0), "shrinks coefficients"] = 0.0
     rates: Annotated[
-        str,
+        str | None,
         OneOf(tuple(RATES)),
         "what n is: the squared gradients of the feature, its clicked and unclicked impressions (§4.5), "
         "or the number of examples, alike for all",
@@ -158,7 +164,7 @@ class ClickLearner(TableLearner):
         super()._start()
 
     def _empty_table(self) -> FeatureTable:
-        return FeatureTable(self.encoding, 3 if self.rates == "counts" else 2)
+        return FeatureTable(self.encoding, 3 if self._rates()[1] == COUNTS else 2)
 
     def learn_many(self, impressions: Impressions, *, encoded: bool = False) -> NDArray[np.float64]:
         """Learn from each impression in turn, and give its probability as it was before that (progressive).
@@ -268,8 +274,13 @@ class ClickLearner(TableLearner):
         return Table(table.words, table.cells, table.first, table.room, table.state)
 
     def _settings(self) -> Settings:
-        numbers = (float(value) for value in (self.alpha, self.beta, self.l1, self.l2, self.power))
-        return Settings(self.number, RATES[self.rates], 0.0, *numbers)
+        alpha, rates = self._rates()
+        numbers = (float(value) for value in (self.beta, self.l1, self.l2, self.power))
+        return Settings(self.number, rates, 0.0, alpha, *numbers)
+
+    def _rates(self) -> tuple[float, int]:
+        """α, and what n is."""
+        return float(self.alpha or 0.0), RATES[self.rates or "gradients"]
 
     def _columns(self) -> Columns:
         first = self.table_.first
