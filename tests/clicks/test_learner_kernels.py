@@ -50,7 +50,7 @@ def test_ftrl_in_loops_for_the_compiler_gives_the_bits_of_learn_block(dtype, blo
     usual, general, said = cells.copy(), cells.copy(), np.empty((2, n))
     steps = np.zeros((2, 2), np.int64)
     tables = [Table(c.view(np.uint32), c, first, 0, step) for c, step in zip((usual, general), steps, strict=True)]
-    settings = Settings(FTRL, GRADIENTS, 0.0, *block["settings"])
+    settings = Settings(FTRL, GRADIENTS, 0.0, *block["settings"], 0.5)
     kernels.learn_ftrl_block(tables[0], block["slots"], rows, 0, n, said[0], settings)
     kernels.learn_block(tables[1], block["slots"], rows, 0, n, said[1], settings, np.zeros(1, np.uint64))
     assert said[0].tobytes() == said[1].tobytes()

@@ -24,9 +24,11 @@ def variants(draw):
     return Variant(
         learner=learner,
         alpha=draw(st.sampled_from([0.03, 0.3, 2.0])),
-        beta=draw(st.sampled_from([0.5, 1.0])),
+        beta=draw(st.sampled_from([0.0, 1e-9, 0.5, 1.0])),
         l1=0.0 if learner == "ogd" else draw(PENALTY),
         l2=draw(PENALTY),
+        rates=draw(st.sampled_from(["gradients", "counts"])),
+        power=draw(st.sampled_from([0.5, 0.5, 0.4, 1.0])),
         fields=draw(FIELDS),
     )
 
@@ -38,6 +40,7 @@ SEVERAL = {
     "rda": Variant(learner="rda", fields=[1, 3]),
     "fobos": Variant(learner="fobos", l1=0.01, l2=0.01, fields=range(5)),
     "one field": Variant(l2=1.0, fields=[0]),
+    "gradients": Variant(alpha=0.3, rates="gradients", power=0.6),
 }
 
 
@@ -47,7 +50,7 @@ def alone(variant, **more):
     del settings["fields"]
     if variant.learner == "ogd":
         del settings["l1"]
-    return ALONE[settings.pop("learner")](**settings, rates="counts", **more)
+    return ALONE[settings.pop("learner")](**settings, **more)
 
 
 def same(one, other):

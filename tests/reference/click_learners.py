@@ -17,10 +17,10 @@ def sigma(a):
 
 
 class Reference:
-    """What the learners share: the loop of Algorithm 1 and the rates η = α / (β + √n)."""
+    """What the learners share: the loop of Algorithm 1 and the rates η = α / (β + √n), or with another power (§3.1)."""
 
-    def __init__(self, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, rates=GRADIENTS):
-        self.alpha, self.beta, self.l1, self.l2, self.rates = alpha, beta, l1, l2, rates
+    def __init__(self, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, rates=GRADIENTS, power=0.5):
+        self.alpha, self.beta, self.l1, self.l2, self.rates, self.power = alpha, beta, l1, l2, rates, power
         self.t = 0
         self.known = set()
         self.squares = defaultdict(float)  # Σ g² of each coordinate
@@ -35,9 +35,13 @@ class Reference:
         P, N = self.positive[i], self.negative[i]
         return P * N / (N + P) if N + P > 0 else 0.0
 
+    def root(self, n):
+        """√n, or another power of it; with counts, β + √n is at least ½."""
+        return max(n**self.power, 0.5 - self.beta) if self.rates == COUNTS else n**self.power
+
     def eta(self, i):
         """Equation 2."""
-        return self.alpha / (self.beta + math.sqrt(self.n(i)))
+        return self.alpha / (self.beta + self.root(self.n(i)))
 
     def w(self, i):
         raise NotImplementedError
@@ -87,10 +91,10 @@ class FTRL(Reference):
         if abs(z) <= self.l1:
             return 0.0
         n = self.n(i)
-        return -1 / ((self.beta + math.sqrt(n)) / self.alpha + self.l2) * (z - sign * self.l1)
+        return -1 / ((self.beta + self.root(n)) / self.alpha + self.l2) * (z - sign * self.l1)
 
     def step(self, i, g, w, n_before):
-        sigma_i = (math.sqrt(self.n(i)) - math.sqrt(n_before)) / self.alpha
+        sigma_i = (self.root(self.n(i)) - self.root(n_before)) / self.alpha
         self.z[i] += g - sigma_i * w
 
     def pass_time(self, others, n_before):

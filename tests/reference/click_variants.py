@@ -1,8 +1,8 @@
 """Many variants in one pass (§4.3 to 4.5 of McMahan et al., KDD 2013) over dictionaries, one row after the other.
 
 A row is (features, clicked, weight, offset), its features are {key: (field, value)}; the offset is added to every
-score, and may be left out where it is 0. A variant is an object with `learner`, `alpha`, `beta`, `l1`, `l2` and
-`fields` (None: all).
+score, and may be left out where it is 0. A variant is an object with `learner`, `alpha`, `beta`, `l1`, `l2`, `rates`,
+`power` and `fields` (None: all). What is counted of a feature is (unclicked, clicked, Σ g² of the variant).
 """
 
 import math
@@ -13,10 +13,13 @@ def uses(variant, field):
     return variant.fields is None or field in variant.fields
 
 
-def root(counts):
-    """√n, with Σ g² ≈ P·N / (N + P) (§4.5)."""
-    unclicked, clicked = counts
-    return math.sqrt(unclicked * clicked / (unclicked + clicked)) if unclicked + clicked > 0 else 0.0
+def root(variant, counts):
+    """√n, or another power of it (§3.1), with Σ g² ≈ P·N / (N + P) (§4.5); of counts, β + √n is at least ½."""
+    unclicked, clicked, *squares = counts
+    if variant.rates == "gradients":
+        return squares[0] ** variant.power
+    n = unclicked * clicked / (unclicked + clicked) if unclicked + clicked > 0 else 0.0
+    return max(n**variant.power, 0.5 - variant.beta)
 
 
 def coefficient(variant, kept, counts):
@@ -26,18 +29,20 @@ def coefficient(variant, kept, counts):
     if abs(kept) <= variant.l1:
         return 0.0
     sign = 1.0 if kept > 0 else -1.0
-    return -(kept - sign * variant.l1) / ((variant.beta + root(counts)) / variant.alpha + variant.l2)
+    curvature = (variant.beta + root(variant, counts)) / variant.alpha + variant.l2
+    return -(kept - sign * variant.l1) / curvature if curvature else 0.0
 
 
 def desired(variant, kept, g, counts, new_counts):
     """What the variant would keep of the feature after the gradient g."""
     w = coefficient(variant, kept, counts)
     if variant.learner == "ftrl":
-        sigma = (root(new_counts) - root(counts)) / variant.alpha
+        sigma = (root(variant, new_counts) - root(variant, counts)) / variant.alpha
         return kept + g - sigma * w
     if variant.learner == "rda":
         return kept + g
-    rate = variant.alpha / (variant.beta + root(new_counts))
+    steepness = variant.beta + root(variant, new_counts)
+    rate = variant.alpha / steepness if steepness else 0.0
     if variant.learner == "ogd":
         return w - rate * (g + variant.l2 * w)
     half = w - rate * g
@@ -57,23 +62,27 @@ def sigmoid(score):
 def many(rows, variants):
     """Probabilities before each update, a list a row, and the coefficients of each variant: {key: w}."""
     counts = defaultdict(lambda: (0.0, 0.0))
+    squares = [defaultdict(float) for _ in variants]
     kept = [defaultdict(float) for _ in variants]
     out = []
     for features, clicked, weight, *offset in rows:
         used = [{k: x for k, (field, x) in features.items() if uses(v, field)} for v in variants]
         p = [
-            sigmoid(sum(offset) + sum(coefficient(v, z[k], counts[k]) * x for k, x in of.items()))
-            for v, z, of in zip(variants, kept, used, strict=True)
+            sigmoid(sum(offset) + sum(coefficient(v, z[k], (*counts[k], g2[k])) * x for k, x in of.items()))
+            for v, z, g2, of in zip(variants, kept, squares, used, strict=True)
         ]
         out.append(p)
         if weight == 0:
             continue
         new = {k: counted(counts[k], clicked, weight) for k in features}
-        for v, z, of, probability in zip(variants, kept, used, p, strict=True):
+        for v, z, g2, of, probability in zip(variants, kept, squares, used, p, strict=True):
             for k, x in of.items():
-                z[k] = desired(v, z[k], (probability - clicked) * weight * x, counts[k], new[k])
+                g = (probability - clicked) * weight * x
+                z[k] = desired(v, z[k], g, (*counts[k], g2[k]), (*new[k], g2[k] + g * g))
+                g2[k] += g * g
         counts.update(new)
-    return out, [{k: coefficient(v, z[k], counts[k]) for k in z} for v, z in zip(variants, kept, strict=True)]
+    found = zip(variants, kept, squares, strict=True)
+    return out, [{k: coefficient(v, z[k], (*counts[k], g2[k])) for k in z} for v, z, g2 in found]
 
 
 def single_value(rows, variants, intercepts):
@@ -107,7 +116,7 @@ def single_value(rows, variants, intercepts):
                 counts[k] = new
         if intercepts:
             seen = counted(seen, clicked, weight)
-            rate = variants[0].alpha / (variants[0].beta + root(seen))
+            rate = variants[0].alpha / (variants[0].beta + root(variants[0], seen))
             common = sum(errors) / len(errors)
             intercept = [own - rate * (error - common) for own, error in zip(intercept, errors, strict=True)]
     return out, {k: coefficient(variants[0], z, counts[k]) for k, z in value.items()}

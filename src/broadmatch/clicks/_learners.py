@@ -13,6 +13,7 @@ from broadmatch.clicks._record import (
     GLOBAL,
     GRADIENTS,
     RDA,
+    Columns,
     Settings,
     codec_of,
     coefficient,
@@ -21,6 +22,7 @@ from broadmatch.clicks._record import (
     counter_of,
     kept_cell,
     kept_of,
+    powered,
     root_of,
     sigmoid,
     updated,
@@ -80,10 +82,10 @@ def learn_block(
                 continue
             n = counter_of(float(cells[slot, at]), codec)
             clicks = counter_of(float(cells[slot, at + 1]), codec) if rates == COUNTS else 0.0
-            root = root_of(n, clicks, rates)
+            root = root_of(n, clicks, settings)
             z = kept_of(float(cells[slot, at - 1]), codec, settings, root)
             if settings.learner == RDA and rates == GLOBAL:  # its coefficients shrink with time, seen or not
-                root = math.sqrt(step - 1.0)
+                root = powered(step - 1.0, settings.power)
             w = coefficient(settings, z, root)
             kept[j - a], weights[j - a], roots[j - a] = z, w, root
             score += w * float(values[j]) if len(values) else w
@@ -115,7 +117,7 @@ def learn_block(
                 cell = counter_cell(clicks, codec, random)
                 cells[slot, at + 1] = cell
                 clicks = counter_of(cell, codec)
-            new_root = root_of(n, clicks, rates)
+            new_root = root_of(n, clicks, settings)
             z = updated(settings, kept[j - a], weights[j - a], g, roots[j - a], new_root)
             random += codec.stride
             cells[slot, at - 1] = kept_cell(z, codec, settings, new_root, random)
@@ -126,7 +128,7 @@ def learn_block(
 def learn_ftrl_block(
     table: Table, slots: I64, rows: Impressions, start: int, stop: int, out: F64, settings: Settings
 ) -> None:
-    """`learn_block` for the usual case, FTRL with GRADIENTS in floats: the same bits in less time.
+    """`learn_block` for a usual case, FTRL with the roots of GRADIENTS in floats: the same bits in less time.
 
     Roots and divisions take longest. Here they stand in loops over the features of a row in which nothing else is, no
     branch and no random access to memory, so that the compiler does several at once.
@@ -180,7 +182,8 @@ def learn_found(
     table: Table, slots: I64, rows: Impressions, start: int, stop: int, out: F64, settings: Settings, stream: U64
 ) -> None:
     """Learn the rows of a block by the loops that are made for them."""
-    if settings.learner == FTRL and settings.rates == GRADIENTS and table.cells.itemsize > 2:
+    usual = settings.learner == FTRL and settings.rates == GRADIENTS and settings.power == 0.5
+    if usual and table.cells.itemsize > 2:
         learn_ftrl_block(table, slots, rows, start, stop, out, settings)
     else:
         learn_block(table, slots, rows, start, stop, out, settings, stream)
@@ -221,33 +224,30 @@ def learn_rows(
 
 
 @kernel
-def weights_and_rates(table: Table, slots: I64, settings: Settings, weights: F64, spread: F64) -> None:
+def weights_and_rates(table: Table, at: Columns, slots: I64, settings: Settings, weights: F64, spread: F64) -> None:
     """The coefficient w and the learning rate η = α / (β + √n) of the features in `slots`; w = n = 0 where −1.
 
     With GLOBAL every feature has the rate α / (β + √t) of the examples so far.
     """
-    cells, at, rates, alpha, beta = table.cells, table.first + 1, settings.rates, settings.alpha, settings.beta
+    cells, rates, alpha, beta = table.cells, settings.rates, settings.alpha, settings.beta
     codec = codec_of(cells.itemsize)
-    shared = math.sqrt(float(table.state[STEP])) if rates == GLOBAL else 0.0
+    shared = powered(float(table.state[STEP]), settings.power) if rates == GLOBAL else 0.0
     for i in range(len(slots)):
-        slot = slots[i]
-        if slot < 0:
-            weights[i], spread[i] = 0.0, alpha / (beta + shared) if beta + shared > 0.0 else math.inf
-            continue
-        n = counter_of(float(cells[slot, at]), codec)
-        clicks = counter_of(float(cells[slot, at + 1]), codec) if rates == COUNTS else 0.0
-        root = root_of(n, clicks, rates)
-        z = kept_of(float(cells[slot, at - 1]), codec, settings, root)
-        if settings.learner == RDA and rates == GLOBAL:
-            root = shared
-        weights[i] = coefficient(settings, z, root)
+        slot, root = slots[i], root_of(0.0, 0.0, settings)
+        weights[i] = 0.0
+        if slot >= 0:
+            n = counter_of(float(cells[slot, at.counter]), codec)
+            clicks = counter_of(float(cells[slot, at.clicks]), codec) if rates == COUNTS else 0.0
+            root = root_of(n, clicks, settings)
+            z = kept_of(float(cells[slot, at.kept]), codec, settings, root)
+            weights[i] = coefficient(settings, z, shared if settings.learner == RDA and rates == GLOBAL else root)
         if rates == GLOBAL:
             root = shared
         spread[i] = alpha / (beta + root) if beta + root > 0.0 else math.inf
 
 
 @kernel
-def score_rows(table: Table, rows: Impressions, settings: Settings, scores: F64, spread: F64) -> None:
+def score_rows(table: Table, at: Columns, rows: Impressions, settings: Settings, scores: F64, spread: F64) -> None:
     """Of each row the score offset + x·w and the uncertainty u(x) = Σ |x_i| η_i (§6); the table is not changed."""
     indptr, keys, values, offset = rows.indptr, rows.keys, rows.values, rows.offset
     slots, weights, etas = np.empty(0, np.int64), np.empty(0), np.empty(0)
@@ -258,7 +258,7 @@ def score_rows(table: Table, rows: Impressions, settings: Settings, scores: F64,
         if b - a > len(slots):
             slots, weights, etas = np.empty(b - a, np.int64), np.empty(b - a), np.empty(b - a)
         find_all(table.words, keys, a, b, slots)
-        weights_and_rates(table, slots[: b - a], settings, weights, etas)
+        weights_and_rates(table, at, slots[: b - a], settings, weights, etas)
         for r in range(row, stop):
             score, total = float(offset[r]) if len(offset) else 0.0, 0.0
             for j in range(indptr[r], indptr[r + 1]):

@@ -2,7 +2,8 @@
 
 McMahan et al., Ad click prediction: a view from the trenches, KDD 2013. A coordinate keeps two numbers: its coefficient
 in the form that its learner needs (FTRL: z; RDA: the sum of the gradients; FOBOS and OGD: w itself) and its
-counter n, from which its learning rate comes, η = α / (β + √n). What n is makes the difference between rates:
+counter n, from which its learning rate comes, η = α / (β + √n), or with another power of n (§3.1). What n is makes
+the difference between rates:
 
 - GRADIENTS: the sum of the squared gradients (equation 2);
 - COUNTS: P·N / (N + P), of the clicked and unclicked impressions that had the feature (§4.5), kept instead of n;
@@ -28,6 +29,8 @@ Cells = NDArray[Any]
 
 FTRL, RDA, FOBOS, OGD = 0, 1, 2, 3
 GRADIENTS, COUNTS, GLOBAL = 0, 1, 2
+LEAST = 0.5
+"""The least β + √n with COUNTS: √n of GRADIENTS after one impression, whose prediction was ½."""
 
 
 class Settings(NamedTuple):
@@ -40,6 +43,15 @@ class Settings(NamedTuple):
     beta: float
     l1: float
     l2: float
+    power: float
+
+
+class Columns(NamedTuple):
+    """Where the numbers of a model stand in a record: the coefficient, its counter, and with COUNTS the clicks."""
+
+    kept: int
+    counter: int
+    clicks: int
 
 
 class Codec(NamedTuple):
@@ -122,12 +134,28 @@ def kept_cell(kept: float, codec: Codec, settings: Settings, root: float, random
 
 
 @kernel
-def root_of(counter: float, clicks: float, rates: int) -> float:
-    """√n; n is what is counted or, with COUNTS, P·N / (N + P) of unclicked and clicked impressions."""
-    if rates == COUNTS:
-        seen = counter + clicks
-        counter = counter * clicks / seen if seen > 0.0 else 0.0
-    return math.sqrt(max(counter, 0.0))
+def powered(n: float, power: float) -> float:
+    """n to the power that the learning rate takes of it, mostly √n; 0 below 0."""
+    return math.sqrt(max(n, 0.0)) if power == 0.5 else max(n, 0.0) ** power
+
+
+@kernel
+def between_counts(unclicked: float, clicked: float) -> float:
+    """P·N / (N + P), about the sum of the squared gradients (§4.5)."""
+    seen = unclicked + clicked
+    return unclicked * clicked / seen if seen > 0.0 else 0.0
+
+
+@kernel
+def root_of(counter: float, clicks: float, settings: Settings) -> float:
+    """√n; n is what is counted or, with COUNTS, P·N / (N + P) of unclicked and clicked impressions.
+
+    P·N / (N + P) is 0 until both were seen, and with a small β steps would have no end: with COUNTS, β + √n is at
+    least `LEAST`. The squared gradients say by themselves how far one went.
+    """
+    if settings.rates != COUNTS:
+        return powered(counter, settings.power)
+    return max(powered(between_counts(counter, clicks), settings.power), LEAST - settings.beta)
 
 
 @kernel

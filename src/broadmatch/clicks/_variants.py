@@ -3,7 +3,8 @@
 McMahan et al., KDD 2013, §4.3 to 4.5. A record of the table is the key, the bit field of the variants that include the
 feature (where variants differ in that), the unclicked and the clicked impressions N and P that had it, and then
 either one coefficient for each variant, side by side, or a single one that all of them share. The learning rate comes
-from the counts, η = α / (β + √n), n = P·N / (N + P), so √n is computed once for all variants.
+from the counts, η = α / (β + √n), n = P·N / (N + P), so √n is computed once for all variants; a variant that takes its
+rates from its own gradients has its Σ g² behind the coefficients.
 
 Numbers are packed, and formulas written, in `_record`.
 """
@@ -16,7 +17,9 @@ import numpy as np
 from broadmatch.clicks._learners import BLOCK, longest_row, next_block
 from broadmatch.clicks._record import (
     COUNTS,
+    GRADIENTS,
     Settings,
+    between_counts,
     codec_of,
     coefficient,
     counted,
@@ -25,6 +28,7 @@ from broadmatch.clicks._record import (
     kept_cell,
     kept_of,
     learning_rate,
+    powered,
     root_of,
     sigmoid,
     updated,
@@ -36,30 +40,45 @@ from broadmatch.kernels.intrinsics import prefetch
 
 _LINE = 16
 """Words of 32 bits in a line of the cache."""
+FEW = 4
+"""Variants up to which one loop over them is best."""
 EVERYONE = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class Variants(NamedTuple):
-    """Parameters of each variant, sorted by their `learners`: first `ftrls` by FTRL, then by RDA up to `duals`.
+    """Parameters of each variant: those with `gradients` of their own stand first, `floors` are the least √n.
 
-    Variant v has the column `places[v]` of predictions. A feature belongs to the variants that use its field:
-    `masks[field]`, of which the last stands for all fields from there on. The bit field takes `halves` words of 32
-    bits behind the key; without any, all variants include all. `levels` are N and P of all rows and the intercept of
-    each variant, which is added to its score, and learned with `intercepts`.
+    `primal` are the variants that keep the coefficient itself (FOBOS, OGD), `others` those that FTRL does not learn,
+    `odd` those of another power than ½. Variant v has the column `places[v]` of predictions. A feature belongs to the
+    variants that use its field: `masks[field]`, of which the last stands for all fields from there on. The bit field
+    takes `halves` words of 32 bits behind the key; without any, all variants include all. `levels` are N and P of all
+    rows and the intercept of each variant, which is added to its score, and learned with `intercepts`.
     """
 
     learners: I64
-    ftrls: int
-    duals: int
+    primal: I64
+    others: I64
+    odd: I64
+    gradients: int
     alphas: F64
     betas: F64
     l1s: F64
     l2s: F64
+    powers: F64
+    floors: F64
     places: I64
     masks: U64
     halves: int
     levels: F64
     intercepts: bool
+
+
+@kernel
+def settings_of(variants: Variants, v: int) -> Settings:
+    """The settings of one variant."""
+    rates = GRADIENTS if v < variants.gradients else COUNTS
+    numbers = variants.alphas[v], variants.betas[v], variants.l1s[v], variants.l2s[v], variants.powers[v]
+    return Settings(variants.learners[v], rates, 0.0, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4])
 
 
 @kernel
@@ -99,24 +118,27 @@ def learn_many_block(
 ) -> None:
     """Algorithm 1 for every variant at once, over rows whose features have their `slots` (−1: not in the model).
 
-    `cells[slot, first:]` are N, P and the coefficients of the variants. The gradient of a variant that does not include
-    a feature is 0, and so its coefficient stays 0.
+    `cells[slot, first:]` are N, P, the coefficients of the variants, and Σ g² of those with gradients of their own. The
+    gradient of a variant that does not include a feature is 0, and so its coefficient stays 0.
     """
     words, cells, first, state = table.words, table.cells, table.first, table.state
     indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
-    learners, alphas, betas, l1s, l2s = variants.learners, variants.alphas, variants.betas, variants.l1s, variants.l2s
-    places, halves = variants.places, variants.halves
+    betas, l1s, l2s, powers = variants.betas, variants.l1s, variants.l2s, variants.powers
+    floors, odd = variants.floors, variants.odd
+    primal, others, places, halves = variants.primal, variants.others, variants.places, variants.halves
     if first < 0:  # never: it tells the compiler that no index counts from the end
         return
     codec, at, base, random = codec_of(cells.itemsize), first + 2, indptr[start], stream[0]
     narrow, most = codec.narrow, codec.most
-    n_variants, ftrls, duals = len(alphas), variants.ftrls, variants.duals
+    n_variants, gradients = len(betas), variants.gradients
+    own = at + n_variants
     flat, width = words.reshape(-1), words.shape[1]
     longest = longest_row(indptr, start, stop)
-    kept, weights, roots = np.empty((longest, n_variants)), np.empty((longest, n_variants)), np.empty(longest)
-    scores, errors, uses, curvature, inverses = np.empty((5, n_variants))
+    kept, weights, roots = np.empty((3, longest, n_variants))
+    squares = np.empty((longest, gradients))
+    scores, errors, uses, curvature, inverses, new_roots, steps = np.empty((7, n_variants))
     uses[:] = 1.0
-    inverses[:] = 1.0 / alphas
+    inverses[:] = 1.0 / variants.alphas
     used_by = EVERYONE
     for r in range(start, stop):
         a, b = indptr[r], indptr[r + 1]
@@ -131,23 +153,35 @@ def learn_many_block(
             if slot < 0:
                 continue
             n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
-            root = root_of(n, clicks, COUNTS)
-            roots[i] = root
+            for v in range(gradients):
+                squares[i, v] = float(cells[slot, own + v])
+            if narrow:  # `counter_of`
+                for v in range(gradients):
+                    squares[i, v] = counter_of(squares[i, v], codec)
+            n = between_counts(n, clicks)
+            root = math.sqrt(n)
+            for v in range(gradients):  # `root_of`, written out, as all here that is done for every variant
+                roots[i, v] = math.sqrt(squares[i, v])
+            for v in range(gradients, n_variants):
+                roots[i, v] = max(root, floors[v])
+            for k in range(len(odd)):
+                v = odd[k]
+                roots[i, v] = max(powered(squares[i, v] if v < gradients else n, powers[v]), floors[v])
             for v in range(n_variants):
                 kept[i, v] = float(cells[slot, at + v])
-            if narrow:  # `kept_of`
+            if narrow:
                 for v in range(n_variants):
-                    kept[i, v] *= 2.0**-13 * (betas[v] + root) / alphas[v] if v < duals else 2.0**-13
+                    kept[i, v] = kept_of(kept[i, v], codec, settings_of(variants, v), roots[i, v])
             # `coefficient`, in loops without branches, each over few arrays: such the compiler turns into instructions
             # that do several variants at once.
-            for v in range(duals):
-                curvature[v] = (betas[v] + root) * inverses[v] + l2s[v]
-            for v in range(duals):
+            for v in range(n_variants):
+                curvature[v] = (betas[v] + roots[i, v]) * inverses[v] + l2s[v]
+            for v in range(n_variants):
                 z = kept[i, v]
                 w = (math.copysign(l1s[v], z) - z) / curvature[v]
                 weights[i, v] = w if (abs(z) > l1s[v]) & (curvature[v] != 0.0) else 0.0
-            for v in range(duals, n_variants):
-                weights[i, v] = kept[i, v]
+            for k in range(len(primal)):
+                weights[i, primal[k]] = kept[i, primal[k]]
             x = float(values[j]) if len(values) else 1.0
             for v in range(n_variants):
                 scores[v] += weights[i, v] * x
@@ -162,38 +196,125 @@ def learn_many_block(
             slot, i = slots[j - base], j - a
             if slot < 0:
                 continue
-            x = float(values[j]) if len(values) else 1.0
-            n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
-            n, clicks = counted(n, clicks, COUNTS, 0.0, y, importance, 0.0)
-            random += codec.stride
-            n = counter_cell(n, codec, random)
-            random += codec.stride
-            clicks = counter_cell(clicks, codec, random)
-            cells[slot, first] = n
-            cells[slot, first + 1] = clicks
-            root, new_root = roots[i], root_of(counter_of(n, codec), counter_of(clicks, codec), COUNTS)
+            x, n = float(values[j]) if len(values) else 1.0, 0.0
+            if gradients < n_variants:
+                n = counter_of(float(cells[slot, first]), codec)
+                clicks = counter_of(float(cells[slot, first + 1]), codec)
+                n, clicks = counted(n, clicks, COUNTS, 0.0, y, importance, 0.0)
+                random += codec.stride
+                n = counter_cell(n, codec, random)
+                random += codec.stride
+                clicks = counter_cell(clicks, codec, random)
+                cells[slot, first] = n
+                cells[slot, first + 1] = clicks
+                n = between_counts(counter_of(n, codec), counter_of(clicks, codec))
             mask = mask_of(words[slot, 2], words[slot, 3], halves)
             if mask != used_by:  # most features are of the same variants as the one before
                 used_by = mask
                 for v in range(n_variants):
                     uses[v] = float((mask >> np.uint64(v)) & np.uint64(1))
-            for v in range(ftrls):  # `updated`, likewise
-                g = errors[v] * x * uses[v]
-                kept[i, v] += g - inverses[v] * (new_root - root) * weights[i, v]
-            for v in range(ftrls, n_variants):
-                g = errors[v] * x * uses[v]
-                settings = Settings(learners[v], COUNTS, 0.0, alphas[v], betas[v], l1s[v], l2s[v])
-                kept[i, v] = updated(settings, kept[i, v], weights[i, v], g, root, new_root)
+            for v in range(n_variants):
+                steps[v] = errors[v] * x * uses[v]
+            for v in range(gradients):
+                squares[i, v] = min(squares[i, v] + steps[v] * steps[v], most)
+            if narrow:
+                for v in range(gradients):
+                    random += codec.stride
+                    cell = counter_cell(squares[i, v], codec, random)
+                    cells[slot, own + v] = cell
+                    squares[i, v] = counter_of(cell, codec)
+            root = math.sqrt(n)
+            for v in range(gradients):
+                new_roots[v] = math.sqrt(squares[i, v])
+            for v in range(gradients, n_variants):
+                new_roots[v] = max(root, floors[v])
+            for k in range(len(odd)):
+                v = odd[k]
+                new_roots[v] = max(powered(squares[i, v] if v < gradients else n, powers[v]), floors[v])
+            for k in range(len(others)):
+                v = others[k]
+                settings = settings_of(variants, v)
+                steps[v] = updated(settings, kept[i, v], weights[i, v], steps[v], roots[i, v], new_roots[v])
+            for v in range(n_variants):  # `updated` of FTRL, likewise
+                kept[i, v] += steps[v] - inverses[v] * (new_roots[v] - roots[i, v]) * weights[i, v]
+            for k in range(len(others)):
+                kept[i, others[k]] = steps[others[k]]
             if not narrow:
                 for v in range(n_variants):  # `kept_cell`, likewise
                     cells[slot, at + v] = min(most, max(-most, kept[i, v]))
+                for v in range(gradients):
+                    cells[slot, own + v] = squares[i, v]
                 continue
             for v in range(n_variants):
                 if uses[v] > 0.0:
                     random += codec.stride
-                    settings = Settings(learners[v], COUNTS, 0.0, alphas[v], betas[v], l1s[v], l2s[v])
-                    cells[slot, at + v] = kept_cell(kept[i, v], codec, settings, new_root, random)
+                    cells[slot, at + v] = kept_cell(kept[i, v], codec, settings_of(variants, v), new_roots[v], random)
     stream[0] = random
+
+
+@kernel
+def learn_few_block(
+    table: Table, slots: I64, rows: Impressions, start: int, stop: int, out: F64, variants: Variants
+) -> None:
+    """`learn_many_block` for up to `FEW` variants of FTRL with √n in floats that use all signals: the same bits.
+
+    For few, one loop that does everything takes less time than many that each do several variants at once.
+    """
+    cells, first, state = table.cells, table.first, table.state
+    indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
+    betas, l1s, l2s, floors, places = variants.betas, variants.l1s, variants.l2s, variants.floors, variants.places
+    if first < 0:  # never, as above
+        return
+    n_variants, gradients, base, at = len(betas), variants.gradients, indptr[start], first + 2
+    most, own = codec_of(cells.itemsize).most, at + n_variants
+    longest = longest_row(indptr, start, stop)
+    weights, roots = np.empty((2, longest, n_variants))
+    scores, errors, inverses = np.empty((3, n_variants))
+    inverses[:] = 1.0 / variants.alphas
+    for r in range(start, stop):
+        a, b = indptr[r], indptr[r + 1]
+        state[STEP] += 1
+        scores[:] = float(offset[r]) if len(offset) else 0.0
+        for j in range(a, b):
+            slot, i = slots[j - base], j - a
+            if slot < 0:
+                continue
+            x = float(values[j]) if len(values) else 1.0
+            shared = math.sqrt(between_counts(float(cells[slot, first]), float(cells[slot, first + 1])))
+            for v in range(n_variants):
+                root = math.sqrt(float(cells[slot, own + v])) if v < gradients else max(shared, floors[v])
+                z, curvature = float(cells[slot, at + v]), (betas[v] + root) * inverses[v] + l2s[v]
+                w = (math.copysign(l1s[v], z) - z) / curvature
+                w = w if (abs(z) > l1s[v]) & (curvature != 0.0) else 0.0
+                roots[i, v], weights[i, v] = root, w
+                scores[v] += w * x
+        y, importance = float(clicked[r]), float(weight[r])
+        for v in range(n_variants):
+            p = sigmoid(scores[v])
+            out[r, places[v]] = p
+            errors[v] = (p - y) * importance
+        if importance == 0.0:
+            continue
+        for j in range(a, b):
+            slot, i = slots[j - base], j - a
+            if slot < 0:
+                continue
+            x, n, clicks = float(values[j]) if len(values) else 1.0, 0.0, 0.0
+            if gradients < n_variants:
+                n, clicks = float(cells[slot, first]), float(cells[slot, first + 1])
+                n, clicks = counted(n, clicks, COUNTS, 0.0, y, importance, 0.0)
+                n, clicks = min(n, most), min(clicks, most)
+                cells[slot, first] = n
+                cells[slot, first + 1] = clicks
+            shared = math.sqrt(between_counts(n, clicks))
+            for v in range(n_variants):
+                g, root = errors[v] * x, max(shared, floors[v])
+                if v < gradients:
+                    squares = min(float(cells[slot, own + v]) + g * g, most)
+                    cells[slot, own + v] = squares
+                    root = math.sqrt(squares)
+                z = float(cells[slot, at + v]) + (g - inverses[v] * (root - roots[i, v]) * weights[i, v])
+                cells[slot, at + v] = min(most, max(-most, z))
 
 
 @kernel
@@ -214,9 +335,7 @@ def learn_single_block(
     levels, halves = variants.levels, variants.halves
     if first < 0:  # never, as above
         return
-    settings = Settings(
-        variants.learners[0], COUNTS, 0.0, variants.alphas[0], variants.betas[0], variants.l1s[0], variants.l2s[0]
-    )
+    settings = settings_of(variants, 0)
     codec, at, base, random = codec_of(cells.itemsize), first + 2, indptr[start], stream[0]
     n_variants = out.shape[1]
     longest = longest_row(indptr, start, stop)
@@ -234,7 +353,7 @@ def learn_single_block(
             if slot < 0:
                 continue
             n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
-            roots[i] = root_of(n, clicks, COUNTS)
+            roots[i] = root_of(n, clicks, settings)
             kept[i] = kept_of(float(cells[slot, at]), codec, settings, roots[i])
             w = coefficient(settings, kept[i], roots[i])
             weights[i] = w
@@ -258,7 +377,7 @@ def learn_single_block(
             continue
         if variants.intercepts:
             levels[1 if y > 0.5 else 0] += importance
-            rate = learning_rate(root_of(levels[0], levels[1], COUNTS), settings.alpha, settings.beta)
+            rate = learning_rate(root_of(levels[0], levels[1], settings), settings.alpha, settings.beta)
             total = errors.sum()
             for v in range(n_variants):
                 levels[2 + v] -= rate * (errors[v] - total / n_variants)
@@ -285,7 +404,7 @@ def learn_single_block(
             clicks = counter_cell(clicks, codec, random)
             cells[slot, first] = n
             cells[slot, first + 1] = clicks
-            new_root = root_of(counter_of(n, codec), counter_of(clicks, codec), COUNTS)
+            new_root = root_of(counter_of(n, codec), counter_of(clicks, codec), settings)
             random += codec.stride
             z = updated(settings, kept[i], weights[i], g, roots[i], new_root)
             cells[slot, at] = kept_cell(z, codec, settings, new_root, random)
@@ -307,6 +426,8 @@ def learn_variants(
 
     `single` is True or None, of which numba compiles only the branch that is taken.
     """
+    few = len(variants.alphas) <= FEW and len(variants.others) + len(variants.odd) + variants.halves == 0
+    few = few and table.cells.itemsize > 2
     slots = np.empty(0, np.int64)
     while row < len(rows.indptr) - 1:
         stop, slots = next_block(table, rows.indptr, row, slots)
@@ -314,7 +435,10 @@ def learn_variants(
             break
         find_block(table, rows, row, stop, slots, variants, admission)
         if single is None:
-            learn_many_block(table, slots, rows, row, stop, out, variants, rounding)
+            if few:
+                learn_few_block(table, slots, rows, row, stop, out, variants)
+            else:
+                learn_many_block(table, slots, rows, row, stop, out, variants, rounding)
         else:
             learn_single_block(table, slots, rows, row, stop, out, variants, rounding)
         row = stop
@@ -329,9 +453,8 @@ def score_variants(table: Table, rows: Impressions, variants: Variants, single: 
     """
     words, cells, first = table.words, table.cells, table.first
     indptr, keys, values, offset = rows.indptr, rows.keys, rows.values, rows.offset
-    learners, alphas, betas, l1s, l2s = variants.learners, variants.alphas, variants.betas, variants.l1s, variants.l2s
-    places, halves, levels = variants.places, variants.halves, variants.levels
-    codec, n_variants = codec_of(cells.itemsize), len(alphas)
+    places, halves, levels, gradients = variants.places, variants.halves, variants.levels, variants.gradients
+    codec, n_variants = codec_of(cells.itemsize), len(places)
     slots = np.empty(0, np.int64)
     n_rows = len(indptr) - 1
     for row in range(0, n_rows, BLOCK):
@@ -348,13 +471,13 @@ def score_variants(table: Table, rows: Impressions, variants: Variants, single: 
                 slot = slots[j - base]
                 if slot < 0:
                     continue
-                n = counter_of(float(cells[slot, first]), codec)
-                root = root_of(n, counter_of(float(cells[slot, first + 1]), codec), COUNTS)
                 x = float(values[j]) if len(values) else 1.0
                 mask = mask_of(words[slot, 2], words[slot, 3], halves)
                 for v in range(n_variants):
                     if (mask >> np.uint64(v)) & np.uint64(1) == 0:
                         continue
-                    settings = Settings(learners[v], COUNTS, 0.0, alphas[v], betas[v], l1s[v], l2s[v])
+                    settings = settings_of(variants, v)
+                    n = counter_of(float(cells[slot, first + 2 + n_variants + v if v < gradients else first]), codec)
+                    root = root_of(n, counter_of(float(cells[slot, first + 1]), codec), settings)
                     cell = float(cells[slot, first + 2 if single else first + 2 + v])
                     scores[r, places[v]] += coefficient(settings, kept_of(cell, codec, settings, root), root) * x

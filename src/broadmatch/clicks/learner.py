@@ -1,6 +1,6 @@
 """What every click learner does: learn from a stream, predict, say how sure it is, keep and restore what it knows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from broadmatch.clicks._bloom import CURRENT
 from broadmatch.clicks._hogwild import learn_beside
 from broadmatch.clicks._learners import BLOCK, learn_rows, score_rows, weights_and_rates
-from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, Settings
+from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, Columns, Settings
 from broadmatch.clicks._table import STEP, USED, Admission, Table
 from broadmatch.clicks.hogwild import Threads
 from broadmatch.clicks.inclusion import Bloom, Inclusion, InclusionRule, empty_filters, filter_size, kind_and_chance
@@ -109,11 +109,16 @@ class TableLearner(Artifact, Online):
         learner.check_params()
         require(given["filters"].size == filter_size(learner.inclusion), "its filters are of another size")
         fresh = learner.to_state().arrays
-        keys, numbers = given["keys"], given["numbers"]
+        keys, numbers, beside = given["keys"], given["numbers"], cls._beside_the_table()
+        fits = all(given[name].dtype == fresh[name].dtype for name in fresh) and all(
+            given[name].shape == fresh[name].shape for name in fresh if name not in ("keys", "numbers")
+        )
+        require(fits, "its keys and numbers do not fit")
+        for name in beside:
+            getattr(learner, name)[:] = given[name.rstrip("_")]
+        learner._resumed(given)
         fits = (
-            all(given[name].dtype == fresh[name].dtype for name in fresh)
-            and all(given[name].shape == fresh[name].shape for name in fresh if name not in ("keys", "numbers"))
-            and numbers.shape == (len(keys), fresh["numbers"].shape[1])
+            numbers.shape == (len(keys), learner._numbers(np.empty(0, np.int64)).shape[1])
             and bool(np.all(keys[:-1] < keys[1:]))
             and not (len(keys) and keys[0] == 0)
             and int(given["state"][USED]) == len(keys)
@@ -122,9 +127,10 @@ class TableLearner(Artifact, Online):
         require(fits, "its keys and numbers do not fit")
         learner.table_.fill(keys, np.ascontiguousarray(numbers).view(learner.table_.cells.dtype))
         learner.table_.state[:] = given["state"]
-        for name in cls._beside_the_table():
-            getattr(learner, name)[:] = given[name.rstrip("_")]
         return learner
+
+    def _resumed(self, given: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what was restored if it does not fit, and make the table that belongs to it."""
 
     def _numbers(self, slots: NDArray[np.int64]) -> NDArray[Any]:
         """What stands behind the keys of these slots."""
@@ -138,16 +144,17 @@ class TableLearner(Artifact, Online):
 class ClickLearner(TableLearner):
     """Base of the learners of one model; `FTRL` is the one to use, the others are what the paper compares it with."""
 
-    alpha: Annotated[float, Number(0, above=True), "α of the learning rates α / (β + √n)"] = 0.1
+    alpha: Annotated[float | None, Number(0, above=True), "α of the learning rates α / (β + √n)"] = 0.1
     beta: Annotated[float, Number(0), "β of the learning rates"] = 1.0
     l1: Annotated[float, Number(0), "makes coefficients exactly 0"] = 0.0
     l2: Annotated[float, Number(0), "shrinks coefficients"] = 0.0
     rates: Annotated[
-        str,
+        str | None,
         OneOf(tuple(RATES)),
         "what n is: the squared gradients of the feature, its clicked and unclicked impressions (§4.5), "
         "or the number of examples, alike for all",
     ] = "gradients"
+    power: Annotated[float, Number(0, 1, above=True), "of n in the learning rates, √n unless told (§3.1)"] = 0.5
 
     number: ClassVar[int]
     """Which update the kernel does."""
@@ -157,7 +164,7 @@ class ClickLearner(TableLearner):
         super()._start()
 
     def _empty_table(self) -> FeatureTable:
-        return FeatureTable(self.encoding, 3 if self.rates == "counts" else 2)
+        return FeatureTable(self.encoding, 3 if self._rates()[1] == COUNTS else 2)
 
     def learn_many(self, impressions: Impressions, *, encoded: bool = False) -> NDArray[np.float64]:
         """Learn from each impression in turn, and give its probability as it was before that (progressive).
@@ -248,7 +255,7 @@ class ClickLearner(TableLearner):
 
     def _coefficients(self, keys: NDArray[np.uint64], slots: NDArray[np.int64]) -> Coefficients:
         weights, rates = np.empty(len(keys)), np.empty(len(keys))
-        weights_and_rates(self._table(), slots, self._settings(), weights, rates)
+        weights_and_rates(self._table(), self._columns(), slots, self._settings(), weights, rates)
         return keys, weights, rates
 
     def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
@@ -259,7 +266,7 @@ class ClickLearner(TableLearner):
         self._ready()
         impressions.check()
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
-        score_rows(self._table(), impressions, self._settings(), scores, spread)
+        score_rows(self._table(), self._columns(), impressions, self._settings(), scores, spread)
         return scores, spread
 
     def _table(self) -> Table:
@@ -267,8 +274,17 @@ class ClickLearner(TableLearner):
         return Table(table.words, table.cells, table.first, table.room, table.state)
 
     def _settings(self) -> Settings:
-        numbers = (float(value) for value in (self.alpha, self.beta, self.l1, self.l2))
-        return Settings(self.number, RATES[self.rates], 0.0, *numbers)
+        alpha, rates = self._rates()
+        numbers = (float(value) for value in (self.beta, self.l1, self.l2, self.power))
+        return Settings(self.number, rates, 0.0, alpha, *numbers)
+
+    def _rates(self) -> tuple[float, int]:
+        """α, and what n is."""
+        return float(self.alpha or 0.0), RATES[self.rates or "gradients"]
+
+    def _columns(self) -> Columns:
+        first = self.table_.first
+        return Columns(first, first + 1, first + 2)
 
 
 def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any, offset: float) -> Impressions:

@@ -36,9 +36,12 @@ class SingleValue(VariantModels):
         """Check every parameter; variants may differ in their fields only."""
         super().check_params()
         several = self.named
-        if len({(v.learner, v.alpha, v.beta, v.l1, v.l2) for v in several.values()}) > 1:
+        if len({(v.learner, v.alpha, v.beta, v.l1, v.l2, v.rates, v.power) for v in several.values()}) > 1:
             raise BadParameter("Variants that share a single value may differ in their fields only; use ManyModels.")
-        if next(iter(several.values())).learner not in ("ftrl", "ogd"):
+        first = next(iter(several.values()))
+        if first.rates != "counts":
+            raise BadParameter("A single value has rates='counts', which are alike for all; use ManyModels for others.")
+        if first.learner not in ("ftrl", "ogd"):
             raise BadParameter("A single value can be learned by 'ftrl' or 'ogd' only; use ManyModels for the others.")
 
     def _start(self) -> None:

@@ -1,6 +1,6 @@
 """Variants of a click model that are trained together, and what the two ways to do so share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from broadmatch.clicks import _record
 from broadmatch.clicks._learners import weights_and_rates
-from broadmatch.clicks._record import COUNTS, Settings
+from broadmatch.clicks._record import COUNTS, GRADIENTS, LEAST, Columns, Settings
 from broadmatch.clicks._table import Table
 from broadmatch.clicks._variants import Variants, learn_variants, score_variants
 from broadmatch.clicks.learner import TableLearner
@@ -28,6 +28,8 @@ _RULES = {
     "beta": Number(0),
     "l1": Number(0),
     "l2": Number(0),
+    "rates": OneOf(("gradients", "counts")),
+    "power": Number(0, 1, above=True),
 }
 
 
@@ -44,6 +46,8 @@ class Variant:
     beta: float = 1.0
     l1: float = 0.0
     l2: float = 0.0
+    rates: str = "counts"
+    power: float = 0.5
     fields: Iterable[int] | None = None
 
     def __post_init__(self) -> None:
@@ -112,33 +116,14 @@ class VariantModels(TableLearner):
     levels_: NDArray[np.float64] = learned()
 
     def _start(self) -> None:
-        # Columns of the table are sorted by learner, so that one loop does all that have the same formula.
-        given = list(self.named.values())
-        places = np.argsort([LEARNERS[v.learner] for v in given], kind="stable").astype(np.int64)
-        columns = [given[place] for place in places]
-        learners = np.array([LEARNERS[v.learner] for v in columns], np.int64)
-        masks = _masks([v.fields for v in columns])
-        self.levels_ = np.zeros(2 + len(columns))
-        self._variants = Variants(
-            learners=learners,
-            ftrls=int((learners == _record.FTRL).sum()),
-            duals=int((learners <= _record.RDA).sum()),
-            alphas=np.array([v.alpha for v in columns], float),
-            betas=np.array([v.beta for v in columns], float),
-            l1s=np.array([v.l1 for v in columns], float),
-            l2s=np.array([v.l2 for v in columns], float),
-            places=places,
-            masks=masks,
-            halves=0 if len(masks) == 1 else (len(columns) + 31) // 32,
-            levels=self.levels_,
-            intercepts=False,
-        )
+        self._variants = columns_of(list(self.named.values()))
+        self.levels_ = self._variants.levels
         size = np.dtype(ENCODINGS[self.encoding]).itemsize
         self._bits = -(-4 * self._variants.halves // size)
         super()._start()
 
     def _empty_table(self) -> FeatureTable:
-        return FeatureTable(self.encoding, self._bits + 2 + (1 if self.single else len(self.names)))
+        return FeatureTable(self.encoding, self._bits + (3 if self.single else width_of(self._variants)))
 
     @property
     def named(self) -> dict[str, Variant]:
@@ -179,12 +164,11 @@ class VariantModels(TableLearner):
             half = self.table_.words[slots, 2 + column // 32]
             included = (half >> np.uint32(column % 32)) & np.uint32(1) == 1
             keys, slots = keys[included], slots[included]
-        table = self._table()
-        at = table.first + 2 + (0 if self.single else column)
-        numbers = np.ascontiguousarray(table.cells[slots][:, [at, table.first, table.first + 1]])
+        table, variants = self._table(), self._variants
+        at = table.first + 2
+        places = Columns(at, at - 2, at - 1) if self.single else places_of(variants, column, table.first)
         weights, rates = np.empty(len(keys)), np.empty(len(keys))
-        settings = self._settings(column)
-        weights_and_rates(table._replace(cells=numbers, first=0), np.arange(len(keys)), settings, weights, rates)
+        weights_and_rates(table, places, slots, column_settings(variants, column), weights, rates)
         return keys, weights, rates
 
     def _learn_from(self, impressions: Impressions, row: int, out: NDArray[np.float64]) -> int:
@@ -197,10 +181,6 @@ class VariantModels(TableLearner):
     def _table(self) -> Table:
         table = self.table_
         return Table(table.words, table.cells, table.first + self._bits, table.room, table.state)
-
-    def _settings(self, column: int) -> Settings:
-        numbers = (float(getattr(self._variants, name)[column]) for name in ("alphas", "betas", "l1s", "l2s"))
-        return Settings(int(self._variants.learners[column]), COUNTS, 0.0, *numbers)
 
     def _used(self, impressions: Impressions) -> Impressions:
         """The impressions without the features that no variant uses."""
@@ -228,6 +208,54 @@ class VariantModels(TableLearner):
 
 def _pairs(variants: Any) -> list[tuple[str, Variant]]:
     return list(variants.items() if isinstance(variants, Mapping) else variants)
+
+
+def columns_of(given: Sequence[Variant]) -> Variants:
+    """The variants as columns of a table, those with gradients of their own first."""
+    places = np.argsort([v.rates != "gradients" for v in given], kind="stable").astype(np.int64)
+    columns = [given[place] for place in places]
+    learners = np.array([LEARNERS[v.learner] for v in columns], np.int64)
+    masks = _masks([v.fields for v in columns])
+    alphas, betas, l1s, l2s, powers = np.array(
+        [(v.alpha, v.beta, v.l1, v.l2, v.power) for v in columns], float
+    ).T.copy()
+    gradients = sum(v.rates == "gradients" for v in columns)
+    return Variants(
+        learners=learners,
+        primal=np.flatnonzero(learners > _record.RDA),
+        others=np.flatnonzero(learners != _record.FTRL),
+        odd=np.flatnonzero(powers != 0.5),
+        gradients=gradients,
+        alphas=alphas,
+        betas=betas,
+        l1s=l1s,
+        l2s=l2s,
+        powers=powers,
+        floors=np.where(np.arange(len(columns)) < gradients, 0.0, LEAST - betas),
+        places=places,
+        masks=masks,
+        halves=0 if len(masks) == 1 else (len(columns) + 31) // 32,
+        levels=np.zeros(2 + len(columns)),
+        intercepts=False,
+    )
+
+
+def width_of(variants: Variants) -> int:
+    """How many numbers a feature has: N and P, the coefficient of each variant, and Σ g² of some."""
+    return 2 + len(variants.alphas) + variants.gradients
+
+
+def column_settings(variants: Variants, column: int) -> Settings:
+    """The settings of one column, as a learner of it alone has them."""
+    numbers = (float(some[column]) for some in variants[5:10])
+    rates = GRADIENTS if column < variants.gradients else COUNTS
+    return Settings(int(variants.learners[column]), rates, 0.0, *numbers)
+
+
+def places_of(variants: Variants, column: int, first: int) -> Columns:
+    """Where a variant has its numbers in a record, whose numbers begin at `first`."""
+    own = first + 2 + len(variants.alphas) + column
+    return Columns(first + 2 + column, own if column < variants.gradients else first, first + 1)
 
 
 def _masks(fields: list[Iterable[int] | None]) -> NDArray[np.uint64]:
