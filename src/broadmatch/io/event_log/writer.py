@@ -28,8 +28,10 @@ SEGMENT_BYTES, SEGMENT_EVENTS = 1 << 28, 1 << 20
 """When a segment is closed; until then its ids are in memory."""
 _PARTS = 8
 """Into so many segments, at least, goes what is kept, so that what is removed at once is little of it."""
-_LEAST_ROOM, _MOST_ROOM, _PIECE = 1 << 18, 1 << 23, 1 << 20
-"""Bytes that are written ahead, as zeros: to sync what overwrites them changes neither size nor blocks of the file."""
+_LEAST_ROOM, _MOST_ROOM, _PIECE = 1 << 18, 1 << 20, 1 << 20
+"""Bytes that are written ahead, as zeros: to sync what overwrites them changes neither size nor blocks of the file.
+
+More at once would keep those waiting for longer who come then."""
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -196,8 +198,7 @@ class SegmentWriter:
             room = self._size + len(frame) + min(max(_LEAST_ROOM, self._size), _MOST_ROOM)
             for at in range(self._room, room, _PIECE):
                 _write_at(self._file, bytes(min(_PIECE, room - at)), at)
-            os.fsync(self._file)
-            self._room = room
+            self._room = room  # synced with the frame
         _write_at(self._file, frame, self._size)
         _sync(self._file)
         self._dirty = False
