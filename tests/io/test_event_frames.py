@@ -30,7 +30,7 @@ def frames(batches, first=0):
     """The bytes of batches, one frame each."""
     out = b""
     for batch in batches:
-        out += frame_of(EventBatch.of(batch), first)
+        out += frame_of(EventBatch.of(batch), first).tobytes()
         first += len(batch)
     return out
 
@@ -76,6 +76,26 @@ def test_forged_frames_with_the_right_checksum_are_not_trusted(batches, data):
     text[place] ^= data.draw(st.integers(1, 255))
     text[8:16] = slow.checksum(bytes(text[16:])).to_bytes(8, "little")
     assert gathered(bytes(text), 0) == slow.read_frames(bytes(text), 0)
+
+
+@given(st.lists(EVENTS, max_size=5), st.data())
+def test_columns_that_do_not_fit_are_told(events, data):
+    """Columns with a few numbers and bytes changed, or without their end."""
+    batch = EventBatch.of(events)
+    columns = [batch.time, batch.kind, batch.ids, batch.id_ptr, batch.payloads, batch.payload_ptr]
+    columns = [column.copy() for column in columns]
+    for _ in range(data.draw(st.integers(0, 2))):
+        which = data.draw(st.integers(1, 5))
+        if data.draw(st.booleans()):
+            columns[which] = columns[which][:-1].copy()
+        elif len(columns[which]):
+            value = data.draw(st.sampled_from([0, 1, 3, 4, 10, 13, 100]))
+            columns[which][data.draw(st.integers(0, len(columns[which]) - 1))] = value
+    time, kind, ids, id_ptr, payloads, ptr = columns
+    longest, largest = data.draw(st.sampled_from([5, 200])), data.draw(st.sampled_from([8, 1 << 20]))
+    found = kernels.check_columns(time, kind, 4, ids, id_ptr, payloads, ptr, longest, largest)
+    texts = ids.tobytes(), id_ptr.tolist(), payloads.tobytes(), ptr.tolist()
+    assert found == slow.columns_fit(time.tolist(), kind.tolist(), 4, *texts, longest, largest)
 
 
 @settings(max_examples=50)

@@ -1,5 +1,6 @@
 """Frames of events by the words of their description, a number at a time."""
 
+import itertools
 import struct
 
 MASK = (1 << 64) - 1
@@ -47,3 +48,23 @@ def read_frames(data, first):
             id_at, payload_at = id_at + id_sizes[i], payload_at + sizes[i]
         at += length
     return events, at
+
+
+def columns_fit(time, kind, kinds, ids, id_ptr, payloads, ptr, longest, largest):
+    """0 if the columns of events fit, 1 if they do not, 2 if a payload is too large, 3 if one is not a line."""
+    n = len(time)
+    if len(kind) != n or any(len(one) != n + 1 for one in (id_ptr, ptr)):
+        return 1
+    for text, starts in ((ids, id_ptr), (payloads, ptr)):
+        if starts[0] != 0 or starts[-1] != len(text) or sorted(starts) != starts:
+            return 1
+    names = [ids[a:b] for a, b in itertools.pairwise(id_ptr)]
+    lines = [payloads[a:b] for a, b in itertools.pairwise(ptr)]
+    if any(code >= kinds for code in kind) or any(not 1 <= len(name) <= longest for name in names):
+        return 1
+    if any(len(line) < 2 for line in lines):
+        return 1
+    if any(len(line) > largest for line in lines):
+        return 2
+    whole = all(line.endswith(b"\n") and not {10, 13} & {*line[:-1]} for line in lines)
+    return 0 if whole else 3

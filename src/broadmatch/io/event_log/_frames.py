@@ -16,6 +16,9 @@ HEADER, PER_EVENT = 48, 14
 MAGIC = 0x56454D42
 WHOLE, CUT, DAMAGED = 0, 1, 2
 """What stands at a place: a frame, a frame whose end is not there, or something else."""
+FIT, UNFIT, LARGE, LINE = 0, 1, 2, 3
+"""What is wrong with the columns of events."""
+_LINE_END, _RETURN = 10, 13
 _CHECKED = 16
 _SEED = 0x9E3779B97F4A7C15
 
@@ -58,6 +61,68 @@ def checksum(data: Bytes, start: int, stop: int) -> np.uint64:
         h ^= h >> np.uint64(29)
         at += 1
     return mix(h)
+
+
+@kernel
+def put_number(data: Bytes, at: int, size: int, number: int) -> None:
+    """Write a whole number as `size` bytes at `at`."""
+    for i in range(size):
+        data[at + i] = (number >> (8 * i)) & 255
+
+
+@kernel
+def put_frame(
+    out: Bytes, first: int, moment: int, time: I64, kind: Bytes, ids: Bytes, id_ptr: I64, payloads: Bytes, ptr: I64
+) -> None:
+    """Write events, whose columns fit together, as a frame that fills `out`; its first event has the number `first`."""
+    n = len(time)
+    lengths = HEADER + 8 * n
+    id_lengths = lengths + 4 * n
+    put_number(out, 0, 4, MAGIC)
+    put_number(out, 4, 4, n)
+    put_number(out, 16, 8, len(out))
+    put_number(out, 24, 8, first)
+    put_number(out, 32, 8, moment)
+    put_number(out, 40, 4, len(ids))
+    put_number(out, 44, 4, len(payloads))
+    for i in range(n):
+        put_number(out, HEADER + 8 * i, 8, time[i])
+        put_number(out, lengths + 4 * i, 4, ptr[i + 1] - ptr[i])
+        out[id_lengths + i] = id_ptr[i + 1] - id_ptr[i]
+    out[id_lengths + n : id_lengths + 2 * n] = kind
+    at = id_lengths + 2 * n
+    out[at : at + len(ids)] = ids
+    out[at + len(ids) :] = payloads
+    check = checksum(out, _CHECKED, len(out))
+    for i in range(8):
+        out[8 + i] = (check >> np.uint64(8 * i)) & np.uint64(255)
+
+
+@kernel
+def check_columns(
+    time: I64, kind: Bytes, kinds: int, ids: Bytes, id_ptr: I64, payloads: Bytes, ptr: I64, longest: int, largest: int
+) -> int:
+    """What is wrong with the columns of events: `FIT`, `UNFIT`, a `LARGE` payload, or one that is not a `LINE`."""
+    n = len(time)
+    if len(kind) != n or len(id_ptr) != n + 1 or len(ptr) != n + 1:
+        return UNFIT
+    if id_ptr[0] != 0 or ptr[0] != 0 or id_ptr[n] != len(ids) or ptr[n] != len(payloads):
+        return UNFIT
+    is_large = False
+    for i in range(n):
+        name, size = id_ptr[i + 1] - id_ptr[i], ptr[i + 1] - ptr[i]
+        if kind[i] >= kinds or name < 1 or name > longest or size < 2:
+            return UNFIT
+        is_large |= size > largest
+    if is_large:
+        return LARGE
+    for i in range(n):
+        for at in range(ptr[i], ptr[i + 1] - 1):
+            if payloads[at] == _LINE_END or payloads[at] == _RETURN:
+                return LINE
+        if payloads[ptr[i + 1] - 1] != _LINE_END:
+            return LINE
+    return FIT
 
 
 @kernel

@@ -22,7 +22,6 @@ LARGEST_EVENT, LARGEST_BATCH, LONGEST_ID = 1 << 20, 1 << 26, 200
 """Bytes of a payload, of all payloads of a batch, and of an id."""
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
 _FARTHEST = 1 << 60
-_LINE_END = ord("\n")
 Bytes = NDArray[np.uint8]
 
 
@@ -169,19 +168,18 @@ def checked_id(event: Event) -> bytes:
 
 def _check_columns(batch: EventBatch) -> None:
     """Refuse columns that no log could have given."""
-    n, id_lengths, lengths = len(batch), np.diff(batch.id_ptr), np.diff(batch.payload_ptr)
-    whole = (
-        len(batch.kind) == len(id_lengths) == len(lengths) == n
-        and batch.id_ptr[0] == batch.payload_ptr[0] == 0
-        and (batch.id_ptr[-1], batch.payload_ptr[-1]) == (len(batch.ids), len(batch.payloads))
-        and (batch.kind < len(KINDS)).all()
-    )
-    if not whole or not ((id_lengths > 0) & (id_lengths <= LONGEST_ID) & (lengths > 1)).all():
+    from broadmatch.io.event_log import _frames as kernels  # here, since numba takes long to import
+
+    found = kernels.check_columns(
+        batch.time, batch.kind, len(KINDS), batch.ids, batch.id_ptr, batch.payloads, batch.payload_ptr, LONGEST_ID,
+        LARGEST_EVENT + 1,
+    )  # fmt: skip
+    if found == kernels.UNFIT:
         raise BadInput("The columns of these events do not fit together; make them with EventBatch.of.")
-    if (lengths > LARGEST_EVENT + 1).any():
-        raise BadInput(f"An event has {lengths.max():,} bytes; an event has at most {LARGEST_EVENT:,}.")
-    ends = np.flatnonzero((batch.payloads == _LINE_END) | (batch.payloads == ord("\r")))
-    if not np.array_equal(ends, batch.payload_ptr[1:] - 1) or (n and batch.payloads[-1] != _LINE_END):
+    if found == kernels.LARGE:
+        largest = np.diff(batch.payload_ptr).max()
+        raise BadInput(f"An event has {largest:,} bytes; an event has at most {LARGEST_EVENT:,}.")
+    if found == kernels.LINE:
         raise BadInput("The payloads of these events must be JSON, each in one line; make them with EventBatch.of.")
 
 

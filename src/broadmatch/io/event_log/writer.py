@@ -28,8 +28,10 @@ SEGMENT_BYTES, SEGMENT_EVENTS = 1 << 28, 1 << 20
 """When a segment is closed; until then its ids are in memory."""
 _PARTS = 8
 """Into so many segments, at least, goes what is kept, so that what is removed at once is little of it."""
-_LEAST_ROOM, _MOST_ROOM, _PIECE = 1 << 18, 1 << 23, 1 << 20
-"""Bytes that are written ahead, as zeros: to sync what overwrites them changes neither size nor blocks of the file."""
+_LEAST_ROOM, _MOST_ROOM, _PIECE = 1 << 18, 1 << 20, 1 << 20
+"""Bytes that are written ahead, as zeros: to sync what overwrites them changes neither size nor blocks of the file.
+
+More at once would keep those waiting for longer who come then."""
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -190,15 +192,14 @@ class SegmentWriter:
         self._keep(Kept(first, size, time.time()))
         self._ids.seal(first, self.number)
 
-    def _write(self, frame: bytearray) -> None:
+    def _write(self, frame: NDArray[np.uint8]) -> None:
         self._dirty = True
         if self._size + len(frame) > self._room:
             room = self._size + len(frame) + min(max(_LEAST_ROOM, self._size), _MOST_ROOM)
             for at in range(self._room, room, _PIECE):
-                _write_at(self._file, bytes(min(_PIECE, room - at)), at)
-            os.fsync(self._file)
-            self._room = room
-        _write_at(self._file, frame, self._size)
+                _write_at(self._file, memoryview(bytes(min(_PIECE, room - at))), at)
+            self._room = room  # synced with the frame
+        _write_at(self._file, frame.data, self._size)
         _sync(self._file)
         self._dirty = False
 
@@ -210,10 +211,10 @@ class SegmentWriter:
             self._room, self._dirty = self._size, False
 
 
-def _write_at(file: int, content: bytes | bytearray, offset: int) -> None:
+def _write_at(file: int, content: memoryview, offset: int) -> None:
     done = 0
     while done < len(content):
-        done += os.pwrite(file, memoryview(content)[done:], offset + done)
+        done += os.pwrite(file, content[done:], offset + done)
 
 
 def _written(file: int, start: int, stop: int) -> int:
@@ -228,19 +229,14 @@ def _written(file: int, start: int, stop: int) -> int:
     return 0
 
 
-def frame_of(batch: EventBatch, first: int) -> bytearray:
+def frame_of(batch: EventBatch, first: int) -> NDArray[np.uint8]:
     """The bytes of a frame, whose first event has the number `first`."""
     length = kernels.HEADER + kernels.PER_EVENT * len(batch) + len(batch.ids) + len(batch.payloads)
-    header = np.zeros(kernels.HEADER, np.uint8)
-    header[:8].view(np.uint32)[:] = (kernels.MAGIC, len(batch))
-    header[16:40].view(np.int64)[:] = (length, first, round(time.time() * 1e6))
-    header[40:].view(np.uint32)[:] = (len(batch.ids), len(batch.payloads))
-    lengths = np.diff(batch.payload_ptr).astype(np.uint32), np.diff(batch.id_ptr).astype(np.uint8)
-    frame = bytearray().join(
-        [part.data for part in (header, batch.time, *lengths, batch.kind, batch.ids, batch.payloads)]
-    )
-    content = np.frombuffer(frame, np.uint8)
-    content[8:16].view(np.uint64)[0] = kernels.checksum(content, 16, length)
+    frame = np.empty(length, np.uint8)
+    kernels.put_frame(
+        frame, first, round(time.time() * 1e6), batch.time, batch.kind, batch.ids, batch.id_ptr, batch.payloads,
+        batch.payload_ptr,
+    )  # fmt: skip
     return frame
 
 
