@@ -171,7 +171,7 @@ hour = { kind = "hour", column = "time" }
 
 
 ONCE = """
-import sys, time
+import resource, sys, time
 import pyarrow, broadmatch.clicks
 from broadmatch.clicks import ClickTraining
 from broadmatch.signals import Description
@@ -183,22 +183,26 @@ run.check(described, "m")
 run.report({"a": None})
 run.report({"a": 0.5})
 run.close()
-print(time.process_time() - started)
+here, beside = time.process_time() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(here, beside.ru_utime + beside.ru_stime)
 """
 
 
 def once(n_times: int = 5) -> None:
     """CPU seconds that a run spends on the index, however long it learns: libraries, two checks, two reports."""
     with tempfile.TemporaryDirectory() as folder:
-        SignalIndex.open(f"{folder}/signals").close()
+        with SignalIndex.open(f"{folder}/signals") as index:
+            index.add("a", kind="text", owner="a", by="a")
+            with index._database.write() as connection:
+                connection.execute(versions.update().values(status="white-listed"))
         words = [sys.executable, "-c", ONCE, f"{folder}/signals"]
         env = {**os.environ, "XDG_STATE_HOME": folder}
-        taken = [
-            float(subprocess.run(words, capture_output=True, text=True, env=env, check=True).stdout)
-            for _ in range(n_times)
+        said = [
+            subprocess.run(words, capture_output=True, text=True, env=env, check=True).stdout for _ in range(n_times)
         ]
-    least = min(taken)
-    say(what="what a run spends on the index", cpu_seconds=round(least, 3), is_1_percent_of_seconds=round(100 * least))
+    here, beside = (min(float(one.split()[k]) for one in said) for k in (0, 1))
+    say(what="what a run spends on the index", cpu_seconds=round(here, 3), is_1_percent_of_seconds=round(100 * here),
+        cpu_seconds_of_the_process_that_sends=round(beside, 3))  # fmt: skip
 
 
 def training(posts: Path, n_copies: int, n_times: int = 3) -> None:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from broadmatch.registry import SignalIndex
-from broadmatch.registry.addresses import spool_of
+from broadmatch.registry.reporting.addresses import spool_of
 from tests.cli.conftest import failed, worked
 from tests.registry.test_signal_index import Vetted
 

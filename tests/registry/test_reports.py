@@ -12,8 +12,9 @@ import threading
 import pytest
 
 from broadmatch.registry import ConsumptionReport, Reporter, SignalIndex
-from broadmatch.registry.addresses import spool_of
 from broadmatch.registry.records import DAY, now_us
+from broadmatch.registry.reporting.addresses import spool_of
+from broadmatch.registry.reporting.delivery import Courier
 
 START = now_us()
 
@@ -161,7 +162,7 @@ def test_reporting_does_not_wait_for_the_index(tmp_path, monkeypatch):
         gate.wait(60)
         raise OSError("down")
 
-    monkeypatch.setattr(SignalIndex, "open", slow)
+    monkeypatch.setattr(Courier, "deliver", slow)
     reporter = Reporter(str(tmp_path / "signals"), tmp_path / "spool")
     reporter.report(report())
     assert entered.wait(60)
@@ -169,6 +170,24 @@ def test_reporting_does_not_wait_for_the_index(tmp_path, monkeypatch):
     gate.set()
     reporter.close()
     assert reporter.counts["waiting"] == 2
+
+
+def test_a_process_that_cannot_be_started_or_is_killed_loses_nothing(tmp_path, monkeypatch, caplog):
+    with SignalIndex.open(tmp_path / "signals") as index:
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.executable", str(tmp_path / "no-python"))
+            with Reporter(str(tmp_path / "signals"), tmp_path / "spool") as reporter:
+                reporter.report(report("m0"))
+        assert reporter.counts == {"sent": 0, "waiting": 1, "lost": 0}
+        assert caplog.text.count("Reports on signals wait") == 1
+        courier = Courier(str(tmp_path / "signals"), tmp_path / "spool")
+        assert courier.deliver([]).n_sent == 1
+        courier._process.kill()
+        with pytest.raises(OSError, match=r"Broken pipe|has ended"):
+            courier.deliver([report("m1")])
+        assert courier.deliver([report("m1")]) == (1, 1, None, [])  # by another process
+        courier.close()
+        assert [one.model for one in index.consumers("price")] == ["m0", "m1"]
 
 
 def test_what_runs_on_reports_again_every_day(tmp_path):

@@ -42,7 +42,7 @@ class Consumption:
             raise BadParameter("--allow-signals needs a reason, which is kept in the signal index.")
         if address is not None:
             check_extra()
-            from broadmatch.registry.addresses import check_there
+            from broadmatch.registry.reporting.addresses import check_there
 
             check_there(address)
         self.address, self._reason = address, reason
@@ -59,10 +59,9 @@ class Consumption:
         if self.address is None or isinstance(wanted, str):
             return
         try:
-            with open_index(self.address) as index:
-                problems = _problems(index, wanted)
-                if use == "serving":  # what is in service stays there while it is replaced
-                    problems = [one for one in problems if not one.replaceable]
+            problems = _problems(self.address, wanted)
+            if use == "serving":  # what is in service stays there while it is replaced
+                problems = [one for one in problems if not one.replaceable]
         except CannotWrite as error:
             output.log.warning("%s Signals are not checked.", error)
             return
@@ -101,14 +100,19 @@ class Consumption:
             self._reporter.close()
 
 
-def _problems(index: "SignalIndex", wanted: "Description | Iterable[str]") -> "list[SignalProblem]":
-    from broadmatch.registry.validation import check_names, check_signals
+def _problems(address: str, wanted: "Description | Iterable[str]") -> "list[SignalProblem]":
+    """What is wrong; where all is well, which is nearly always, a folder is looked into without SQLAlchemy."""
+    from broadmatch.registry.reporting.quick import find_in_folder
+    from broadmatch.registry.validation import check_names, faults, wanted_of
     from broadmatch.signals import Description
 
     at = {"platform": os.environ.get("BROADMATCH_PLATFORM"), "domain": os.environ.get("BROADMATCH_DOMAIN")}
-    if isinstance(wanted, Description):
-        return check_signals(index, wanted, **at)
-    return check_names(index, dict.fromkeys(wanted), **at)
+    named = wanted_of(wanted) if isinstance(wanted, Description) else dict.fromkeys(wanted)
+    found = find_in_folder(address, list(named))
+    if found is not None and not faults(found, named, **at):
+        return []
+    with open_index(address) as index:
+        return check_names(index, named, **at)
 
 
 _current: ContextVar[Consumption | None] = ContextVar("consumption", default=None)

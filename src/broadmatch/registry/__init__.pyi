@@ -9,7 +9,7 @@ from .records import Consumer as Consumer
 from .records import ConsumptionReport as ConsumptionReport
 from .records import SignalModel as SignalModel
 from .records import SignalVersion as SignalVersion
-from .reports import Reporter as Reporter
+from .reporting.reports import Reporter as Reporter
 from .rules import AlertRule as AlertRule
 from .rules import read_rules as read_rules
 from .selection import SelectionStep as SelectionStep

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from broadmatch.registry.consumption import IS_OPEN
 from broadmatch.registry.names import checked_text, key_of_text, parse_name, version_name
-from broadmatch.registry.records import SignalVersion
-from broadmatch.registry.schema import DEPRECATED, RETIRED, edges, models, signals, versions
-from broadmatch.registry.version_rows import ALL_VERSIONS, version_of
+from broadmatch.registry.records import DEPRECATED, RETIRED, SignalVersion, version_of
+from broadmatch.registry.schema import edges, models, signals, versions
+from broadmatch.registry.version_rows import ALL_VERSIONS
 
 ORDERS: Mapping[str, tuple[Any, ...]] = {
     "name": (signals.c.name, versions.c.number),

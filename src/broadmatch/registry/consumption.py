@@ -7,19 +7,19 @@ import sqlalchemy as sa
 
 from broadmatch.registry.names import key_of_text, parse_name, shown_name, version_name
 from broadmatch.registry.notices import NoticeText, inserting, put_notices
-from broadmatch.registry.records import BoardRow, Consumer, ConsumptionReport, day_of, now_us
-from broadmatch.registry.schema import (
+from broadmatch.registry.records import (
     ALLOWED,
     DEPRECATED,
     PROPOSED,
     RETIRED,
     TRAINING,
-    audit,
-    edges,
-    models,
-    signals,
-    versions,
+    BoardRow,
+    Consumer,
+    ConsumptionReport,
+    day_of,
+    now_us,
 )
+from broadmatch.registry.schema import audit, edges, models, signals, versions
 
 _AT_ONCE = 5000
 """Keys that are asked for in one statement."""

@@ -10,10 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from broadmatch.errors import BadArtifact, BadParameter, CannotWrite, Conflict
-from broadmatch.registry.addresses import FILE
+from broadmatch.registry.reporting.addresses import FILE, HEAD
 
-HEAD = "2"
-"""The last step of the migrations."""
 _POSTGRESQL = ("postgresql://", "postgres://")
 _BUSY_SECONDS, _CONNECT_SECONDS, _LOCK = 60.0, 5, 7_283_112_905
 _MIGRATIONS = Path(__file__).with_name("migrations")

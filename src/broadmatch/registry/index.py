@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from broadmatch.errors import BadInput, BadParameter, Conflict, MissingFile
-from broadmatch.registry.addresses import check_there
 from broadmatch.registry.browsing import ORDERS, SignalPage, having, page_of, related_to, teams_waited_for
 from broadmatch.registry.consumption import IS_OPEN, board_of, consumers_of, unused_since, write_reports
 from broadmatch.registry.database import Database
@@ -24,7 +23,13 @@ from broadmatch.registry.notices import (
     vetting_texts,
 )
 from broadmatch.registry.records import (
+    ALLOWED,
     DAY,
+    DEPRECATED,
+    PROPOSED,
+    RETIRED,
+    STATUSES,
+    VETTED,
     BoardRow,
     Consumer,
     ConsumptionReport,
@@ -33,14 +38,10 @@ from broadmatch.registry.records import (
     VettingResult,
     now_us,
     shown_time,
+    version_of,
 )
+from broadmatch.registry.reporting.addresses import check_there
 from broadmatch.registry.schema import (
-    ALLOWED,
-    DEPRECATED,
-    PROPOSED,
-    RETIRED,
-    STATUSES,
-    VETTED,
     audit,
     edges,
     models,
@@ -48,7 +49,7 @@ from broadmatch.registry.schema import (
     versions,
     vettings,
 )
-from broadmatch.registry.version_rows import ALL_VERSIONS, version_of, version_row
+from broadmatch.registry.version_rows import ALL_VERSIONS, version_row
 
 
 class SignalIndex:

@@ -6,14 +6,17 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, get_args
 
 from broadmatch.errors import BadInput
 from broadmatch.registry.names import checked_text, described_name, parse_name, version_name
 
 DAY = 86_400_000_000
 Status = Literal["proposed", "vetted", "white-listed", "deprecated", "retired"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+PROPOSED, VETTED, ALLOWED, DEPRECATED, RETIRED = STATUSES
 SignalUse = Literal["training", "serving"]
+TRAINING: SignalUse = "training"
 _LATEST = 1 << 62
 
 
@@ -75,6 +78,28 @@ class SignalVersion:
         """Everything, in what JSON has."""
         plain = asdict(self) | {"full_name": self.full_name, "created": shown_time(self.created)}
         return plain | {"by_date": None if self.by_date is None else self.by_date.isoformat()}
+
+
+def version_of(row: Any) -> SignalVersion:
+    """A row with all that belongs to a version as that version."""
+    return SignalVersion(
+        name=row.name,
+        version=row.number,
+        kind=row.kind,
+        settings=row.settings,
+        status=row.status,
+        owner=row.owner,
+        description=row.description,
+        made_by=row.made_by,
+        replacement=None if row.other is None else version_name(row.other, row.other_number),
+        by_date=day_of(row.by_date),
+        reason=row.reason,
+        platforms=tuple(row.platforms),
+        domains=tuple(row.domains),
+        data={what: tuple(listed) for what, listed in row.data.items()},
+        created=row.created,
+        revision=row.revision,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

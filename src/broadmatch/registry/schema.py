@@ -16,11 +16,6 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-PROPOSED, VETTED, ALLOWED, DEPRECATED, RETIRED = "proposed", "vetted", "white-listed", "deprecated", "retired"
-STATUSES = (PROPOSED, VETTED, ALLOWED, DEPRECATED, RETIRED)
-TRAINING, SERVING = "training", "serving"
-USES = (TRAINING, SERVING)
-
 metadata = MetaData()
 Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up by itself only what is INTEGER
 

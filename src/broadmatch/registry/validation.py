@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from broadmatch.errors import BadInput
-from broadmatch.registry.index import SignalIndex
 from broadmatch.registry.names import shown_name
-from broadmatch.registry.records import SignalVersion
-from broadmatch.registry.schema import ALLOWED, DEPRECATED, RETIRED
+from broadmatch.registry.records import ALLOWED, DEPRECATED, RETIRED, SignalVersion
 from broadmatch.signals import Cross, Description
 from broadmatch.signals.signal import Signal
 
+if TYPE_CHECKING:
+    from broadmatch.registry.index import SignalIndex
 _LONGEST_GUESS = 200
 
 
@@ -29,7 +30,7 @@ class SignalProblem:
 
 
 def check_signals(
-    index: SignalIndex, description: Description, *, platform: str | None = None, domain: str | None = None
+    index: "SignalIndex", description: Description, *, platform: str | None = None, domain: str | None = None
 ) -> list[SignalProblem]:
     """What is wrong with the signals of a description: undefined, not white-listed, unavailable, of another type.
 
@@ -37,18 +38,23 @@ def check_signals(
     has it and says otherwise.
 
     >>> import tempfile
+    >>> from broadmatch.registry import SignalIndex
     >>> from broadmatch.signals import Categorical
     >>> index = SignalIndex.open(tempfile.mkdtemp())
     >>> _ = index.add("ad", kind="categorical", owner="anna", by="anna")
     >>> [problem.text for problem in check_signals(index, Description(signals=[Categorical("add")]))]
     ["'add' is not in the index (is it 'ad'?); add it with `broadmatch signals add`."]
     """
-    wanted = {signal.name: signal for signal in description.signals if not {"*", "?"} & set(signal.name)}
-    return check_names(index, wanted, platform=platform, domain=domain)
+    return check_names(index, wanted_of(description), platform=platform, domain=domain)
+
+
+def wanted_of(description: Description) -> dict[str, Signal | Cross | None]:
+    """The signals of a description by name; patterns are left out until their columns are known."""
+    return {signal.name: signal for signal in description.signals if not {"*", "?"} & set(signal.name)}
 
 
 def check_names(
-    index: SignalIndex,
+    index: "SignalIndex",
     wanted: Mapping[str, Signal | Cross | None],
     *,
     platform: str | None = None,
@@ -56,20 +62,35 @@ def check_names(
 ) -> list[SignalProblem]:
     """The same for signals by name, with what a description says of each, if there is one."""
     found, problems = index.find(list(wanted)), list[SignalProblem]()
+    for name, what in faults(found, wanted, platform=platform, domain=domain).items():
+        if what is None:
+            problems.append(_undefined(index, name))
+            continue
+        use = _usable(index, found[name])
+        instead = "" if use is None else f"; use {shown_name(use)} instead"
+        text, deprecated = f"{shown_name(name)} {what}{instead}.", found[name].status == DEPRECATED
+        problems.append(SignalProblem(name, text, use, deprecated))
+    return problems
+
+
+def faults(
+    found: Mapping[str, SignalVersion],
+    wanted: Mapping[str, Signal | Cross | None],
+    *,
+    platform: str | None,
+    domain: str | None,
+) -> dict[str, str | None]:
+    """The signals that must not be used, with why; None of what is not in the index."""
+    wrong: dict[str, str | None] = {}
     for name, signal in wanted.items():
         version = found.get(name)
         if isinstance(signal, Cross) and (version is None or version.status not in (DEPRECATED, RETIRED)):
             continue
         if version is None:
-            problems.append(_undefined(index, name))
-            continue
-        what = _status(version) or _place(version, platform, domain) or _type(version, signal)
-        if what is not None:
-            use = _usable(index, version)
-            instead = "" if use is None else f"; use {shown_name(use)} instead"
-            text, deprecated = f"{shown_name(name)} {what}{instead}.", version.status == DEPRECATED
-            problems.append(SignalProblem(name, text, use, deprecated))
-    return problems
+            wrong[name] = None
+        elif (what := _status(version) or _place(version, platform, domain) or _type(version, signal)) is not None:
+            wrong[name] = what
+    return wrong
 
 
 def refuse(problems: list[SignalProblem], where: str) -> None:
@@ -80,7 +101,7 @@ def refuse(problems: list[SignalProblem], where: str) -> None:
         raise BadInput(f"{where}: {first}{more} Correct that, or say why not with --allow-signals.")
 
 
-def _undefined(index: SignalIndex, name: str) -> SignalProblem:
+def _undefined(index: "SignalIndex", name: str) -> SignalProblem:
     known = {one.described_as for one in index.signals()}
     close = get_close_matches(name, [one for one in known if len(one) <= _LONGEST_GUESS], 1, 0.6)
     guess = close[0] if close and len(name) <= _LONGEST_GUESS else None
@@ -117,7 +138,7 @@ def _type(version: SignalVersion, signal: Signal | Cross | None) -> str | None:
     return None if given == known else f"has the settings {known} in the index, but {given} here"
 
 
-def _usable(index: SignalIndex, version: SignalVersion) -> str | None:
+def _usable(index: "SignalIndex", version: SignalVersion) -> str | None:
     """The first white-listed version among the replacements, as a description names it."""
     while version.replacement is not None:
         version = index.get(version.replacement)

@@ -1,4 +1,4 @@
-"""A version of a signal as its row in the index: checked before it is written, whole when it is read."""
+"""A version of a signal as its row in the index: checked before it is written, joined with its signal when read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,10 +6,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from broadmatch.errors import BadInput
-from broadmatch.registry.names import checked_text, shown_name, version_name
-from broadmatch.registry.records import SignalVersion, day_of, now_us
-from broadmatch.registry.schema import PROPOSED, signals, versions
-from broadmatch.signals.signal import KINDS, signal_from
+from broadmatch.registry.names import checked_text, shown_name
+from broadmatch.registry.records import PROPOSED, now_us
+from broadmatch.registry.schema import signals, versions
 
 FEATURES = "features"
 """The kind of what is features already: a matrix, a namespace of Vowpal Wabbit's text."""
@@ -36,6 +35,8 @@ def version_row(
     domains: Sequence[str],
 ) -> dict[str, Any]:
     """A version to be written, checked as a description would be."""
+    from broadmatch.signals.signal import KINDS, signal_from  # who only reads does without what it loads
+
     given = dict(settings or {})
     if kind == "cross":
         signal_from(name, given)
@@ -51,25 +52,3 @@ def version_row(
     where = {what: [checked_text(what, one, least=1) for one in listed] for what, listed in lists.items()}
     row: dict[str, Any] = {"kind": kind, "settings": given, "status": PROPOSED, "reason": "", "created": now_us()}
     return row | {"data": {what: listed for what, listed in known.items() if listed}, **where}
-
-
-def version_of(row: Any) -> SignalVersion:
-    """A row of `ALL_VERSIONS` as a version."""
-    return SignalVersion(
-        name=row.name,
-        version=row.number,
-        kind=row.kind,
-        settings=row.settings,
-        status=row.status,
-        owner=row.owner,
-        description=row.description,
-        made_by=row.made_by,
-        replacement=None if row.other is None else version_name(row.other, row.other_number),
-        by_date=day_of(row.by_date),
-        reason=row.reason,
-        platforms=tuple(row.platforms),
-        domains=tuple(row.domains),
-        data={what: tuple(listed) for what, listed in row.data.items()},
-        created=row.created,
-        revision=row.revision,
-    )

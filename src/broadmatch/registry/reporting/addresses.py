@@ -1,4 +1,4 @@
-"""Where an index is, and where reports for it wait, without opening it: a folder, or postgresql://…"""
+"""Where an index is, and where reports for it wait, a folder or postgresql://…; without opening it."""
 
 import hashlib
 import os
@@ -8,6 +8,8 @@ from broadmatch.errors import MissingFile
 
 FILE = "signals.db"
 """The index in its folder."""
+HEAD = "2"
+"""The last step of the migrations."""
 
 
 def check_there(address: str) -> None:

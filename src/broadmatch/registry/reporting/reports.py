@@ -1,6 +1,5 @@
 """Reports of what is consumed, on their way to the index: on disk first, then sent in the background."""
 
-import contextlib
 import json
 import logging
 import threading
@@ -8,24 +7,19 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-from broadmatch.errors import BadInput, BroadmatchError
 from broadmatch.io.files import replacing_file
-from broadmatch.registry.addresses import spool_of
 from broadmatch.registry.names import shown_name
 from broadmatch.registry.records import DAY, ConsumptionReport, now_us
-
-if TYPE_CHECKING:
-    from broadmatch.registry.index import SignalIndex
+from broadmatch.registry.reporting.addresses import spool_of
+from broadmatch.registry.reporting.delivery import SUFFIX, Courier, files_in
 
 log = logging.getLogger("broadmatch")
-_AT_ONCE, _RETRY_SECONDS, _MOST_BYTES = 100, 60.0, 1 << 28
-_SUFFIX, _BAD = ".report", ".damaged"
+_RETRY_SECONDS = 60.0
 
 
 class Reporter:
-    """Takes reports and hands them to an index, in a thread of its own.
+    """Takes reports and hands them to an index, by a process of its own (`delivery`).
 
     `report` returns when the report is on disk; it stays there until the index has it, also when this process is
     killed: whoever reports next from the same `spool_folder` sends it. If the disk is full, the report is kept in
@@ -48,6 +42,7 @@ class Reporter:
         self._latest: dict[tuple[str, str], ConsumptionReport] = {}
         self._n_sent = self._n_lost = 0
         self._said_down = False
+        self._courier = Courier(address, self.spool_folder)
         self._wake, self._lock, self._ending = threading.Event(), threading.Lock(), False
         self._thread = threading.Thread(target=self._run, name="signal reports", daemon=True)
         self._thread.start()
@@ -55,13 +50,17 @@ class Reporter:
     @property
     def counts(self) -> dict[str, int]:
         """How many reports were sent by this reporter, wait to be sent, and were lost."""
-        return {"sent": self._n_sent, "waiting": len(self._files()) + len(self._unkept), "lost": self._n_lost}
+        return {
+            "sent": self._n_sent,
+            "waiting": len(files_in(self.spool_folder)) + len(self._unkept),
+            "lost": self._n_lost,
+        }
 
     def report(self, report: ConsumptionReport) -> None:
         """Keep a report, and send it soon; while this process runs, it holds, and is sent again every day."""
         self._latest[report.model, report.use] = report
         try:
-            with replacing_file(self.spool_folder / f"{report.seen:020d}-{report.id}{_SUFFIX}") as out:
+            with replacing_file(self.spool_folder / f"{report.seen:020d}-{report.id}{SUFFIX}") as out:
                 out.write(json.dumps(report.to_dict()).encode())
         except OSError as error:
             log.warning("A report on signals cannot be kept on disk (%s); it is sent from memory.", error)
@@ -83,7 +82,7 @@ class Reporter:
             log.error(
                 "%d reports with %d signals are lost (%s): neither disk nor index took them.", len(lost), n_edges, which
             )
-        if n_waiting := len(self._files()):
+        if n_waiting := len(files_in(self.spool_folder)):
             log.warning("%d reports on signals wait in %s; the next run sends them.", n_waiting, self.spool_folder)
 
     def __enter__(self) -> "Reporter":
@@ -94,7 +93,7 @@ class Reporter:
 
     def _run(self) -> None:
         while True:
-            self._wake.wait(_RETRY_SECONDS)
+            woken = self._wake.wait(_RETRY_SECONDS)
             self._wake.clear()
             ending = self._ending
             for latest in list(self._latest.values()):
@@ -102,60 +101,30 @@ class Reporter:
                     self.report(replace(latest, seen=now_us(), id=uuid.uuid4().hex, reason=""))
             try:
                 self._send_all()
-            except (BroadmatchError, OSError) as error:
-                if not self._said_down:  # once, not every minute
-                    log.warning("%s Reports on signals wait in %s.", error, self.spool_folder)
-                self._said_down = True
+                if ending or not (woken or self.counts["waiting"]):  # nothing came for a while
+                    self._courier.close()
+            except OSError as error:
+                self._say_down(str(error))
             except Exception:  # the learner goes on, whatever happens here
                 log.exception("Reports on signals cannot be sent.")
             if ending:
                 return
 
     def _send_all(self) -> None:
-        files = self._files()
-        if not files and not self._unkept:
+        if not files_in(self.spool_folder) and not self._unkept:
             return
-        from broadmatch.registry.index import SignalIndex
+        with self._lock:
+            in_memory = list(self._unkept)
+        done = self._courier.deliver(in_memory)
+        self._n_sent += done.n_sent
+        with self._lock:
+            self._unkept = [one for one in self._unkept if one not in in_memory[: done.n_of_memory]]
+        for text in done.damaged:
+            log.error("%s", text)
+        self._say_down(done.error)
 
-        with SignalIndex.open(self.address, make=False) as index:
-            self._said_down = False
-            for at in range(0, len(files), _AT_ONCE):
-                self._send(index, files[at : at + _AT_ONCE])
-            while self._unkept:
-                one = self._unkept[0]
-                index.report(one)
-                with self._lock:
-                    self._unkept.remove(one)
-                self._n_sent += 1
-
-    def _send(self, index: "SignalIndex", files: list[Path]) -> None:
-        """Send some files; they go when the index has them. Whoever else sends them too changes nothing."""
-        reports = [one for one in map(_read, files) if one is not None]
-        index.report(*reports)
-        for file in files:
-            with contextlib.suppress(OSError):
-                file.unlink(missing_ok=True)
-        self._n_sent += len(reports)
-
-    def _files(self) -> list[Path]:
-        try:
-            return sorted(self.spool_folder.glob(f"*{_SUFFIX}"))
-        except OSError:
-            return []
-
-
-def _read(file: Path) -> ConsumptionReport | None:
-    """A report as it was kept; one that is damaged is put aside, and said."""
-    try:
-        with file.open("rb") as stream:
-            plain = json.loads(stream.read(_MOST_BYTES))
-        if not isinstance(plain, dict):
-            raise BadInput("it is no object")
-        return ConsumptionReport.from_dict(plain)
-    except FileNotFoundError:  # another process has sent it
-        return None
-    except (ValueError, RecursionError) as error:
-        log.error("The report %s is damaged (%s), and is put aside.", file, str(error)[:100])
-        with contextlib.suppress(OSError):
-            file.replace(file.with_suffix(_BAD))
-        return None
+    def _say_down(self, why: str | None) -> None:
+        """Say that the index cannot be reached, once and not every minute."""
+        if why is not None and not self._said_down:
+            log.warning("%s Reports on signals wait in %s.", why, self.spool_folder)
+        self._said_down = why is not None
