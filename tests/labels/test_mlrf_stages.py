@@ -200,9 +200,10 @@ def test_a_forest_that_was_half_grown_goes_on(pages, tmp_path, monkeypatch):
         staged(subtree_rows=1001).fit(*pages, checkpoint=tmp_path / "trees")
 
 
-def test_a_full_disk_is_one_sentence(pages, tmp_path):
-    with pytest.raises(CannotWrite, match=f"Cannot write trees to {tmp_path}/gone: .*make room there"):
-        ThresholdForest.joined([grow_in_stages(GROWTH, 0, *pages, Stop())], tmp_path / "gone")
+def test_a_folder_that_cannot_be_written_is_one_sentence(pages, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CannotWrite, match=rf"Cannot write trees to {tmp_path}/file: File exists; make room there, or"):
+        staged().fit(*pages, checkpoint=tmp_path / "file")
 
 
 def test_a_tree_that_numbers_cannot_count_is_refused(pages, monkeypatch):

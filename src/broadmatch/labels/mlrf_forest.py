@@ -5,6 +5,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -153,7 +154,8 @@ class ArrayStack:
             for (file, _), array in zip(self._files, given, strict=True):
                 file.write(np.ascontiguousarray(array).view(np.uint8).data)
         except OSError as error:
-            raise CannotWrite(f"Cannot write trees to {self._folder}: {error.strerror}; make room there.") from error
+            reason = f"{error.strerror}; make room there, or choose another folder"
+            raise CannotWrite(f"Cannot write trees to {self._folder}: {reason}.") from error
 
     def arrays(self) -> list[NDArray[Any]]:
         """All of each kind in one array; from files, memory-mapped."""
@@ -170,4 +172,5 @@ class ArrayStack:
         return whole
 
     def _file(self) -> IO[bytes]:
+        Path(self._folder or "").mkdir(parents=True, exist_ok=True)
         return self._open.enter_context(tempfile.TemporaryFile(dir=self._folder))
