@@ -3,7 +3,7 @@
 `model` prints the cost of a job by our model: bytes moved, rounds, CPU, for clusters of the paper's size and ours.
 `alone` grows planted trees on one machine, `hosts` on four hosts, each in a network namespace with its own address:
 CPU time of all processes, memory and bytes moved of each host, sha256 of all arrays. `faults` kills a host and pulls a
-cable, and says after how many seconds the work goes on; `head` kills the head, and goes on. Hosts need root; all of it is
+cable, and says after how many seconds work goes on; `head` kills the head, and goes on. Hosts need root; all of it is
 in a private namespace, so that nothing is left behind. One JSON line each.
 """
 
@@ -35,6 +35,7 @@ MODEL = {"features_per_node": 30, "seed": 0}
 # A host of 2 GB: what tasks may have, what their results may have, and the most that a process may allocate.
 TASKS, STORE, PROCESS = 1_150_000_000, 300_000_000, 1_400_000_000
 SUBTREE_ROWS = 200_000
+_TASKS = 12  # of 1.5 s, while a host is lost
 
 
 def planted(place: Path, n: int) -> Path:
@@ -116,24 +117,28 @@ def run(*words: str) -> str:
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
+def lay_cables() -> None:
+    """A namespace a host, and a switch between them."""
+    run("mount", "--make-rprivate", "/")
+    Path("/run/netns").mkdir(exist_ok=True)
+    run("mount", "-t", "tmpfs", "none", "/run/netns")
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "link", "add", "switch", "type", "bridge")
+    run("ip", "link", "set", "switch", "up")
+    for i in range(HOSTS):
+        run("ip", "netns", "add", f"h{i}")
+        run("ip", "link", "add", f"v{i}", "type", "veth", "peer", "name", "e0", "netns", f"h{i}")
+        run("ip", "link", "set", f"v{i}", "master", "switch", "up")
+        run("ip", "-n", f"h{i}", "link", "set", "lo", "up")
+        run("ip", "-n", f"h{i}", "addr", "add", f"{NET}{i}/24", "dev", "e0")
+        run("ip", "-n", f"h{i}", "link", "set", "e0", "up")
+
+
 class Network:
     """Four hosts behind a switch: host 0 has the head and the driver, the others run tasks."""
 
     def __init__(self, folder: Path) -> None:
         self.hosts = Hosts(folder)
-        run("mount", "--make-rprivate", "/")
-        Path("/run/netns").mkdir(exist_ok=True)
-        run("mount", "-t", "tmpfs", "none", "/run/netns")
-        run("ip", "link", "set", "lo", "up")
-        run("ip", "link", "add", "switch", "type", "bridge")
-        run("ip", "link", "set", "switch", "up")
-        for i in range(HOSTS):
-            run("ip", "netns", "add", f"h{i}")
-            run("ip", "link", "add", f"v{i}", "type", "veth", "peer", "name", "e0", "netns", f"h{i}")
-            run("ip", "link", "set", f"v{i}", "master", "switch", "up")
-            run("ip", "-n", f"h{i}", "link", "set", "lo", "up")
-            run("ip", "-n", f"h{i}", "addr", "add", f"{NET}{i}/24", "dev", "e0")
-            run("ip", "-n", f"h{i}", "link", "set", "e0", "up")
 
     def within(self, i: int, data: int = PROCESS) -> list[str]:
         """The words that put a command onto host i; no process there may allocate more than `data` bytes."""
@@ -247,7 +252,7 @@ def probe(address: str, job: Path) -> None:
     from broadmatch.cluster import RayEngine
 
     with RayEngine(address, patience=200) as engine:
-        refs = engine.map(marked_sleep, [(i, job) for i in range(24)], memory=10**8, title="Waiting")
+        refs = engine.map(marked_sleep, [(i, job) for i in range(_TASKS)], memory=10**8, title="Waiting")
         waiting = dict(enumerate(refs))
         while waiting:
             for number in [n for n, ref in waiting.items() if engine._ray.wait([ref.held[1]], timeout=0)[0]]:
@@ -290,7 +295,7 @@ def fault_of(network: Network, name: str, limit: int, fault: Callable[[Network],
         said, wrong = driver.communicate()
     ended = dict(json.loads(line) for line in said.splitlines() if line.startswith("["))
     after = round(ended[lost] - at, 1) if lost in ended else None
-    tell(benchmark="cluster", fault=name, goes_on_seconds=after, limit=limit, tasks=len(ended), of=24,
+    tell(benchmark="cluster", fault=name, goes_on_seconds=after, limit=limit, tasks=len(ended), of=_TASKS,
          said=[line for line in wrong.splitlines() if line][-3:])  # fmt: skip
 
 
@@ -340,6 +345,7 @@ def main() -> None:
         alone(planted(given.place, given.points), given.trees, given.rows)
     else:
         private(sys.argv[1:])
+        lay_cables()
         if given.what == "faults":
             faults(given.place)
             return
