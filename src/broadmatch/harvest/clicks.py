@@ -138,18 +138,17 @@ def harvest(
         positions,
     )
     gathering = settings.gathering(clicks, queries=queries is not None)
-    effects = None
     with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors():
         facts = gathering.run(db, clicks, n_jobs)
         spell(db, normalise)
+        effects = PlaceEffects.of([ShownPairs.fetch(db)]) if positions else None
         if queries is not None:
             write_query_tables(query_tables(db, gathering), Path(queries))
         facts |= choose_pages(db, pages, exact_pages)
         facts |= count_merged(db, exact_pages)
         facts |= choose_labels(db, min_clicks)
         check_labels(facts, min_clicks)
-        if positions:
-            effects = PlaceEffects.of([ShownPairs.fetch(db)])
+        if effects is not None:
             create_expected(db, "{0}" if exact_pages else PLAIN_PAGE, effects)
         create_entries(db, looks=positions)
         labels = fetch_names(db, "FROM labels SELECT label ORDER BY number")
