@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -39,13 +40,12 @@ def ray_engine(hosts):
 
 @pytest.fixture
 def whole_cluster(hosts, ray_engine):
-    """Both nodes are there, also after a test that killed one."""
-
-    def mend():
-        for name in ("one", "two"):
-            if not hosts.processes(name):
-                hosts.start_node(name)
-        hosts.wait()
-
-    mend()
+    """Both nodes are there and no other, also after a test that killed one."""
+    for name in ("one", "two"):
+        if not hosts.processes(name):
+            hosts.start_node(name)
+    hosts.wait()
+    end = time.monotonic() + LIMIT
+    while len(ray_engine.nodes()) != 2 and time.monotonic() < end:
+        time.sleep(0.1)
     return ray_engine

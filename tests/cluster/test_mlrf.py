@@ -9,7 +9,7 @@ from broadmatch.errors import BadArtifact, ClusterFailed
 from broadmatch.labels import MLRF
 from tests.cluster.data import belief_data, digests, plain_data
 
-SETTINGS = {"n_trees": 3, "subtree_rows": 1000, "max_leaf": 4, "n_jobs": 1, "seed": 5}
+SETTINGS = {"n_trees": 2, "subtree_rows": 1000, "max_leaf": 4, "n_jobs": 1, "seed": 5}
 
 
 def forest(**more):

@@ -3,16 +3,28 @@
 All tests that need the cluster are in this file, so that it is started once, however many processes share the tests.
 """
 
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from broadmatch.cluster import RayEngine, ThreadEngine, fit_mlrf
+import broadmatch
+from benchmarks.cluster_hosts import ROOT
+from broadmatch.cli import app
+from broadmatch.cluster import RayEngine, ThreadEngine, check_cluster, fit_mlrf, require_whole
+from broadmatch.data import Dataset, Names
 from broadmatch.errors import ClusterFailed, MissingFile
-from broadmatch.io.artifacts import load
+from broadmatch.io.artifacts import load, read_manifest, save
 from broadmatch.labels import MLRF
 from tests.cluster import tasks
 from tests.cluster.data import belief_data, digests
@@ -30,19 +42,6 @@ def test_pieces_are_those_of_one_process(whole_cluster):
     costs = whole_cluster.costs
     assert [len(costs[title]) for title in ("Making", "Dealing", "Joining")] == [3, 3, 4]
     assert all(10**7 < cost.peak < 10**9 for cost in costs["Joining"])
-
-
-def test_a_killed_node_is_made_up_for(whole_cluster, hosts, tmp_path):
-    engine = whole_cluster
-    made = engine.map(tasks.slow, [(number, tmp_path) for number in range(8)], memory=10**8, title="Waiting")
-    end = time.monotonic() + 30
-    while len(list(tmp_path.iterdir())) < 3 and time.monotonic() < end:  # some are done, one runs on each node
-        time.sleep(0.05)
-    hosts.kill("two")
-    started = time.monotonic()
-    assert [array[0] for array in engine.get(made)] == list(range(8))
-    assert time.monotonic() - started < 40
-    assert len(engine.nodes()) == 1
 
 
 def test_errors_of_the_library_arrive_as_they_are(whole_cluster):
@@ -124,3 +123,109 @@ def test_mlrf_has_the_bits_of_one_machine(whole_cluster, hosts, tmp_path, killed
         thread.join()
         assert len(whole_cluster.nodes()) == 1
     assert digests(fitted) == expected
+
+
+def as_joined(engine, monkeypatch):
+    """Let commands of this process have the cluster that it has joined."""
+    monkeypatch.setattr("broadmatch.cluster.RayEngine", lambda address: contextlib.nullcontext(engine), raising=False)
+
+
+def run_cli(*words):
+    found = CliRunner().invoke(app, [str(word) for word in words])
+    assert not found.exit_code, found.output
+    return found.stdout
+
+
+def test_the_cluster_is_whole(whole_cluster, tmp_path, monkeypatch):
+    report = check_cluster(whole_cluster, tmp_path)
+    assert (report.problems, len(report.nodes), report.n_cpus, report.task_memory) == ([], 2, 2, 10**9)
+    assert not any(one.warnings for one in report.nodes)
+    as_joined(whole_cluster, monkeypatch)
+    shown = run_cli("cluster", "check", "--cluster", "any", "--folder", tmp_path)
+    assert "2 nodes with 2 CPUs. A task may have 1.0 GB" in shown
+    assert json.loads(run_cli("cluster", "check", "--folder", tmp_path, "--json"))["cpus"] == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_node_that_does_not_fit_is_named(whole_cluster, hosts, tmp_path):
+    """Another broadmatch, a folder that is not seen, too little memory, no settings: one sentence each."""
+    other = tmp_path / "other"
+    shutil.copytree(
+        Path(broadmatch.__file__).parent, other / "broadmatch", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (other / "broadmatch" / "other.py").write_text("# another version\n")
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    apart = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {hidden} && exec "$@"', "sh"]
+    alone = subprocess.run([*apart, "true"], capture_output=True).returncode == 0  # as root only
+    environment = {"PYTHONPATH": f"{other}:{ROOT}", "RAY_grpc_client_keepalive_time_ms": "9999"}
+    hosts.start_node("three", memory=10**8, within=apart if alone else (), environment=environment)
+    try:
+        hosts.wait()
+        report = check_cluster(whole_cluster, hidden)
+        (bad,) = [one for one in report.nodes if one.problems]
+        build, *rest = bad.problems
+        assert re.match(
+            r"Node \S+ \(\w{8}\) runs broadmatch .* \(source \w+, Python .*\), this host .*: install", build
+        )
+        if alone:
+            assert "does not see" in rest.pop(0)
+        assert len(rest) == 1
+        assert "has 0.10 GB of memory for tasks, and an empty one takes 0.25 GB" in rest[0]
+        assert bad.warnings == [
+            "it was started without RAY_grpc_client_keepalive_time_ms=5000: a lost host may hang a job"
+        ]
+        with pytest.raises(ClusterFailed, match="runs broadmatch"):
+            require_whole(whole_cluster, hidden)
+        where = [(number, tmp_path) for number in range(12)]  # some meet the node that is otherwise
+        with pytest.raises(ClusterFailed, match=r"runs broadmatch .*, but the job was started by .*: install the same"):
+            whole_cluster.get(whole_cluster.map(tasks.slow, where, memory=10**7, title="Waiting"))
+    finally:
+        hosts.kill("three")
+
+
+def test_commands_give_what_one_machine_gives(whole_cluster, tmp_path, monkeypatch):
+    as_joined(whole_cluster, monkeypatch)
+    X, Y = belief_data(600)
+    save(Dataset(X, Y, Names.numbers(Y.n_cols)), tmp_path / "data")
+    train = ("train", tmp_path / "data", "--model", "fastxml", "--trees", 5)
+    run_cli(*train, "--out", tmp_path / "alone")
+    run_cli(*train, "--out", tmp_path / "spread", "--cluster", "auto")
+    alone, spread = (read_manifest(tmp_path / name)["arrays"] for name in ("alone", "spread"))
+    assert {name: entry["sha256"] for name, entry in alone.items()} == {n: e["sha256"] for n, e in spread.items()}
+    assert not (tmp_path / "spread.partial").exists()
+    for words in (("evaluate", "--json"), ("recommend", "-k", 3, "--json")):
+        call = (words[0], tmp_path / "alone", tmp_path / "data", *words[1:])
+        assert run_cli(*call) == run_cli(*call, "--cluster", "auto")
+
+
+def test_a_wrong_token_is_one_sentence(hosts, tmp_path):
+    (tmp_path / "token").write_text("0" * 64)
+    environment = hosts.environment | {"RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")}
+    command = [sys.executable, "-m", "broadmatch", "cluster", "check", "--cluster", hosts.address]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        f"Error: The cluster at {hosts.address} does not know the token of this host: "
+        "RAY_AUTH_TOKEN_PATH must name a file with the same token everywhere.\n"
+    )
+
+
+def test_a_job_whose_head_died_goes_on(hosts, whole_cluster, tmp_path):
+    """The last test: it ends the cluster."""
+    X, Y = belief_data()
+    save(Dataset(X, Y, Names.numbers(Y.n_cols)), tmp_path / "data")
+    train = ["train", str(tmp_path / "data"), "--trees", "15", "--set", "subtree_rows=1000", "--out"]
+    run_cli(*train, tmp_path / "alone")
+    whole_cluster.close()
+    command = [sys.executable, "-m", "broadmatch", *train, str(tmp_path / "model"), "--cluster", hosts.address]
+    thread = kill_when(hosts, "head", tmp_path / "model.partial" / "00000001")
+    ended = subprocess.run(command, capture_output=True, text=True, env=hosts.environment, timeout=100)
+    thread.join()
+    assert ended.returncode == 1
+    assert "Error: The head of the cluster at" in ended.stderr
+    assert "goes on." in ended.stderr
+    assert 2 <= len(list((tmp_path / "model.partial").glob("0*"))) < 15
+    run_cli(*train, tmp_path / "model", "--resume")
+    alone, resumed = (read_manifest(tmp_path / name)["arrays"] for name in ("alone", "model"))
+    assert {name: entry["sha256"] for name, entry in alone.items()} == {n: e["sha256"] for n, e in resumed.items()}

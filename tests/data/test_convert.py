@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from broadmatch.data import CSR, Names, as_features, as_labels
+from broadmatch.data import CSR, Names, as_features, as_labels, convert
 from broadmatch.data.convert import column_names, matched_columns
 from broadmatch.errors import BadInput
 
@@ -247,6 +247,23 @@ def csr(indptr, indices, data, n_cols=3):
 def test_rows_that_do_not_hang_together_never_reach_a_kernel(given, message):
     with pytest.raises(BadInput, match=f"X: {message}"):
         as_features(given)
+
+
+@pytest.mark.parametrize("entries", [1, 2, 3, 100])
+@pytest.mark.parametrize("bad", range(6))
+def test_every_entry_is_looked_at_however_few_at_a_time(bad, entries, monkeypatch):
+    monkeypatch.setattr(convert, "_ENTRIES", entries)
+    good = csr([0, 2, 2, 5, 6], [0, 2, 0, 1, 2, 0], [1] * 6)
+    assert as_features(good) is good
+    wrong = good.data.copy()
+    wrong[bad] = np.nan
+    with pytest.raises(BadInput, match=f"row {[0, 0, 2, 2, 2, 3][bad]}, column .*not a finite number"):
+        as_features(good._replace(data=wrong))
+    falls = good.indices.copy()
+    falls[bad] = falls[bad - 1]
+    if bad in (1, 3, 4):
+        with pytest.raises(BadInput, match=f"row {[0, 0, 2, 2, 2, 3][bad]}, .*after a higher or equal"):
+            as_features(good._replace(indices=falls))
 
 
 def test_a_scipy_matrix_with_columns_out_of_range():

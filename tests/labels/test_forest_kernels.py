@@ -5,39 +5,52 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broadmatch.labels._forest import feature_value, predict_rows, reach_leaves
+from broadmatch.labels.mlrf_forest import ThresholdForest
 from tests.reference import forest as reference
 
 N_FEATURES = 5
-SHARES = np.float32([0.1, 0.25, 0.5, 1.0, 1e-30, 1e30])
+WEIGHTS = np.float32([1, 3, 7, 10, 1e-30, 1e30])
+COUNTS = np.uint8([0, 1, 2, 25, 255])
 VALUES = np.float32([-1e30, -1.0, -0.25, 0.25, 0.5, 1.0, 1e-40, 3e38])
 
 
+def random_tree(rng, n_labels):
+    """A tree that nobody grew: random tests, random leaves (empty ones too), few distinct shares."""
+    feature, threshold, child, leaves = [-1], [0.0], [0], []
+    waiting = [(0, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth < 4 and rng.random() < 0.7:
+            feature[node], threshold[node] = int(rng.integers(N_FEATURES)), rng.choice([*VALUES, 0.0])
+            child[node] = len(feature)
+            waiting += [(len(feature), depth + 1), (len(feature) + 1, depth + 1)]
+            feature += [-1, -1]
+            threshold += [0.0, 0.0]
+            child += [0, 0]
+        else:
+            child[node] = len(leaves)
+            leaves.append(rng.permutation(n_labels)[: rng.integers(n_labels + 1)])
+    votes = np.concatenate(leaves).astype(np.int32)
+    ends = np.cumsum([len(leaf) for leaf in leaves]).astype(np.int32)
+    return tree_of(
+        feature, threshold, child, ends, rng.choice(WEIGHTS, len(leaves)), votes, rng.choice(COUNTS, len(votes))
+    )
+
+
+def tree_of(feature, threshold, child, vote_end, leaf_weight, vote_label, vote_count):
+    """A forest of one tree without points."""
+    starts = np.array([[0, 0, 0, 0], [len(feature), len(vote_end), len(vote_label), 0]])
+    return ThresholdForest(starts, np.int32(feature), np.float32(threshold), np.int32(child), np.int32(vote_end),
+                           np.float32(leaf_weight), np.int32(vote_label), np.uint8(vote_count),
+                           np.zeros(len(vote_end), np.int32), np.empty(0, np.int32))  # fmt: skip
+
+
 def random_forest(rng, n_trees, n_labels):
-    """Arrays of a forest that nobody grew: random tests, random leaves (empty ones too), few distinct shares."""
-    feature, threshold, child, roots = [], [], [], []
-    leaves = []
-    for _ in range(n_trees):
-        roots.append(len(feature))
-        waiting = [(len(feature), 0)]
-        feature.append(-1)
-        threshold.append(0.0)
-        child.append(0)
-        while waiting:
-            node, depth = waiting.pop()
-            if depth < 4 and rng.random() < 0.7:
-                feature[node], threshold[node] = int(rng.integers(N_FEATURES)), rng.choice([*VALUES, 0.0])
-                child[node] = len(feature)
-                waiting += [(len(feature), depth + 1), (len(feature) + 1, depth + 1)]
-                feature += [-1, -1]
-                threshold += [0.0, 0.0]
-                child += [0, 0]
-            else:
-                child[node] = len(leaves)
-                leaves.append(rng.permutation(n_labels)[: rng.integers(n_labels + 1)])
-    leaf_ptr = np.concatenate([[0], np.cumsum([len(leaf) for leaf in leaves])]).astype(np.int64)
-    leaf_label = np.concatenate(leaves).astype(np.int32)
-    return (np.array(roots, np.int64), np.array(feature, np.int32), np.array(threshold, np.float32),
-            np.array(child, np.int32), leaf_ptr, leaf_label, rng.choice(SHARES, len(leaf_label)))  # fmt: skip
+    """Such trees, one by one and joined."""
+    trees = [random_tree(rng, n_labels) for _ in range(n_trees)]
+    forest = ThresholdForest.joined(trees)
+    forest._check_whole()
+    return trees, forest[:8]
 
 
 def random_rows(rng, n):
@@ -62,14 +75,14 @@ seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 @settings(deadline=None)
 @given(seeds, st.integers(1, 6), st.sampled_from([1, 2, 7, 50]), st.integers(1, 60))
 def test_rows_equal_the_reference(rng, n_trees, n_labels, k):
-    forest = random_forest(rng, n_trees, n_labels)
+    trees, forest = random_forest(rng, n_trees, n_labels)
     rows = random_rows(rng, 4)
     rows[0] = 0
     labels, scores = np.full((4, k), -7, np.int32), np.full((4, k), -7, np.float32)
     found = np.zeros(4, np.int64)
     predict_rows(*sparse(rows), 0, 3, forest, labels, scores, found)
     for i in range(3):
-        expected = reference.recommend(rows[i], *forest, k)
+        expected = reference.recommend(rows[i], trees, k)
         assert best(rows[i], forest, k) == expected
         assert list(zip(labels[i, : found[i]].tolist(), scores[i, : found[i]], strict=True)) == expected
     assert (labels[3] == -7).all()  # rows outside start to stop are left alone
@@ -79,25 +92,22 @@ def test_rows_equal_the_reference(rng, n_trees, n_labels, k):
 @settings(deadline=None)
 @given(seeds)
 def test_leaves_equal_the_walk(rng):
-    forest = random_forest(rng, 5, 3)
+    trees, forest = random_forest(rng, 5, 3)
     row = random_rows(rng, 1)[0]
     indices = np.flatnonzero(row).astype(np.int32)
     leaves = reach_leaves(indices, row[indices], *forest[:4])
-    assert leaves.tolist() == [reference.walk(row, root, *forest[1:4]) for root in forest[0]]
+    assert leaves.tolist() == [reference.walk(row, 0, *tree[1:4]) for tree in trees]
 
 
 def test_a_threshold_itself_goes_left():
-    forest = (np.int64([0]), np.int32([2, -1, -1]), np.float32([0.5, 0, 0]), np.int32([1, 0, 1]),
-              np.int64([0, 1, 2]), np.int32([10, 20]), np.float32([1, 1]))  # fmt: skip
+    forest = tree_of([2, -1, -1], [0.5, 0, 0], [1, 0, 1], [1, 2], [1, 1], [10, 20], [1, 1])[:8]
     above = np.nextafter(np.float32(0.5), np.float32(1))
     assert best(np.float32([0, 0, 0.5, 0, 0]), forest, 1) == [(10, 1)]
     assert best(np.float32([0, 0, above, 0, 0]), forest, 1) == [(20, 1)]
 
 
 def test_equal_scores_come_by_the_lower_label():
-    labels = np.int32([9, 4, 7, 1, 1_000_000, 3])
-    forest = (np.int64([0]), np.int32([-1]), np.float32([0]), np.int32([0]),
-              np.int64([0, 6]), labels, np.full(6, 0.5, np.float32))  # fmt: skip
+    forest = tree_of([-1], [0], [0], [6], [2], [9, 4, 7, 1, 1_000_000, 3], [1] * 6)[:8]
     assert [label for label, _ in best(np.zeros(5, np.float32), forest, 4)] == [1, 3, 4, 7]
 
 

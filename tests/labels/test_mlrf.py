@@ -17,11 +17,13 @@ from tests.reference import forest as reference
 
 def leaf_points(model, tree):
     """The points of each leaf of one tree."""
-    forest = model.forest_
-    first = [*forest.roots.tolist(), len(forest.feature)]
-    nodes = np.arange(first[tree], first[tree + 1])
-    leaves = forest.child[nodes[forest.feature[nodes] < 0]]
-    return [forest.point[forest.point_ptr[leaf] : forest.point_ptr[leaf + 1]].tolist() for leaf in sorted(leaves)]
+    return [points for _, _, points in reference.leaves(model.forest_.tree(tree))]
+
+
+def most_labels(model):
+    """The number of labels of the leaf that has most."""
+    trees = [model.forest_.tree(tree) for tree in range(model.n_trees)]
+    return max(len(labels) for tree in trees for labels, _, _ in reference.leaves(tree))
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +58,9 @@ def test_a_bootstrap_sees_some_of_the_labelled_points_in_each_tree():
 def test_it_answers_as_the_reference(bootstrap):
     X, Y = points()
     model = MLRF(n_trees=7, max_leaf=4, bootstrap=bootstrap).fit(X, Y)
-    dense = X.toarray()
+    dense, trees = X.toarray(), [model.forest_.tree(tree) for tree in range(7)]
     for i in range(0, X.shape[0], 7):
-        expected = reference.recommend(dense[i], *model.forest_[:7], 5)
+        expected = reference.recommend(dense[i], trees, 5)
         labels, scores = model.predict_one(X[i], k=5)
         assert list(zip(labels.tolist(), scores, strict=True)) == expected
 
@@ -100,10 +102,10 @@ def test_a_belief_votes_with_its_weight():
 def test_a_leaf_keeps_its_strongest_labels_only():
     X, Y = points()
     model = MLRF(n_trees=3, max_leaf=50, leaf_labels=2).fit(X, Y)
-    assert np.diff(model.forest_.leaf_ptr).max() == 2
-    assert np.diff(MLRF(n_trees=3, max_leaf=50).fit(X, Y).forest_.leaf_ptr).max() > 2
+    assert most_labels(model) == 2
+    assert most_labels(MLRF(n_trees=3, max_leaf=50).fit(X, Y)) > 2
     everything = MLRF(n_trees=3, max_leaf=50, leaf_labels=2**40, features_per_node=2**40).fit(X, Y)
-    assert np.diff(everything.forest_.leaf_ptr).max() <= 8
+    assert most_labels(everything) <= 8
 
 
 @pytest.mark.parametrize("max_leaf", [1, 5, 20])
@@ -129,13 +131,14 @@ def test_balance_keeps_both_sides():
 
 def reference_depths(model):
     """The depths of all leaves."""
-    depths, waiting = set(), [(int(root), 0) for root in model.forest_.roots]
+    trees = [model.forest_.tree(tree) for tree in range(model.n_trees)]
+    depths, waiting = set(), [(tree, 0, 0) for tree in trees]
     while waiting:
-        node, depth = waiting.pop()
-        if model.forest_.feature[node] < 0:
+        tree, node, depth = waiting.pop()
+        if tree.feature[node] < 0:
             depths.add(depth)
         else:
-            waiting += [(int(model.forest_.child[node]) + side, depth + 1) for side in (0, 1)]
+            waiting += [(tree, int(tree.child[node]) + side, depth + 1) for side in (0, 1)]
     return depths
 
 
@@ -157,11 +160,13 @@ def test_numpy_numbers_are_parameters_too(tmp_path):
     assert MLRF(n_trees=1, seed=2**32 - 1).fit(X, Y).score(X, Y) > 0.5
 
 
-def test_ctrl_c_ends_a_fit_in_the_middle_of_a_tree(tmp_path):
+@pytest.mark.parametrize("subtree_rows", [100_000, 30_000])
+def test_ctrl_c_ends_a_fit_in_the_middle_of_a_tree(subtree_rows, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.random((60_000, 50), np.float32)
     Y = sp.csr_array((np.ones(60_000, np.float32), rng.integers(1000, size=60_000), np.arange(60_001)))
-    slow = MLRF(n_trees=100, max_leaf=1, features_per_node=50, balance=0.0, n_jobs=1)  # seconds for each tree
+    slow = MLRF(n_trees=100, max_leaf=1, features_per_node=50, balance=0.0, n_jobs=1,
+                subtree_rows=subtree_rows)  # seconds for each tree  # fmt: skip
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)  # raises KeyboardInterrupt, as SIGINT does
     started = time.monotonic()
     try:
@@ -175,4 +180,4 @@ def test_ctrl_c_ends_a_fit_in_the_middle_of_a_tree(tmp_path):
     assert took < 2.5
     assert not hasattr(slow, "forest_")
     for kept in tmp_path.iterdir():  # the tree that was being grown is not kept as if it were whole
-        assert artifacts.load_state(kept).arrays["point_ptr"][-1] == 60_000
+        assert artifacts.load_state(kept).arrays["point_end"][-1] == 60_000

@@ -8,7 +8,7 @@ import pytest
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.labels import MLRF, Explanation
 from tests.contract import N_FEATURES, N_LABELS, N_POINTS, NEVER, points
-from tests.reference.forest import walk
+from tests.reference.forest import leaves, walk
 
 PHRASES = [f"phrase {j}" for j in range(N_LABELS)]
 WORDS = [f"word {j}" for j in range(N_FEATURES)]
@@ -38,21 +38,21 @@ def test_the_score_is_the_one_predicted(model, row):
 @pytest.mark.parametrize("row", [0, 5, 123])
 def test_the_paths_lead_to_the_leaves(model, row):
     X, Y = points()
-    x, forest = X.toarray()[row], model.forest_
+    x = X.toarray()[row]
     why = model.explain(X[row], "phrase 0", n_voters=N_POINTS)
     assert [leaf.tree for leaf in why.leaves] == list(range(6))
-    for leaf, root in zip(why.leaves, forest.roots, strict=True):
-        node = int(root)
+    for number, leaf in enumerate(why.leaves):
+        tree, node = model.forest_.tree(number), 0
         for step in leaf.path:
             f = WORDS.index(step.contributions[0].feature)
-            assert (f, step.threshold) == (forest.feature[node], forest.threshold[node])
+            assert (f, step.threshold) == (tree.feature[node], tree.threshold[node])
             assert step.value == x[f]
             assert step.went_left == (step.value <= step.threshold)
-            node = int(forest.child[node]) + (not step.went_left)
-        reached = walk(x, int(root), forest.feature, forest.threshold, forest.child)
-        assert forest.feature[node] == -1
-        assert forest.child[node] == reached
-        there = forest.point[forest.point_ptr[reached] : forest.point_ptr[reached + 1]]
+            node = int(tree.child[node]) + (not step.went_left)
+        reached = walk(x, 0, tree.feature, tree.threshold, tree.child)
+        assert tree.feature[node] == -1
+        assert tree.child[node] == reached
+        _, _, there = leaves(tree)[reached]
         assert leaf.n_points == len(there)
         votes = {PAGES[p]: Y[p, 0] for p in there if Y[p, 0] > 0}
         assert {voter.feature: voter.amount for voter in leaf.voters} == votes

@@ -1,6 +1,7 @@
 """A tree in stages is the tree that its rule says, whoever grows which part of it."""
 
 import itertools
+import tempfile
 
 import numpy as np
 import pytest
@@ -8,8 +9,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import broadmatch
 from broadmatch.data import CSR
+from broadmatch.errors import BadArtifact, BadInput, CannotWrite
+from broadmatch.labels import MLRF, _mlrf, mlrf_forest, mlrf_stages
 from broadmatch.labels._mlrf import grow_tree
+from broadmatch.labels.mlrf_forest import ThresholdForest
 from broadmatch.labels.mlrf_stages import (
     Growth,
     Top,
@@ -23,6 +28,7 @@ from broadmatch.labels.mlrf_stages import (
 )
 from broadmatch.parallel import Stop
 from broadmatch.simulate import synthetic_dataset
+from tests.contract import bits, memory_mapped
 from tests.reference import mlrf_stages as reference
 
 GROWTH = Growth(seed=3, n_tried=8, max_leaf=4, min_leaf=2, balance=0.01, leaf_labels=50, bootstrap=False,
@@ -136,4 +142,97 @@ def test_a_stopped_top_leads_nowhere(data):
     stop = Stop()
     stop.set()
     assert same(grow_top(GROWTH, 0, X, Y, 15_000, stop), Top.leaf())
-    assert len(grow_in_stages(GROWTH, 0, X, Y, stop).leaf_label) == 0
+    assert len(grow_in_stages(GROWTH, 0, X, Y, stop).vote_label) == 0
+
+
+@pytest.fixture(scope="module")
+def pages():
+    made = synthetic_dataset(2600, 900, 1200, features_per_point=20, seed=4)
+    return made.X, made.Y
+
+
+def staged(**parameters):
+    return MLRF(**{"n_trees": 3, "features_per_node": 8, "subtree_rows": 1000} | parameters)
+
+
+def test_a_forest_on_disk_is_that_of_its_trees(pages, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model = staged(bootstrap=True).fit(*pages)
+    growth = model.growth(pages[0].shape, pages[0].nnz)
+    trees = [grow_in_stages(growth, number, *pages, Stop()) for number in range(3)]
+    assert all(same(model.forest_.tree(number), tree) for number, tree in enumerate(trees))
+    assert same(model.forest_, ThresholdForest.joined(trees))
+    assert all(memory_mapped(array) for array in model.forest_[1:])
+    assert not list(tmp_path.iterdir())  # the files have no names, and go with the arrays
+    assert not memory_mapped(staged(subtree_rows=2600).fit(*pages).forest_.feature)
+
+
+def test_it_is_saved_and_opened_as_any_other(pages, tmp_path):
+    model = staged().fit(*pages)
+    model.save(tmp_path / "model")
+    loaded = broadmatch.load(tmp_path / "model")
+    assert bits(loaded) == bits(model) == bits(staged(n_jobs=1).fit(*pages))
+    assert model.score(*pages) > 0.7
+    labels, _ = loaded.predict_one(pages[0].row(7), k=3)
+    assert labels.tolist() == model.predict_topk(pages[0], k=3).labels[7].tolist()
+    assert loaded.explain(pages[0].row(7), int(labels[0])).score > 0
+
+
+def test_a_forest_that_was_half_grown_goes_on(pages, tmp_path, monkeypatch):
+    calls = itertools.count()
+
+    def breaks(*given):
+        if next(calls) == 100:
+            raise OSError("the disk is gone")
+        return grow_subtree(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mlrf_stages, "grow_subtree", breaks)
+        with pytest.raises(OSError, match="the disk is gone"):
+            staged(n_trees=4, n_jobs=1).fit(*pages, checkpoint=tmp_path / "trees")
+    assert next(calls) > 0
+    finished = sorted(folder.name for folder in (tmp_path / "trees").iterdir())
+    assert 0 < len(finished) < 4
+    went_on = staged(n_trees=4).fit(*pages, checkpoint=tmp_path / "trees")
+    assert bits(went_on) == bits(staged(n_trees=4).fit(*pages))
+    with pytest.raises(BadArtifact, match="other data or with other parameters"):
+        staged(subtree_rows=1001).fit(*pages, checkpoint=tmp_path / "trees")
+
+
+def test_a_full_disk_is_one_sentence(pages, tmp_path):
+    with pytest.raises(CannotWrite, match=f"Cannot write trees to {tmp_path}/gone: .*make room there"):
+        ThresholdForest.joined([grow_in_stages(GROWTH, 0, *pages, Stop())], tmp_path / "gone")
+
+
+def test_a_tree_that_numbers_cannot_count_is_refused(pages, monkeypatch):
+    monkeypatch.setattr(mlrf_forest, "_MOST", 1000)
+    with pytest.raises(BadInput, match="A tree has over 1,000 nodes or votes"):
+        grow_in_stages(GROWTH, 0, *pages, Stop())
+    monkeypatch.setattr(_mlrf, "_MOST", 1000)
+    with pytest.raises(BadInput, match=r"A tree of 2,600 points with .* labels is too large"):
+        grow_in_stages(GROWTH._replace(subtree_rows=2600), 0, *pages, Stop())
+
+
+@pytest.mark.parametrize("beliefs", [False, True])
+def test_tables_are_as_wide_as_what_is_there(beliefs):
+    X, Y = random_data(np.random.default_rng(0), 40, 6, 8, beliefs=beliefs)
+    far = np.array([3, 50_000, 50_001, 70_000, 90_000, 99_999, 100_000, 100_001], np.int32)
+    wide_X, wide_Y = (CSR(m.indptr, far[m.indices], m.data, 200_000) for m in (X, Y))
+    one = grow_in_stages(GROWTH, 0, X, Y, Stop())
+    other = grow_in_stages(GROWTH, 0, wide_X, wide_Y, Stop())
+    named = one._replace(feature=np.where(one.feature < 0, np.int32(-1), far[one.feature]),
+                         vote_label=far[one.vote_label])  # fmt: skip
+    assert same(other, named)
+
+
+def test_rows_may_be_memory_mapped_and_read_only(pages, tmp_path):
+    for name, matrix in zip("XY", pages, strict=True):
+        for kind, array in zip(("indptr", "indices", "data"), matrix, strict=False):
+            np.save(tmp_path / f"{name}_{kind}.npy", array)
+    mapped = [
+        CSR(*(np.load(tmp_path / f"{name}_{kind}.npy", mmap_mode="r") for kind in ("indptr", "indices", "data")),
+            matrix.n_cols) for name, matrix in zip("XY", pages, strict=True)
+    ]  # fmt: skip
+    model = staged(n_trees=2).fit(*mapped)
+    assert bits(model) == bits(staged(n_trees=2).fit(*pages))
+    assert memory_mapped(model.train_labels_.indices)

@@ -13,15 +13,25 @@ def walk(x, root, feature, threshold, child):
     return int(child[node])
 
 
-def recommend(x, roots, feature, threshold, child, leaf_ptr, leaf_label, leaf_share, k):
+def leaves(tree):
+    """(labels, shares, points) of every leaf of a tree, by its number."""
+    found, vote, member = [], 0, 0
+    for last_vote, weight, last_member in zip(tree.vote_end, tree.leaf_weight, tree.point_end, strict=True):
+        shares = [np.float32(count) / weight for count in tree.vote_count[vote:last_vote]]
+        found.append((tree.vote_label[vote:last_vote].tolist(), shares, tree.point[member:last_member].tolist()))
+        vote, member = int(last_vote), int(last_member)
+    return found
+
+
+def recommend(x, trees, k):
     """(label, score) of the k best labels: the mean of the leaves' shares, equal scores by the lower label.
 
     The sums are of float32, tree after tree, as in the kernel, so that even the ties are the same.
     """
     sums = defaultdict(lambda: np.float32(0))
-    for root in roots:
-        leaf = walk(x, root, feature, threshold, child)
-        for j in range(leaf_ptr[leaf], leaf_ptr[leaf + 1]):
-            sums[int(leaf_label[j])] += leaf_share[j]
-    scores = {label: total / np.float32(len(roots)) for label, total in sums.items()}
+    for tree in trees:
+        labels, shares, _ = leaves(tree)[walk(x, 0, tree.feature, tree.threshold, tree.child)]
+        for label, share in zip(labels, shares, strict=True):
+            sums[label] += share
+    scores = {label: total / np.float32(len(trees)) for label, total in sums.items()}
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:k]

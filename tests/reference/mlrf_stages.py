@@ -7,6 +7,7 @@ rows it sees. A tree is nested tuples: (feature, threshold, left, right), or (po
 import numpy as np
 
 from broadmatch.labels._mlrf import bootstrap, grow_tree
+from tests.reference.forest import leaves, walk
 from tests.reference.synthetic import ALL, GOLDEN, mix
 
 
@@ -28,17 +29,17 @@ def grown(growth, X, Y, weights, max_leaf, leaf_labels, seed):
                      np.uint64(seed), np.zeros(1, np.int64))  # fmt: skip
 
 
-def nested(tree, node=0, below=None):
+def nested(tree, node=0, below=None, known=None):
     """A tree as nested tuples; below(leaf) is what stands in the place of a leaf."""
+    known = leaves(tree) if known is None and below is None else known
     if tree.feature[node] < 0:
         leaf = int(tree.child[node])
         if below is not None:
             return below(leaf)
-        points = tree.point[tree.point_ptr[leaf] : tree.point_ptr[leaf + 1]]
-        votes = slice(tree.leaf_ptr[leaf], tree.leaf_ptr[leaf + 1])
-        return points.tolist(), tree.leaf_label[votes].tolist(), tree.leaf_share[votes].tolist()
+        labels, shares, points = known[leaf]
+        return points, labels, [float(share) for share in shares]
     child = int(tree.child[node])
-    sides = (nested(tree, child, below), nested(tree, child + 1, below))
+    sides = (nested(tree, child, below, known), nested(tree, child + 1, below, known))
     return int(tree.feature[node]), float(tree.threshold[node]), *sides
 
 
@@ -52,7 +53,7 @@ def grow(growth, tree, X, Y):
         return subtree(growth, tree, 0, X, Y, labelled)
     top = grown(growth, X, Y, in_sample.astype(np.float32), max(most, 1), 1, key(growth.seed, tree, -1))
     dense = X.to_scipy().toarray()
-    reached = np.array([walk(top, x) for x in dense])
+    reached = np.array([walk(x, 0, top.feature, top.threshold, top.child) for x in dense])
     return nested(top, 0, lambda leaf: subtree(growth, tree, leaf, X, Y, labelled & (reached == leaf)))
 
 
@@ -65,10 +66,3 @@ def subtree(growth, tree, number, X, Y, there):
         candidates = np.flatnonzero(there)
         bootstrap(weights, candidates, len(candidates), np.array([seed ^ 0x5DEECE66D], np.uint64))
     return nested(grown(growth, X, Y, weights, growth.max_leaf, growth.leaf_labels, seed))
-
-
-def walk(tree, x):
-    node = 0
-    while tree.feature[node] >= 0:
-        node = tree.child[node] + int(x[tree.feature[node]] > tree.threshold[node])
-    return int(tree.child[node])

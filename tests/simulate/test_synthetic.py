@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from broadmatch.data import CSR, Dataset
 from broadmatch.errors import BadParameter
 from broadmatch.simulate import _synthetic as kernels
-from broadmatch.simulate import synthetic_dataset
+from broadmatch.simulate import synthetic_dataset, synthetic_shards
 from tests.reference import synthetic as reference
 
 
@@ -36,12 +36,12 @@ def test_kernels_equal_the_slow_version(
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         indices, values = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1], np.float32)
         if most == n_features:
-            kernels.draw_features(0, n, leaf, depth, seed, CSR(indptr, indices, values, n_features))
+            kernels.draw_features(0, leaf, depth, seed, CSR(indptr, indices, values, n_features))
             idf = np.linspace(0.5, 9.0, n_features)
             counts = values.copy()
-            kernels.weigh_rows(0, n, CSR(indptr, indices, values, n_features), idf)
+            kernels.weigh_rows(CSR(indptr, indices, values, n_features), idf)
         else:
-            kernels.draw_labels(0, n, leaf, place, size, depth, seed, CSR(indptr, indices, values, n_labels))
+            kernels.draw_labels(0, leaf, place, size, depth, seed, CSR(indptr, indices, values, n_labels))
         for i in range(n):
             row = slice(indptr[i], indptr[i + 1])
             if most == n_features:
@@ -67,10 +67,21 @@ def test_a_row_does_not_depend_on_its_block() -> None:
     indptr = np.arange(0, 10 * n + 1, 10)
     whole, parts = np.zeros((2, 10 * n), np.int32)
     counts = np.zeros(10 * n, np.float32)
-    kernels.draw_features(0, n, leaf, 3, 7, CSR(indptr, whole, counts, 500))
+    kernels.draw_features(0, leaf, 3, 7, CSR(indptr, whole, counts, 500))
     for start in (6, 2, 0, 4):
-        kernels.draw_features(start, start + 2, leaf, 3, 7, CSR(indptr, parts, counts, 500))
+        kernels.draw_features(start, leaf, 3, 7, CSR(indptr, parts, counts, 500).between(start, start + 2))
     np.testing.assert_array_equal(whole, parts)
+
+
+@pytest.mark.parametrize("n_shards", [1, 3, 6000])
+def test_shards_are_the_rows_of_the_whole(data: Dataset, n_shards: int) -> None:
+    at = 0
+    for shard in synthetic_shards(6000, 2000, 8000, n_shards=n_shards, seed=3):
+        for part, whole in ((shard.X, data.X), (shard.Y, data.Y)):
+            for one, other in zip(part, whole.between(at, at + len(shard)), strict=True):
+                np.testing.assert_array_equal(one, other, strict=True)
+        at += len(shard)
+    assert at == 6000
 
 
 def test_the_matrices_keep_the_contract(data: Dataset) -> None:

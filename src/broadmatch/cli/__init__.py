@@ -8,6 +8,7 @@ import typer
 from broadmatch.cli.ads import app as ads_app
 from broadmatch.cli.alerts import app as alerts_app
 from broadmatch.cli.clicks import app as clicks_app
+from broadmatch.cli.cluster import app as cluster_app
 from broadmatch.cli.data import app as data_app
 from broadmatch.cli.demo import command as demo_command
 from broadmatch.cli.evaluate import command as evaluate_command
@@ -65,6 +66,7 @@ app.add_typer(publish_app, name="publish")
 app.add_typer(keys_app, name="keys")
 app.add_typer(alerts_app, name="alerts")
 app.add_typer(signals_app, name="signals")
+app.add_typer(cluster_app, name="cluster")
 app.command("warmup")(warmup_command)
 
 
@@ -90,6 +92,7 @@ def _top(
     Ads by query: ads check, index, match, why. Event logs: events tail, export.
     All of it over HTTP: serve. Its models: publish; API keys: keys; alerts on the traffic: alerts.
     Which signals there are, who consumes them, and whether they may: signals.
+    Past one machine: --cluster of harvest, train, evaluate, recommend and ads index; cluster check.
     """
 
 

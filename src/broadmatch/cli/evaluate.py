@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.cli.cluster.nodes import joined
 from broadmatch.cli.common import check_features, check_ranks, load_model, read_points
 from broadmatch.cli.output import Column
 from broadmatch.errors import BadInput
@@ -48,6 +49,7 @@ def command(
     judgements: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="A sheet of `judge make` that a person filled in.")
     ] = None,
+    cluster: options.Cluster = None,
     json: options.Json = False,
 ) -> None:
     """Measure a model on data that it has not seen.
@@ -74,10 +76,11 @@ def command(
       broadmatch evaluate warm/ data/ --reveal 0.2,0.4,0.6,0.8
       broadmatch evaluate sets/ Eurlex/test.txt.gz --covering ZO,HM
       broadmatch evaluate filed/ tools-test/ --hierarchy edam.json
+      broadmatch evaluate model/ data/ --cluster auto
       broadmatch evaluate sheet.key.json --judgements anna.csv --judgements ben.csv
     """
     if judgements:
-        others = (data, labels_path, truth, ks, reveal, n_seeds, covering, hierarchy)
+        others = (data, labels_path, truth, ks, reveal, n_seeds, covering, hierarchy, cluster)
         _show(_judged(model, judgements, others), json)
         return
     if data is None:
@@ -101,18 +104,21 @@ def command(
     check_features(found, points.features, data)
     if ks or shares is not None:
         check_ranks(found, model, "leave out -k" if ks else "leave out --reveal")
-    if shares is not None:
-        Whole(1).check("n_seeds", 1 if n_seeds is None else n_seeds)
-        how = {} if n_seeds is None else {"seeds": tuple(range(n_seeds))}
-        _show(revealed_report(found, points, shares=shares, ks=ks or KS, **how), json)
-        return
+    Whole(1).check("n_seeds", 1 if n_seeds is None else n_seeds)
     known: Any = getattr(found, "hierarchy_", None)
     tree = known if hierarchy is None else read_hierarchy(hierarchy)
     true = None if truth is None else _truth(truth, points, found, data)
-    sets = None
-    if found.sized or coverings or tree is not None:
-        sets = set_reports(found, points, coverings=coverings, truth=true, hierarchy=tree)
-    reports = {} if known is not None else ranking_reports(found, points, ks=ks or KS, truth=true)
+    sets, reports = None, {}
+    with joined(cluster, model) as nodes:
+        measured: Any = found if nodes is None else nodes.model(model, found)
+        if shares is not None:
+            how = {} if n_seeds is None else {"seeds": tuple(range(n_seeds))}
+            _show(revealed_report(measured, points, shares=shares, ks=ks or KS, **how), json)
+            return
+        if found.sized or coverings or tree is not None:
+            sets = set_reports(measured, points, coverings=coverings, truth=true, hierarchy=tree)
+        if known is None:
+            reports = ranking_reports(measured, points, ks=ks or KS, truth=true)
     if json:
         made = {name: report.to_dict() for name, report in reports.items()}
         output.print_json(made | ({} if sets is None else {"sets": sets.to_dict()}))

@@ -11,6 +11,10 @@ from broadmatch.io.formats import LogFormat
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for machines.")]
 Seed = Annotated[int, typer.Option("--seed", help="Another number gives another draw.")]
 Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores if not given.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="auto|HOST:PORT", help="Work on a Ray cluster; auto: the one of this host."),
+]
 PageColumns = Annotated[
     str | None,
     typer.Option("--page-columns", metavar="OURS=YOURS", help="Columns of a pages file, such as name=url,html=body."),

@@ -3,11 +3,12 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from broadmatch.cli import options
+from broadmatch.cli.cluster.nodes import joined
 from broadmatch.cli.common import check_features, check_not_addresses, check_ranks, load_recommender
 from broadmatch.cli.phrases.answers import Format, Out, Wording, chosen_format, emit
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from broadmatch.labels.predictor import LabelPredictor
 
 _BATCH = 1024
+_CLUSTER_BATCH = 1 << 20
 _SEEDS = 100
 """Phrases that are expanded, at least."""
 
@@ -44,6 +46,7 @@ def command(
     labels_path: options.LabelsFile = None,
     rejects: options.RejectsFile = None,
     max_bad_rows: options.MaxBadRows = None,
+    cluster: options.Cluster = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON lines; short for --format jsonl.")] = False,
 ) -> None:
     """Recommend bid phrases for landing pages.
@@ -61,6 +64,7 @@ def command(
       broadmatch recommend model/ pages/ --out phrases.html
       broadmatch recommend warm/ pages.parquet --revealed bids.csv --out phrases.csv
       broadmatch recommend model/ landing.html --with kex/ --expand ksp/
+      broadmatch recommend model/ pages.parquet --out phrases.csv --cluster 10.0.0.5:6379
     """
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)
@@ -68,12 +72,14 @@ def command(
     chosen = chosen_format(out, "jsonl" if json else format)
     if known is not None and (beside or expansion):
         raise typer.BadParameter("--revealed does not go with --with or --expand, which know nothing of single pages.")
+    if cluster is not None and (beside or expansion):
+        raise typer.BadParameter("--cluster does not go with --with or --expand, which one machine puts together.")
     from broadmatch.io import PageSource, Rejects
     from broadmatch.labels import KEX
     from broadmatch.labels.predictor import LabelPredictor
 
     own = None if rejects is None and max_bad_rows is None else Rejects(rejects, max_bad_rows=max_bad_rows)
-    with own or contextlib.nullcontext():
+    with own or contextlib.nullcontext(), joined(cluster, model) as nodes:
         # The model is loaded first: standard input is not read for a model that is not there.
         found = load_recommender(model)
         if isinstance(found, LabelPredictor):
@@ -81,7 +87,9 @@ def command(
                 raise typer.BadParameter("--with and --expand are for pages; this model was trained on a matrix.")
             best = _depth(found, model, k, known)
             words = Wording("point", "label", "labels", best is None)
-            emit(_for_rows(found, pages or [], labels_path, best, known), chosen, words, out)
+            ranks: Any = found if nodes is None else nodes.model(model, found)
+            rows = _BATCH if nodes is None else _CLUSTER_BATCH
+            emit(_for_rows(ranks, pages or [], labels_path, best, known, rows), chosen, words, out)
             return
         if labels_path is not None:
             raise typer.BadParameter("--labels-file is for a model of a matrix; this one takes pages.")
@@ -91,7 +99,7 @@ def command(
             answers = _combined(found, source, best, beside, expansion)
         else:
             best = (10 if k is None else k) if isinstance(found, KEX) else _depth(found.model, model, k, known)
-            answers = _for_pages(found, source, best, known)
+            answers = _for_pages(found, source, best, known, None if nodes is None else nodes.recommender(model, found))
         emit(answers, chosen, Wording("page", "phrase", "phrases", best is None), out)
 
 
@@ -121,11 +129,16 @@ def _combined(
 
 
 def _for_pages(
-    recommender: "Recommender | KEX", pages: "PageSource", k: int | None, known: options.RevealedFile | None
+    recommender: "Recommender | KEX",
+    pages: "PageSource",
+    k: int | None,
+    known: options.RevealedFile | None,
+    spread: Any = None,
 ) -> "Iterator[Recommendation]":
-    """The phrases of each page, as a stream."""
+    """The phrases of each page, as a stream; `spread` is the recommender where a cluster answers for it."""
+    answering: Any = recommender if spread is None else spread
     if known is None:
-        yield from recommender.recommend(pages, k)
+        yield from answering.recommend(pages, k)
         return
     from broadmatch.labels import KEX
     from broadmatch.labels.revealed import check_met, read_revealed
@@ -135,7 +148,7 @@ def _for_pages(
     model = recommender.model
     revealed = read_revealed(known.path, model.label_names_, columns=known.columns, describe=model.describe)
     met = set()
-    for one in recommender.recommend(pages, k, revealed=revealed):
+    for one in answering.recommend(pages, k, revealed=revealed):
         if one.name in revealed:
             met.add(one.name)
         yield one
@@ -148,6 +161,7 @@ def _for_rows(
     labels_path: Path | None,
     k: int | None,
     known: options.RevealedFile | None,
+    batch: int,
 ) -> "Iterator[Recommendation]":
     """The labels of each row, as a stream."""
     import numpy as np
@@ -166,7 +180,7 @@ def _for_rows(
     if known is not None:
         labels = model.label_names_
         revealed = read_revealed_rows(known.path, labels, n, points=names, columns=known.columns)
-    for start, stop in blocks(n, _BATCH if k is not None or model.pointwise else max(1, n)):
+    for start, stop in blocks(n, batch if k is not None or model.pointwise else max(1, n)):
         block = np.arange(start, stop)
         X, shown = rows.X.take(block), None if revealed is None else revealed.take(block)
         best = model.predict_sets(X) if k is None else model.predict_topk(X, k, revealed=shown)

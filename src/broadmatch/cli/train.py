@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.cli.cluster.nodes import joined
 from broadmatch.cli.common import read_points
 from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.cli.phrases.training import KexPages, KspBids, KspClicks, KspSeeds, Sources, train_phrases
 from broadmatch.cli.settings import catalog, check_name, class_of, make, split_settings
-from broadmatch.errors import CannotWrite
+from broadmatch.errors import CannotWrite, ClusterFailed
 
 _Settings = Annotated[
     list[str] | None,
@@ -50,6 +51,7 @@ def command(
     bids: KspBids = None,
     seeds: KspSeeds = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
+    cluster: options.Cluster = None,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
     json: options.Json = False,
@@ -67,6 +69,7 @@ def command(
       broadmatch train data/ --out kex/ --model kex --pages pages/
       broadmatch train data/ --out ksp/ --model ksp --clicks log.parquet --bids bids.csv --seeds model/
       broadmatch train tools/ --out filed/ --model one-vs-rest --hierarchy edam.json --sets metalabeler
+      broadmatch train data/ --out model/ --cluster auto
     """
     columns = options.parse_columns(label_columns, "--label-columns")
     texts = split_settings(settings)
@@ -74,11 +77,14 @@ def command(
     consumption().take(_consumed(data), out)
     if model in catalog()["phrases"]:
         learner = make(class_of("phrases", model), texts[""], model, seed=seed, n_jobs=n_jobs)
-        _check_phrases(model, sets or hierarchy or label_features or labels_path or n_trees or resume or texts["sets"])
+        others = sets or hierarchy or label_features or labels_path or n_trees or resume or texts["sets"] or cluster
+        _check_phrases(model, others)
         train_phrases(model, learner, data, out, sources, json)
         return
     sources.check_unused(model)
     _check_names(model, sets, hierarchy, texts, resume)
+    if cluster is not None and (sets or hierarchy):
+        raise typer.BadParameter("--cluster trains label models alone; leave --sets and --hierarchy out.")
     if label_features is not None and model != "swiftxml":
         raise typer.BadParameter(f"--label-features are for --model swiftxml; --model {model} does not use any.")
     if columns is not None and label_features is None:
@@ -107,10 +113,11 @@ def command(
     elif model == "swiftxml" and harvested is not None:
         more["label_features"] = phrase_label_features(points.labels)
     try:
-        learner.fit(points.X, points.Y, **more)
+        with joined(cluster, out) as nodes:
+            learner.fit(points.X, points.Y, **more) if nodes is None else nodes.fit(learner, points, more)
         saved: Any = learner if harvested is None else Recommender(harvested.vectorizer, learner)
         saved.save(out)
-    except (KeyboardInterrupt, CannotWrite):
+    except (KeyboardInterrupt, CannotWrite, ClusterFailed):
         if partial.exists():
             output.log.info("What is finished is in %s: the same command with --resume goes on.", partial)
         raise

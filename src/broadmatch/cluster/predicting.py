@@ -13,7 +13,6 @@ import numpy as np
 import broadmatch
 from broadmatch.cluster.engine import Engine, Item, Ref
 from broadmatch.cluster.mlrf import BASE
-from broadmatch.cluster.shards import rows_between
 from broadmatch.data import CSR, Ranking
 from broadmatch.io.artifacts import MANIFEST
 from broadmatch.labels import KEX, Recommendation, Recommender
@@ -52,7 +51,7 @@ class ClusterModel:
 
     def _blocks(self, X: CSR, k: int | None, revealed: CSR | None) -> Ranking:
         items = (
-            (self._place, rows_between(X, a, b), k, None if revealed is None else rows_between(revealed, a, b))
+            (self._place, X.between(a, b), k, None if revealed is None else revealed.between(a, b))
             for a, b in blocks(X.n_rows, _ROWS)
         )
         names = self._model.label_names_

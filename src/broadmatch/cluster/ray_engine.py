@@ -7,12 +7,14 @@ and for a host whose cable was pulled.
 import contextlib
 import logging
 import os
+import queue
 import resource
 import socket
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from broadmatch import progress
@@ -21,11 +23,12 @@ from broadmatch.cluster.engine import Item, Ref, too_large
 from broadmatch.errors import BroadmatchError, ClusterFailed, MissingExtra
 from broadmatch.parallel import limit_threads
 
+log = logging.getLogger("broadmatch")
 SETTINGS = {
     "RAY_health_check_initial_delay_ms": "5000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "2000",
-    "RAY_health_check_failure_threshold": "5",
+    "RAY_health_check_failure_threshold": "3",
     "RAY_grpc_client_keepalive_time_ms": "5000",
     "RAY_grpc_client_keepalive_timeout_ms": "5000",
     "RAY_task_oom_retries": "3",
@@ -35,6 +38,8 @@ _HERE = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # Ray tells of lost nodes on standard output, where results belong
+    "RAY_NUM_REDIS_GET_RETRIES": "5",  # seconds in which a cluster lets us in
 }
 _RETRIES = 10  # of a task whose node or process died; an error of the task itself is none of these
 _STEP = 2.0  # seconds between two looks at the cluster
@@ -64,6 +69,7 @@ class RayEngine:
         self._build = this_build()
         self._answered = time.monotonic()
         self._open: dict[Any, str] = {}
+        self._known: dict[str, ClusterNode] = {}
         self._run = self._ray.remote(run_task)
 
     def __enter__(self) -> "RayEngine":
@@ -121,20 +127,24 @@ class RayEngine:
                     self._look(refs[0].title, asked)  # a lost result is being made again, or comes from afar
 
     def on_each_node(self, task: Callable[..., Any], *arguments: Any, limit: float) -> dict[str, Any]:
-        """task(*arguments) on every node that has a CPU, by the node's address; what fails there is its error."""
+        """task(*arguments) on every node that has a CPU, by the node's id; what fails there is its error."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         asked = {}
         for node in self.nodes():
             where = NodeAffinitySchedulingStrategy(node.id, soft=False)
             plain = self._ray.remote(task).options(num_cpus=0, max_retries=1, scheduling_strategy=where)
-            asked[f"{node.address} ({node.id[:8]})"] = plain.remote(*arguments)
-        self._ray.wait(list(asked.values()), num_returns=len(asked), timeout=limit)
+            asked[node.id] = plain.remote(*arguments)
+        if asked:
+            self._ray.wait(list(asked.values()), num_returns=len(asked), timeout=limit)
         return {node: self._answer(ref) for node, ref in asked.items()}
 
     def nodes(self) -> list["ClusterNode"]:
         """The nodes that are there and run tasks: those that were given CPUs."""
-        found = [one for one in self._ray.nodes() if one["Alive"] and one["Resources"].get("CPU", 0) >= 1]
+        listed = _limited(self._ray.nodes, _GONE)
+        if listed is None:
+            raise ClusterFailed(self._head_gone())
+        found = [one for one in listed if one["Alive"] and one["Resources"].get("CPU", 0) >= 1]
         return [
             ClusterNode(one["NodeID"], one["NodeManagerAddress"], int(one["Resources"]["CPU"]),
                         int(one["Resources"].get("memory", 0)), int(one["Resources"].get("object_store_memory", 0)))
@@ -156,6 +166,12 @@ class RayEngine:
             found.append([Ref((piece, end), title) for piece in made])
         return found
 
+    def _head_gone(self) -> str:
+        return (
+            f"The head of the cluster at {self.address} does not answer any more: "
+            "start the cluster again, and go on with --resume."
+        )
+
     def _check_room(self, memory: int, title: str) -> None:
         most = max((node.memory for node in self.nodes()), default=0)
         if not most:
@@ -169,11 +185,14 @@ class RayEngine:
         if _answers(self.address, _STEP):
             self._answered = now
         elif now - self._answered > _GONE:
-            raise ClusterFailed(
-                f"The head of the cluster at {self.address} does not answer any more: "
-                "start the cluster again, and go on with --resume."
-            )
-        if now - last > _NO_ROOM and not self.nodes():
+            raise ClusterFailed(self._head_gone())
+        else:
+            return
+        there = {node.id: node for node in self.nodes()}
+        for lost in self._known.keys() - there.keys():
+            log.warning("Node %s is lost; others do its work again.", self._known[lost].address)
+        self._known = there
+        if now - last > _NO_ROOM and not there:
             raise ClusterFailed(f"{title}: no node of the cluster is left; add nodes, and go on with --resume.")
         if now - last > self.patience:
             raise ClusterFailed(
@@ -182,17 +201,29 @@ class RayEngine:
 
     @contextlib.contextmanager
     def _failing(self, title: str) -> Iterator[None]:
-        """Ray's errors as ours, of one sentence; those of the library as they were raised on the node."""
+        """Ray's errors as ours, of one sentence; those of the library as they were raised on the node.
+
+        With an error or Ctrl-C the job has ended: what else was started for it is given up.
+        """
         try:
             yield
         except self._ray.exceptions.RayError as error:
+            self._give_up()
             raise _plain_error(error, title) from None
+        except BaseException:
+            self._give_up()
+            raise
 
     def _answer(self, ref: Any) -> Any:
         try:
             return self._ray.get(ref, timeout=0.1)
         except self._ray.exceptions.RayError as error:
             return _plain_error(error, "Checking")
+
+    def _give_up(self) -> None:
+        for end in self._open:
+            self._ray.cancel(end)
+        self._open.clear()
 
     def _count(self) -> int:
         """Note what the tasks that ended have cost, of all stages, and how many they are; an error of one is raised."""
@@ -263,6 +294,15 @@ def _answers(address: str, limit: float) -> bool:
     return True
 
 
+def _limited(function: Callable[[], Any], limit: float) -> Any:
+    """What the function gives, None if it takes longer: Ray's calls of a head that died end with this process."""
+    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=lambda: found.put(function()), daemon=True).start()
+    with contextlib.suppress(queue.Empty):
+        return found.get(timeout=limit)
+    return None
+
+
 def _joined(address: str) -> Any:
     """Ray, joined to the cluster."""
     for name, value in (SETTINGS | _HERE).items():
@@ -329,8 +369,3 @@ def _plain_error(error: Exception, title: str) -> BroadmatchError:
 
 def _first_line(text: str) -> str:
     return next((line.strip().rstrip(".") for line in text.splitlines() if line.strip()), "no reason given")
-
-
-def settings_that_differ(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those of `SETTINGS` that an environment lacks, or has otherwise."""
-    return {name: value for name, value in SETTINGS.items() if environment.get(name) != value}

@@ -12,6 +12,7 @@ from broadmatch.data.csr import offsets
 from broadmatch.errors import BadArtifact
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels import F32, I32, I64
+from broadmatch.labels.mlrf_stages import take_rows
 from broadmatch.layout import Axes, Index, Offsets
 from broadmatch.parallel import blocks
 
@@ -37,11 +38,11 @@ class Rows(NamedTuple):
 
     def take(self, places: I64) -> "Rows":
         """The rows at these places."""
-        return Rows(self.numbers[places], self.X.take(places), self.Y.take(places))
+        return Rows(self.numbers[places], take_rows(self.X, places), take_rows(self.Y, places))
 
     def slice(self, start: int, stop: int) -> "Rows":
         """The rows from start to stop, as views."""
-        return Rows(self.numbers[start:stop], rows_between(self.X, start, stop), rows_between(self.Y, start, stop))
+        return Rows(self.numbers[start:stop], self.X.between(start, stop), self.Y.between(start, stop))
 
     @classmethod
     def joined(cls, pieces: "list[Rows]") -> "Rows":
@@ -92,20 +93,9 @@ def write_shards(folder: str | os.PathLike[str], identity: str, X: CSR, Y: CSR, 
     kept = Checkpoints(folder, f"{identity} in {n_shards}")
     for number, (start, stop) in enumerate(cuts):
         if not (Path(folder) / f"{number:08d}").exists():
-            x, y = rows_between(X, start, stop), rows_between(Y, start, stop)
+            x, y = X.between(start, stop), Y.between(start, stop)
             kept.keep(number, ShardArrays(np.array([start], np.int64), *x[:3], *y[:3]))
     return Shards(Path(folder), f"{identity} in {n_shards}", len(cuts), X.n_rows, X.n_cols, Y.n_cols, n_bytes)
-
-
-def rows_between(matrix: CSR, start: int, stop: int) -> CSR:
-    """The rows from start to stop; indices and values are views.
-
-    >>> rows_between(CSR.from_rows([[0], [1, 2], [2]], 3), 1, 2).indices
-    array([1, 2], dtype=int32)
-    """
-    a, b = int(matrix.indptr[start]), int(matrix.indptr[stop])
-    indptr = np.asarray(matrix.indptr[start : stop + 1] - a)
-    return CSR(indptr, np.asarray(matrix.indices[a:b]), np.asarray(matrix.data[a:b]), matrix.n_cols)
 
 
 def stacked(matrices: list[CSR]) -> CSR:

@@ -1,7 +1,7 @@
 """The public edge: what users have (scipy, numpy, pandas, polars, Arrow, lists of names) becomes checked CSR."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
 
 log = logging.getLogger("broadmatch")
+_ENTRIES = 1 << 22
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
 
 
@@ -22,7 +23,7 @@ def as_features(X: Any, *, n_features: int | None = None) -> CSR:
     array([1, 0], dtype=int32)
     """
     matrix = _as_csr(X, "X")
-    _refuse(matrix, ~np.isfinite(matrix.data), "X", "is not a finite number")
+    _refuse(matrix, lambda here: ~np.isfinite(matrix.data[here]), "X", "is not a finite number")
     if n_features is not None and matrix.n_cols != n_features:
         raise BadInput(
             f"X has {matrix.n_cols:,} features, but the model was fitted on {n_features:,}; "
@@ -51,8 +52,9 @@ def as_labels(Y: Any) -> tuple[CSR, Names | None]:
         log.info("Y: converted from lists of numbers to %d labels.", n_labels)
         return CSR.from_rows(ids, n_labels), Names.numbers(n_labels)
     matrix, columns = _as_csr(Y, "Y"), column_names(Y)
-    _refuse(matrix, ~np.isfinite(matrix.data), "Y", "is not a finite number")
-    _refuse(matrix, matrix.data < 0, "Y", "is negative; a label's weight is 1 or a belief of at least 0")
+    _refuse(matrix, lambda here: ~np.isfinite(matrix.data[here]), "Y", "is not a finite number")
+    negative = "is negative; a label's weight is 1 or a belief of at least 0"
+    _refuse(matrix, lambda here: matrix.data[here] < 0, "Y", negative)
     return matrix, None if columns is None else Names.of(columns)
 
 
@@ -129,11 +131,20 @@ def check_structure(matrix: CSR, what: str) -> None:
         raise BadInput(f"{what}: indptr does not fit the {len(indices):,} indices and {len(data):,} values.")
     if not len(indices):
         return
-    wrong = (indices < 0) | (indices >= n_cols)
-    _refuse(matrix, wrong, what, f"stands in a column that is not one of the {n_cols:,}")
-    falls = np.zeros(len(indices), bool)
-    falls[1:] = indices[1:] <= indices[:-1]
-    falls[indptr[:-1][lengths > 0]] = False
+
+    def outside(here: slice) -> NDArray[np.bool_]:
+        return (indices[here] < 0) | (indices[here] >= n_cols)
+
+    def falls(here: slice) -> NDArray[np.bool_]:
+        """Entries whose column is not above that of the entry before, unless they are the first of a row."""
+        found = np.zeros(here.stop - here.start, bool)
+        first = max(here.start, 1)
+        found[first - here.start :] = indices[first : here.stop] <= indices[first - 1 : here.stop - 1]
+        starts = indptr[np.searchsorted(indptr, here.start) : np.searchsorted(indptr, here.stop)]
+        found[starts - here.start] = False
+        return found
+
+    _refuse(matrix, outside, what, f"stands in a column that is not one of the {n_cols:,}")
     _refuse(matrix, falls, what, "stands after a higher or equal column; CSR.from_scipy sorts and adds up")
 
 
@@ -205,8 +216,12 @@ def _id_lists(given: list[Any]) -> list[list[int]] | None:
     return rows
 
 
-def _refuse(matrix: CSR, bad: Any, what: str, why: str) -> None:
-    if bad.any():
-        at = int(np.argmax(bad))
-        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
-        raise BadInput(f"{what}: row {row}, column {matrix.indices[at]}: {matrix.data[at]} {why}.")
+def _refuse(matrix: CSR, is_bad: Callable[[slice], NDArray[np.bool_]], what: str, why: str) -> None:
+    """Refuse a matrix with an entry that is bad; looks at some entries at a time, for they may be more than memory."""
+    for start in range(0, matrix.nnz, _ENTRIES):
+        here = slice(start, min(start + _ENTRIES, matrix.nnz))
+        bad = is_bad(here)
+        if bad.any():
+            at = start + int(np.argmax(bad))
+            row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+            raise BadInput(f"{what}: row {row}, column {matrix.indices[at]}: {matrix.data[at]} {why}.")

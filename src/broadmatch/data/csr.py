@@ -57,6 +57,11 @@ class CSR(NamedTuple):
         start, stop = self.indptr[:-1][i], self.indptr[1:][i]
         return self.indices[start:stop], self.data[start:stop]
 
+    def between(self, start: int, stop: int) -> "CSR":
+        """The rows from `start` to before `stop`, as views."""
+        first, last = self.indptr[start], self.indptr[stop]
+        return CSR(self.indptr[start : stop + 1] - first, self.indices[first:last], self.data[first:last], self.n_cols)
+
     def take(self, rows: NDArray[np.int64]) -> "CSR":
         """Copy the given rows, in the given order."""
         indptr, where = gathered(self.indptr, rows)

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from broadmatch.kernels import F32, I32, I64, kernel
+from broadmatch.kernels import F32, I32, I64, Bytes, kernel
 from broadmatch.kernels.top_k import keep_best, order_best
 
-Forest = tuple[I64, I32, F32, I32, I64, I32, F32]
-"""Roots, feature, threshold, child, leaf_ptr, leaf_label, leaf_share: the first of `ThresholdForest`."""
+Forest = tuple[I64, I32, F32, I32, I32, F32, I32, Bytes]
+"""Starts, feature, threshold, child, vote_end, leaf_weight, vote_label, vote_count: the first of `ThresholdForest`."""
+NODES, LEAVES, VOTES = 0, 1, 2
+"""The columns of `starts`, where each tree's nodes, leaves and votes start."""
 
 
 @kernel
@@ -26,33 +28,43 @@ def feature_value(indices: I32, values: F32, feature: int) -> np.float32:
 
 
 @kernel
-def reach_leaf(indices: I32, values: F32, node: int, feature: I32, threshold: F32, child: I32) -> int:
-    """The leaf that a row falls into from `node` on: right where x_f > t."""
+def reach_leaf(indices: I32, values: F32, root: int, feature: I32, threshold: F32, child: I32) -> int:
+    """The leaf of the tree that starts at `root` that a row falls into: right where x_f > t."""
+    node = root
     while feature[node] >= 0:
         right = feature_value(indices, values, feature[node]) > threshold[node]
-        node = child[node] + (1 if right else 0)
+        node = root + child[node] + (1 if right else 0)
     leaf: int = child[node]
     return leaf
 
 
 @kernel
-def reach_leaves(indices: I32, values: F32, roots: I64, feature: I32, threshold: F32, child: I32) -> I64:
-    """The leaf of every tree that a row falls into."""
-    leaves = np.empty(len(roots), np.int64)
-    for tree in range(len(roots)):
-        leaves[tree] = reach_leaf(indices, values, roots[tree], feature, threshold, child)
+def reach_leaves(indices: I32, values: F32, starts: I64, feature: I32, threshold: F32, child: I32) -> I64:
+    """The leaf of every tree that a row falls into, counted from the tree's first."""
+    leaves = np.empty(len(starts) - 1, np.int64)
+    for tree in range(len(leaves)):
+        leaves[tree] = reach_leaf(indices, values, starts[tree, NODES], feature, threshold, child)
     return leaves
 
 
 @kernel
-def add_leaves(leaves: I64, leaf_ptr: I64, leaf_label: I32, leaf_share: F32, top_labels: I32, top_scores: F32) -> int:
+def votes_of(starts: I64, tree: int, leaf: int, vote_end: I32) -> tuple[int, int]:
+    """Where the votes of a tree's leaf start and end."""
+    at, first = starts[tree, LEAVES] + leaf, starts[tree, VOTES]
+    return first + (vote_end[at - 1] if leaf > 0 else 0), first + vote_end[at]
+
+
+@kernel
+def add_leaves(leaves: I64, starts: I64, vote_end: I32, leaf_weight: F32, vote_label: I32, vote_count: Bytes,
+               top_labels: I32, top_scores: F32) -> int:  # fmt: skip
     """Mean label distribution of the leaves; the best labels, best first, and how many there are.
 
     Labels meet in an open-addressing table as large as the leaves need: no cost grows with the number of labels.
     """
     total = 0
-    for leaf in leaves:
-        total += leaf_ptr[leaf + 1] - leaf_ptr[leaf]
+    for tree in range(len(leaves)):
+        first, end = votes_of(starts, tree, leaves[tree], vote_end)
+        total += end - first
     size = 16
     while size < 2 * total:
         size *= 2
@@ -60,16 +72,18 @@ def add_leaves(leaves: I64, leaf_ptr: I64, leaf_label: I32, leaf_share: F32, top
     for place in range(size):
         keys[place] = -1
     mask = np.uint64(size - 1)
-    for leaf in leaves:
-        for j in range(leaf_ptr[leaf], leaf_ptr[leaf + 1]):
-            label = leaf_label[j]
+    for tree in range(len(leaves)):
+        first, end = votes_of(starts, tree, leaves[tree], vote_end)
+        weight = leaf_weight[starts[tree, LEAVES] + leaves[tree]]
+        for j in range(first, end):
+            label = vote_label[j]
             at = ((np.uint64(label) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
             while keys[at] != label and keys[at] >= 0:
                 at = (at + np.uint64(1)) & mask
             if keys[at] < 0:
                 keys[at] = label
                 sums[at] = 0
-            sums[at] += leaf_share[j]
+            sums[at] += np.float32(vote_count[j]) / weight
     n = 0
     for place in range(size):
         if keys[place] < 0:
@@ -86,8 +100,8 @@ def predict_rows(
     found: I64,
 ) -> None:  # fmt: skip
     """Recommend for the rows start to stop; results by row number in top_labels, top_scores and found."""
-    roots, feature, threshold, child, leaf_ptr, leaf_label, leaf_share = forest
+    starts, feature, threshold, child = forest[:4]
     for i in range(start, stop):
         a, b = indptr[i], indptr[i + 1]
-        leaves = reach_leaves(indices[a:b], data[a:b], roots, feature, threshold, child)
-        found[i] = add_leaves(leaves, leaf_ptr, leaf_label, leaf_share, top_labels[i], top_scores[i])
+        leaves = reach_leaves(indices[a:b], data[a:b], starts, feature, threshold, child)
+        found[i] = add_leaves(leaves, starts, *forest[4:], top_labels[i], top_scores[i])

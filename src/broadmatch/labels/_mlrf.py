@@ -11,12 +11,14 @@ the smaller side away point by point, and sets it aside as a node to be loaded l
 time it has halved. A point is loaded or repacked at most log2 n times, however deep the tree.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from broadmatch.data import CSR
-from broadmatch.kernels import F32, F64, I32, I64, U64, Flags, kernel
+from broadmatch.errors import BadInput
+from broadmatch.kernels import F32, F64, I32, I64, U64, Bytes, Flags, kernel
 from broadmatch.kernels.random import below
 from broadmatch.kernels.top_k import keep_best, order_best, sort_descending
 
@@ -25,6 +27,9 @@ NO_FEATURE = -1
 # count c_k, its count on the moved side r_k, and the sweep that r_k is of (in any later sweep it is 0, so nothing has
 # to be cleared).
 COUNT, MOVED, SWEEP, TALLY_WIDTH = 0, 1, 2, 4
+MOST_COUNT = 255.0  # a leaf's votes for a label are one byte
+LARGEST = float(np.finfo(np.float32).max)
+_MOST = 2**31 - 1
 
 
 class LabelBag(NamedTuple):
@@ -86,10 +91,11 @@ class Tree(NamedTuple):
     feature: I32
     threshold: F32
     child: I32
-    leaf_ptr: I64
-    leaf_label: I32
-    leaf_share: F32
-    point_ptr: I64
+    vote_end: I32
+    leaf_weight: F32
+    vote_label: I32
+    vote_count: Bytes
+    point_end: I32
     point: I32
 
 
@@ -364,7 +370,8 @@ def write_leaf(
     """
     label_ptr, label_ids, label_mass, tally = bag.label_ptr, bag.label_ids, bag.label_mass, bag.tally
     seen, rank, votes = bag.seen, bag.rank, bag.votes
-    at, found = tree.point_ptr[leaf], 0
+    at, first = (tree.point_end[leaf - 1], tree.vote_end[leaf - 1]) if leaf > 0 else (0, 0)
+    found = 0
     for p in range(n_points):
         if not node.alive[p]:
             continue
@@ -377,14 +384,26 @@ def write_leaf(
                 seen[found] = k
                 found += 1
             tally[k, MOVED] += label_mass[j]
-    first, kept = tree.leaf_ptr[leaf], 0
+    kept = 0
     for i in range(found):
         kept = keep_best(i, tally[seen[i], MOVED], rank, votes, kept)
     order_best(rank, votes, kept)
+    unit = vote_unit(votes, kept)
     for i in range(kept):
-        tree.leaf_label[first + i] = bag.label_of[seen[rank[i]]]
-        tree.leaf_share[first + i] = votes[i] / weight
-    tree.leaf_ptr[leaf + 1], tree.point_ptr[leaf + 1] = first + kept, at
+        tree.vote_label[first + i] = bag.label_of[seen[rank[i]]]
+        tree.vote_count[first + i] = max(1, int(votes[i] / unit + 0.5))
+    tree.leaf_weight[leaf] = min(weight / unit, LARGEST)
+    tree.vote_end[leaf], tree.point_end[leaf] = first + kept, at
+
+
+@kernel
+def vote_unit(votes: F64, n: int) -> float:
+    """What a leaf counts its votes in: ones if they are whole and few, otherwise a 255th of the strongest."""
+    for i in range(n):
+        if votes[i] > MOST_COUNT or votes[i] != math.floor(votes[i]):
+            strongest: float = votes[0]
+            return strongest / MOST_COUNT
+    return 1.0
 
 
 @kernel
@@ -454,6 +473,9 @@ def grow_tree(
     n, n_labels, n_features, room = len(aside), Y.n_cols, X.n_cols, min(leaf_labels, Y.n_cols)
     n_values, n_entries = (int(np.diff(one.indptr)[aside].sum()) for one in (X, Y))
 
+    if max(2 * n, n_entries) > _MOST:
+        raise BadInput(f"A tree of {n:,} points with {n_entries:,} labels is too large: set subtree_rows lower.")
+
     def whole(size: int) -> I32:
         return np.empty(size, np.int32)
 
@@ -472,12 +494,12 @@ def grow_tree(
         whole(n_values), whole(n_features), np.full(n_features, -1, np.int32), whole(n_features),
     )  # fmt: skip
     tree = Tree(
-        whole(2 * n + 1), np.empty(2 * n + 1, np.float32), whole(2 * n + 1), np.zeros(n + 2, np.int64),
-        whole(n_entries), np.empty(n_entries, np.float32), np.zeros(n + 2, np.int64), whole(n),
+        whole(2 * n + 1), np.empty(2 * n + 1, np.float32), whole(2 * n + 1), whole(n + 1),
+        np.empty(n + 1, np.float32), whole(n_entries), np.empty(n_entries, np.uint8), whole(n + 1), whole(n),
     )  # fmt: skip
     n_nodes, n_leaves = fill_tree(X, Y, row_weight, features_per_node, max_leaf, min_leaf, balance,
                                   np.array([seed], np.uint64), stop_flag, node, bag, lists, tree)  # fmt: skip
-    entries = int(tree.leaf_ptr[n_leaves])
-    ends = (n_nodes, n_nodes, n_nodes, n_leaves + 1, entries, entries, n_leaves + 1, n)
+    n_votes, n_members = (int(ends[n_leaves - 1]) if n_leaves else 0 for ends in (tree.vote_end, tree.point_end))
+    ends = (n_nodes, n_nodes, n_nodes, n_leaves, n_leaves, n_votes, n_votes, n_leaves, n_members)
     arrays: tuple[Any, ...] = tree
     return Tree(*(array[:end].copy() for array, end in zip(arrays, ends, strict=True)))

@@ -25,6 +25,7 @@ __all__ = ["NOTHING", "Best", "FitOptions", "LabelModel", "Row"]
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 4096  # points that are ranked at a time for their sets
+_ENTRIES = 1 << 22  # labels that are counted at a time
 _FIRST = 16  # labels of a point that are looked at first
 
 Best = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]
@@ -99,7 +100,9 @@ class LabelModel(LabelPredictor):
         self._fit(features, labels, options.get("checkpoint"), **more)
         # Last, so that a fit that was interrupted does not pass for one that ended.
         self.n_points_, self.calibration_ = features.n_rows, None
-        self.label_counts_ = np.bincount(labels.indices, labels.data, labels.n_cols).astype(np.float64)
+        self.label_counts_ = np.zeros(labels.n_cols)
+        for start, stop in blocks(labels.nnz, _ENTRIES):  # labels may be memory-mapped, and more than memory
+            np.add.at(self.label_counts_, labels.indices[start:stop], labels.data[start:stop])
         self.n_features_in_, self.dense_labels_ = features.n_cols, is_table(Y, found_names)
         self.feature_names_, self.point_names_ = named_features, named_points
         self._derive()

@@ -3,6 +3,9 @@ positive labels alone."""
 
 import logging
 import os
+import tempfile
+import threading
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -102,21 +105,28 @@ class MLRF(LabelModel):
         kept = self.checkpoints(X, Y, checkpoint)
         growth = self.growth(X.shape, X.nnz)
 
+        # Trees of that many points go to disk, beside the checkpoints if there are any.
+        folder = None if X.n_rows <= self.subtree_rows else tempfile.gettempdir() if checkpoint is None else checkpoint
+        lock = threading.Lock()
+
         def grow(number: int) -> ThresholdForest:
             finished = kept.take(number, ThresholdForest, points=X.n_rows, features=X.n_cols, labels=Y.n_cols)
             if finished is not None:
+                advance(X.n_rows)
                 return finished
-            tree = grow_in_stages(growth, number, X, Y, stop)
+            tree = grow_in_stages(growth, number, X, Y, stop, folder, advance)
             if not stop.flag[0]:
                 kept.keep(number, tree)
             return tree
 
-        trees = []
-        with progress.task("Growing trees", total=self.n_trees, unit="trees") as bar:
-            for tree in map_threads(grow, range(self.n_trees), self.n_jobs, stop):
-                trees.append(tree)
-                bar.advance()
-        self.forest_ = ThresholdForest.joined(trees)
+        def advance(n_rows: int) -> None:
+            with lock:
+                bar.advance(n_rows)
+
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        with progress.task("Growing trees", total=self.n_trees * X.n_rows, unit="points") as bar:
+            self.forest_ = ThresholdForest.joined(map_threads(grow, range(self.n_trees), self.n_jobs, stop), folder)
         self.train_labels_ = Y
 
     def _best(self, X: CSR, k: int, revealed: CSR | None) -> Best:
@@ -125,7 +135,7 @@ class MLRF(LabelModel):
         found = np.zeros(X.n_rows, np.int64)
 
         def predict(start: int, stop: int) -> None:
-            predict_rows(*X[:3], start, stop, self.forest_[:7], labels, scores, found)
+            predict_rows(*X[:3], start, stop, self.forest_[:8], labels, scores, found)
 
         each_block(predict, X.n_rows, _BLOCK, self.n_jobs)
         return labels, scores, found
@@ -133,5 +143,5 @@ class MLRF(LabelModel):
     def _best_of_row(self, x: Row, k: int, revealed: Row) -> Row:
         labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
         found = np.empty(1, np.int64)
-        predict_rows(np.array([0, len(x[0])]), *x, 0, 1, self.forest_[:7], labels, scores, found)
+        predict_rows(np.array([0, len(x[0])]), *x, 0, 1, self.forest_[:8], labels, scores, found)
         return labels[0, : found[0]], scores[0, : found[0]]

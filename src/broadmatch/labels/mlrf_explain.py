@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from broadmatch.data import Names
+from broadmatch.kernels import F32, I32
 from broadmatch.labels.explanation import Contribution, Explanation, Leaf, Neighbour, Step, name_of
 
 if TYPE_CHECKING:
@@ -19,14 +20,13 @@ def explain(model: "MLRF", x: "Row", label: int, n_voters: int) -> Explanation:
     found: list[tuple[list[Step], int, float, list[Contribution]]] = []
     shared: dict[int, int] = {}
     weights: dict[int, float] = {}
-    for root in forest.roots:
-        path, leaf = _walk(forest, int(root), x, model.feature_names_)
-        points = forest.point[forest.point_ptr[leaf] : forest.point_ptr[leaf + 1]].tolist()
+    for tree in range(forest.n_trees):
+        path, (labels, shares, members) = _walk(forest.tree(tree), x, model.feature_names_)
+        points = members.tolist()
         for point in points:
             shared[point] = shared.get(point, 0) + 1
-            weights[point] = weights.get(point, 0.0) + 1 / (len(points) * len(forest.roots))
-        here = slice(forest.leaf_ptr[leaf], forest.leaf_ptr[leaf + 1])
-        value = float(forest.leaf_share[here][forest.leaf_label[here] == label].sum())
+            weights[point] = weights.get(point, 0.0) + 1 / (len(points) * forest.n_trees)
+        value = float(shares[labels == label].sum())
         votes = [(p, _value(model.train_labels_.row(p), label)) for p in points]
         voters = sorted((v for v in votes if v[1] > 0), key=lambda v: (-v[1], v[0]))[:n_voters]
         found.append((path, len(points), value, [Contribution(name_of(names, p), v, "point") for p, v in voters]))
@@ -53,15 +53,16 @@ def _deciding(leaves: list[Leaf]) -> list[Contribution]:
     return [Contribution(name, n) for name, n in sorted(seen.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def _walk(forest: "ThresholdForest", root: int, x: "Row", names: Names | None) -> tuple[list[Step], int]:
+def _walk(tree: "ThresholdForest", x: "Row", names: Names | None) -> tuple[list[Step], tuple[I32, F32, I32]]:
+    """The tests on the way down a tree, and the leaf that is reached."""
     path = []
-    node = root
-    while forest.feature[node] >= 0:
-        feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
+    node = 0
+    while tree.feature[node] >= 0:
+        feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
         value = _value(x, feature)
         path.append(Step(value, threshold, value <= threshold, [Contribution(name_of(names, feature), value)]))
-        node = int(forest.child[node]) + (value > threshold)
-    return path, int(forest.child[node])
+        node = int(tree.child[node]) + (value > threshold)
+    return path, tree.leaf(int(tree.child[node]))
 
 
 def _value(row: "Row", column: int) -> float:

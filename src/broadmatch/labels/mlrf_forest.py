@@ -1,75 +1,170 @@
-"""The trees of a multi-label random forest as arrays, and how they are joined."""
+"""The trees of a multi-label random forest as arrays, in memory or on disk."""
 
+import contextlib
+import os
+import tempfile
 from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from broadmatch.data.csr import concatenated, joined_ptr, offsets
-from broadmatch.kernels import F32, I32, I64
-from broadmatch.layout import Axes, Index, Offsets, check_trees
+from broadmatch.errors import BadInput, CannotWrite
+from broadmatch.kernels import F32, I32, I64, Bytes
+from broadmatch.layout import POSITIVE, Axes, Index, Within, check_trees, require
+
+_MOST = 2**31 - 1  # of anything in one tree
 
 
 class ThresholdForest(NamedTuple):
-    """Trees that test one feature a node: nodes, leaves and points behind each other; `roots` are where trees start.
+    """Trees that test one feature a node, behind each other; each tree numbers what it has from 0 on.
 
-    A node with feature −1 is a leaf and `child` its number; otherwise `child` is the left child and the right one
-    follows it.
+    The nodes, leaves, votes and members of tree t start at starts[t]. A node with feature −1 is a leaf and `child` its
+    number; otherwise `child` is the left child and the right one follows it. The votes of a leaf end at vote_end and
+    start where those of the leaf before end: vote_count / leaf_weight is the mean vote of its points for a label. Its
+    members, the training points in it, end at point_end.
     """
 
-    roots: Annotated[I64, Axes("trees")]
+    starts: Annotated[I64, Axes("trees+1", 4)]
     feature: Annotated[I32, Axes("nodes"), Index("features", -1)]
     threshold: Annotated[F32, Axes("nodes")]
     child: Annotated[I32, Axes("nodes")]
-    leaf_ptr: Annotated[I64, Offsets("leaves", "votes")]
-    leaf_label: Annotated[I32, Axes("votes"), Index("labels")]
-    leaf_share: Annotated[F32, Axes("votes")]
-    point_ptr: Annotated[I64, Offsets("leaves", "members")]
+    vote_end: Annotated[I32, Axes("leaves")]
+    leaf_weight: Annotated[F32, Axes("leaves"), Within(POSITIVE)]
+    vote_label: Annotated[I32, Axes("votes"), Index("labels")]
+    vote_count: Annotated[Bytes, Axes("votes")]
+    point_end: Annotated[I32, Axes("leaves")]
     point: Annotated[I32, Axes("members"), Index("points")]
 
+    @property
+    def n_trees(self) -> int:
+        return len(self.starts) - 1
+
+    def tree(self, number: int) -> "ThresholdForest":
+        """One of the trees, as views."""
+        (nodes, leaves, votes, members), ends = self.starts[number], self.starts[number + 1]
+        n, m, v, p = (slice(*both) for both in zip((nodes, leaves, votes, members), ends, strict=True))
+        starts = np.array([np.zeros_like(ends), ends - self.starts[number]])
+        return ThresholdForest(starts, self.feature[n], self.threshold[n], self.child[n], self.vote_end[m],
+                               self.leaf_weight[m], self.vote_label[v], self.vote_count[v], self.point_end[m],
+                               self.point[p])  # fmt: skip
+
+    def leaf(self, number: int) -> "tuple[I32, F32, I32]":
+        """The labels, shares and points of a leaf of the first tree."""
+        votes, members = (
+            slice(0 if number == 0 else ends[number - 1], ends[number]) for ends in (self.vote_end, self.point_end)
+        )
+        return self.vote_label[votes], self.vote_count[votes] / self.leaf_weight[number], self.point[members]
+
     def _check_whole(self) -> None:
-        check_trees(self.roots, self.feature >= 0, self.child, self.child, len(self.leaf_ptr) - 1)
+        ends = [len(self.feature), len(self.vote_end), len(self.vote_label), len(self.point)]
+        holds = len(self.starts) > 1 and not self.starts[0].any() and self.starts[-1].tolist() == ends
+        require(holds and bool((self.starts[1:] >= self.starts[:-1]).all()), "the trees do not stand behind each other")
+        for number in range(self.n_trees):
+            one = self.tree(number)
+            n_leaves, n_votes, n_members = one.starts[-1, 1:].tolist()
+            check_trees(np.zeros(1, np.int64), one.feature >= 0, one.child, one.child, n_leaves)
+            for name, end, total in (("votes", one.vote_end, n_votes), ("points", one.point_end, n_members)):
+                rises = bool(end[0] >= 0 and end[-1] == total and (end[1:] >= end[:-1]).all())
+                require(rises, f"the {name} of a tree's leaves do not stand behind each other")
 
     @classmethod
-    def joined(cls, trees: "list[ThresholdForest]") -> "ThresholdForest":
-        """Forests of one tree each as one."""
-        nodes = offsets([len(t.feature) for t in trees])
-        leaves = offsets([len(t.leaf_ptr) - 1 for t in trees])
-        child = [
-            np.where(t.feature >= 0, t.child + nodes[i], t.child + leaves[i]).astype(np.int32)
-            for i, t in enumerate(trees)
-        ]
-        return concatenated(trees)._replace(
-            roots=nodes[:-1],
-            child=np.concatenate(child),
-            leaf_ptr=joined_ptr([t.leaf_ptr for t in trees]),
-            point_ptr=joined_ptr([t.point_ptr for t in trees]),
-        )
+    def joined(
+        cls, trees: "Iterable[ThresholdForest]", folder: str | os.PathLike[str] | None = None
+    ) -> "ThresholdForest":
+        """The trees of several forests as one; with a `folder`, in files there that go with the arrays."""
+        starts = [np.zeros((1, 4), np.int64)]
+        with ArrayStack(folder) as stack:
+            for one in trees:
+                starts.append(one.starts[1:] + starts[-1][-1])
+                stack.add(one[1:])
+            return cls(np.concatenate(starts), *stack.arrays())
 
 
-def stitched(feature: I32, threshold: F32, child: I32, subtrees: "Iterable[ThresholdForest]") -> ThresholdForest:
+def stitched(
+    feature: I32,
+    threshold: F32,
+    child: I32,
+    subtrees: Iterable[ThresholdForest],
+    folder: str | os.PathLike[str] | None = None,
+) -> ThresholdForest:
     """One tree of a top and of the trees that go on where its leaves are, in the order of these.
 
     A subtree's root takes the place of the top's leaf; its other nodes stand behind those of the subtrees before.
     """
-    parts = list(subtrees)
-    nodes = len(feature) + offsets([len(t.feature) - 1 for t in parts])
-    leaves = offsets([len(t.leaf_ptr) - 1 for t in parts])
-    place = np.empty(len(parts), np.int64)
+    place = np.empty(len(feature), np.int64)
     place[child[feature < 0]] = np.flatnonzero(feature < 0)
     top: tuple[Any, ...] = (feature.copy(), threshold.copy(), child.copy())
-    pieces = []
-    for i, t in enumerate(parts):
-        below = np.where(t.feature >= 0, t.child + nodes[i] - 1, t.child + leaves[i]).astype(np.int32)
-        for array, own in zip(top, (t.feature, t.threshold, below), strict=True):
-            array[place[i]] = own[0]
-        pieces.append(t._replace(feature=t.feature[1:], threshold=t.threshold[1:], child=below[1:]))
-    joined = concatenated(pieces)
-    return joined._replace(
-        roots=np.zeros(1, np.int64),
-        feature=np.concatenate([top[0], joined.feature]),
-        threshold=np.concatenate([top[1], joined.threshold]),
-        child=np.concatenate([top[2], joined.child]),
-        leaf_ptr=joined_ptr([t.leaf_ptr for t in parts]),
-        point_ptr=joined_ptr([t.point_ptr for t in parts]),
-    )
+    nobody = np.empty(0, np.int32)
+    ends = np.array([len(feature), 0, 0, 0])
+    with ArrayStack(folder) as stack:
+        stack.add((*top, nobody, np.empty(0, np.float32), nobody, np.empty(0, np.uint8), nobody, nobody))
+        for number, one in enumerate(subtrees):
+            below = np.where(one.feature >= 0, one.child + (ends[0] - 1), one.child + ends[1])
+            for array, own in zip(top, (one.feature, one.threshold, below), strict=True):
+                array[place[number]] = own[0]
+            vote_end, point_end = one.vote_end + ends[2], one.point_end + ends[3]
+            ends += one.starts[-1] - (1, 0, 0, 0)
+            if ends.max() > _MOST:
+                raise BadInput(f"A tree has over {_MOST:,} nodes or votes: set max_leaf higher, or leaf_labels lower.")
+            stack.add((one.feature[1:], one.threshold[1:], below[1:].astype(np.int32), vote_end.astype(np.int32),
+                       one.leaf_weight, one.vote_label, one.vote_count, point_end.astype(np.int32),
+                       one.point))  # fmt: skip
+        arrays = stack.arrays()
+    for array, whole in zip(top, arrays[:3], strict=True):
+        whole[: len(array)] = array
+    return ThresholdForest(np.array([np.zeros(4, np.int64), ends]), *arrays)
+
+
+class ArrayStack:
+    """Arrays of several kinds, more and more of each: in memory, or in files without a name in a folder.
+
+    >>> with ArrayStack() as stack:
+    ...     stack.add([np.array([1, 2]), np.array([0.5])])
+    ...     stack.add([np.array([3]), np.array([1.5])])
+    ...     stack.arrays()
+    [array([1, 2, 3]), array([0.5, 1.5])]
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self._folder = folder
+        self._pieces: list[list[NDArray[Any]]] = []
+        self._files: list[tuple[IO[bytes], np.dtype[Any]]] = []
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self._open.close()
+
+    def add(self, arrays: Iterable[NDArray[Any]]) -> None:
+        """Put an array behind those of each kind."""
+        given = list(arrays)
+        if self._folder is None:
+            self._pieces = self._pieces or [[] for _ in given]
+            for pieces, array in zip(self._pieces, given, strict=True):
+                pieces.append(array)
+            return
+        try:
+            self._files = self._files or [(self._file(), array.dtype) for array in given]
+            for (file, _), array in zip(self._files, given, strict=True):
+                file.write(np.ascontiguousarray(array).view(np.uint8).data)
+        except OSError as error:
+            raise CannotWrite(f"Cannot write trees to {self._folder}: {error.strerror}; make room there.") from error
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """All of each kind in one array; from files, memory-mapped."""
+        whole = []
+        for pieces in self._pieces:
+            whole.append(np.concatenate(pieces))
+            pieces.clear()  # one kind after the other, so that there is never a second copy of all
+        for file, dtype in self._files:
+            file.flush()
+            n = file.tell() // dtype.itemsize
+            # To write, as arrays in memory: kernels are compiled for these.
+            whole.append(np.asarray(np.memmap(file, dtype, "r+", 0, (n,))) if n else np.empty(0, dtype))
+        return whole
+
+    def _file(self) -> IO[bytes]:
+        return self._open.enter_context(tempfile.TemporaryFile(dir=self._folder))

@@ -7,7 +7,8 @@ the number of a row or subtree, so that one machine and any number of them grow 
 """
 
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +20,10 @@ from broadmatch.kernels.random import seed_stream
 from broadmatch.labels import _mlrf_rows as kernels
 from broadmatch.labels._mlrf import NO_FEATURE, Tree, bootstrap, grow_tree
 from broadmatch.labels.mlrf_forest import ThresholdForest, stitched
-from broadmatch.parallel import Stop
+from broadmatch.parallel import Stop, blocks
 
 _TOP, _SAMPLE = -1, -2  # numbers of streams that no subtree has
+_BLOCK = 100_000  # rows that are sent down a top at a time
 _MOST_HASH = 2**64 - 1
 _BYTES_PER_COLUMN = 28  # of a growing tree's tables
 
@@ -132,40 +134,67 @@ def grow_subtree(growth: Growth, tree: int, number: int, X: CSR, Y: CSR, rows: I
         weights, candidates = np.zeros_like(weights), np.flatnonzero(weights)
         bootstrap(weights, candidates, len(candidates), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
     grown = _grown(growth, X, Y, weights, seed, stop)
-    return ThresholdForest(np.zeros(1, np.int64), *grown)._replace(point=rows[grown.point].astype(np.int32))
+    starts = np.array(
+        [[0, 0, 0, 0], [len(grown.feature), len(grown.vote_end), len(grown.vote_label), len(grown.point)]]
+    )
+    return ThresholdForest(starts, *grown._replace(point=rows[grown.point].astype(np.int32)))
 
 
-def stitch(top: Top, subtrees: Iterable[ThresholdForest]) -> ThresholdForest:
+def stitch(
+    top: Top, subtrees: Iterable[ThresholdForest], folder: str | os.PathLike[str] | None = None
+) -> ThresholdForest:
     """The tree of a top and its subtrees, which come in the order of their numbers.
+
+    With a `folder`, it is in files there that go with its arrays, and only one subtree is in memory at a time.
 
     >>> X, Y = CSR.from_rows([[0], [1]], 2), CSR.from_rows([[3], [4]], 5)
     >>> subtree = grow_subtree(Growth(0, 2, 1, 1, 0.0, 9, False, 4), 0, 0, X, Y, np.array([7, 9]), Stop())
     >>> len(stitch(Top.leaf(), [subtree]).feature)
     3
     """
-    return stitched(*top, subtrees)
+    return stitched(*top, subtrees, folder)
 
 
-def grow_in_stages(growth: Growth, tree: int, X: CSR, Y: CSR, stop: Stop) -> ThresholdForest:
+def grow_in_stages(
+    growth: Growth,
+    tree: int,
+    X: CSR,
+    Y: CSR,
+    stop: Stop,
+    folder: str | os.PathLike[str] | None = None,
+    advance: Callable[[int], object] = int,
+) -> ThresholdForest:
     """A whole tree, one stage after the other: what one machine does.
 
+    `folder` is as in `stitch`; `advance` is called with the number of rows of each subtree.
+
     >>> X, Y = CSR.from_rows([[0], [1]], 2), CSR.from_rows([[3], [4]], 5)
-    >>> grow_in_stages(Growth(0, 2, 1, 1, 0.0, 9, False, 4), 0, X, Y, Stop()).leaf_label.tolist()
+    >>> grow_in_stages(Growth(0, 2, 1, 1, 0.0, 9, False, 4), 0, X, Y, Stop()).vote_label.tolist()
     [3, 4]
     """
     sample = sample_rows(growth, tree, X.n_rows)
     top = grow_top(growth, tree, take_rows(X, sample), take_rows(Y, sample), X.n_rows, stop)
     if top.n_subtrees == 1:
-        return grow_subtree(growth, tree, 0, X, Y, np.arange(X.n_rows), stop)
-    numbers = route(top, X)
+        whole = grow_subtree(growth, tree, 0, X, Y, np.arange(X.n_rows), stop)
+        advance(X.n_rows)
+        return whole
+    numbers = np.zeros(X.n_rows, np.int32)
+    for start, end in blocks(X.n_rows, _BLOCK):
+        if not stop.flag[0]:
+            numbers[start:end] = route(top, X.between(start, end))
     order = np.argsort(numbers, kind="stable")
     starts = offsets(np.bincount(numbers, minlength=top.n_subtrees))
+    del numbers
 
     def subtree(number: int) -> ThresholdForest:
         rows = order[starts[number] : starts[number + 1]]
-        return grow_subtree(growth, tree, number, take_rows(X, rows), take_rows(Y, rows), rows, stop)
+        if stop.flag[0]:
+            rows = rows[:0]
+        grown = grow_subtree(growth, tree, number, take_rows(X, rows), take_rows(Y, rows), rows, stop)
+        advance(len(rows))
+        return grown
 
-    return stitch(top, map(subtree, range(top.n_subtrees)))
+    return stitch(top, map(subtree, range(top.n_subtrees)), folder)
 
 
 def take_rows(X: CSR, rows: I64) -> CSR:
@@ -196,12 +225,12 @@ def _grown(growth: Growth, X: CSR, Y: CSR, weights: F32, seed: np.uint64, stop: 
     grown = grow_tree(X, Y, weights, growth.n_tried, growth.max_leaf, growth.min_leaf, growth.balance,
                       growth.leaf_labels, seed, stop.flag)  # fmt: skip
     if stop.flag[0]:  # a part of a tree leads nowhere
-        none = np.empty(0, np.int32)
-        return Tree(*Top.leaf(), np.zeros(2, np.int64), none, np.empty(0, np.float32), np.zeros(2, np.int64), none)
+        none, zero = np.empty(0, np.int32), np.zeros(1, np.int32)
+        return Tree(*Top.leaf(), zero, np.ones(1, np.float32), none, np.empty(0, np.uint8), zero, none)
     if features is not None:
         inner = grown.feature >= 0
         grown.feature[inner] = features[grown.feature[inner]]
-    return grown if labels is None else grown._replace(leaf_label=labels[grown.leaf_label])
+    return grown if labels is None else grown._replace(vote_label=labels[grown.vote_label])
 
 
 def _narrowed(matrix: CSR) -> tuple[CSR, I32 | None]:

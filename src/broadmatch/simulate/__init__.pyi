@@ -7,6 +7,7 @@ from .marketplace import Marketplace as Marketplace
 from .marketplace import simulate_marketplace as simulate_marketplace
 from .meanings import meaning_distances as meaning_distances
 from .synthetic import synthetic_dataset as synthetic_dataset
+from .synthetic import synthetic_shards as synthetic_shards
 from .traffic import DayTraffic as DayTraffic
 from .traffic import MarketTraffic as MarketTraffic
 from .truth import generic_phrases as generic_phrases

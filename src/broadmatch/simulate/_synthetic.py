@@ -75,17 +75,17 @@ def draw_word(key: np.uint64, world: np.uint64, draw: int, leaf: int, depth: int
 
 
 @kernel
-def draw_features(start: int, stop: int, leaf_of: I64, depth: int, seed: int, X: CSR) -> None:
-    """Fill rows `start` to `stop` with distinct sorted words and how often each was drawn."""
+def draw_features(start: int, leaf_of: I64, depth: int, seed: int, X: CSR) -> None:
+    """Fill the rows of the points from `start` on with distinct sorted words and how often each was drawn."""
     indptr, indices, counts, n_features = X
     world = key_of(np.uint64(seed), 0)
     points = key_of(np.uint64(seed), 1)
-    for i in range(start, stop):
-        key = key_of(points, i)
+    for i in range(len(indptr) - 1):
+        key, leaf = key_of(points, start + i), leaf_of[start + i]
         row, times = indices[indptr[i] : indptr[i + 1]], counts[indptr[i] : indptr[i + 1]]
         wanted, length, draw = len(row), 0, 0
         while length < wanted and draw < PATIENCE * wanted:
-            word = draw_word(key, world, draw, leaf_of[i], depth, n_features)
+            word = draw_word(key, world, draw, leaf, depth, n_features)
             length = add_sorted(row, times, length, word)
             draw += 1
         word = int(uniform(key, 3 * draw) * n_features)
@@ -114,8 +114,8 @@ def draw_label(key: np.uint64, world: np.uint64, draw: int, leaf: int, depth: in
 
 
 @kernel
-def draw_labels(start: int, stop: int, leaf_of: I64, place: I64, size: I64, depth: int, seed: int, Y: CSR) -> None:
-    """Fill rows `start` to `stop` with distinct sorted labels.
+def draw_labels(start: int, leaf_of: I64, place: I64, size: I64, depth: int, seed: int, Y: CSR) -> None:
+    """Fill the rows of the points from `start` on with distinct sorted labels.
 
     The point at `place` among the `size` points of its leaf first takes the leaf's labels place, place + size, …, so
     that every label gets a point; the rest of the row is drawn.
@@ -123,11 +123,11 @@ def draw_labels(start: int, stop: int, leaf_of: I64, place: I64, size: I64, dept
     indptr, indices, counts, n_labels = Y
     world = key_of(np.uint64(seed), 2)
     points = key_of(np.uint64(seed), 3)
-    for i in range(start, stop):
-        key, leaf = key_of(points, i), leaf_of[i]
+    for i in range(len(indptr) - 1):
+        key, leaf = key_of(points, start + i), leaf_of[start + i]
         row, times = indices[indptr[i] : indptr[i + 1]], counts[indptr[i] : indptr[i + 1]]
         wanted, length, draw = len(row), 0, 0
-        label = ((leaf * n_labels) >> depth) + place[i]
+        label = ((leaf * n_labels) >> depth) + place[start + i]
         while length < wanted and label < ((leaf + 1) * n_labels) >> depth:
             length = add_sorted(row, times, length, label)
             label += size[leaf]
@@ -149,10 +149,10 @@ def count_columns(indices: I32, frequency: I64) -> None:
 
 
 @kernel
-def weigh_rows(start: int, stop: int, X: CSR, idf: F64) -> None:
+def weigh_rows(X: CSR, idf: F64) -> None:
     """Turn counts into unit rows of (1 + ln tf)·idf, in place."""
     indptr, indices, data = X.indptr, X.indices, X.data
-    for i in range(start, stop):
+    for i in range(len(indptr) - 1):
         total = 0.0
         for j in range(indptr[i], indptr[i + 1]):
             weight = (1.0 + math.log(data[j])) * idf[indices[j]]

@@ -1,6 +1,8 @@
 """Matrices of any size with known structure, to measure speed, memory and learning at scale."""
 
 import math
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +43,85 @@ def synthetic_dataset(
     >>> bool(np.bincount(data.Y.indices, minlength=500).min() >= 1)
     True
     """
+    planted = _plant(n_points, n_labels, n_features, features_per_point, labels_per_point, seed)
+    X, Y = _empty(planted.x_ptr, n_features), _empty(planted.y_ptr, n_labels)
+    frequency = np.zeros(n_features, np.int64)
+    with progress.task("Drawing points", total=2 * n_points, unit="rows") as task:
+        for start, stop in blocks(n_points, _BLOCK):
+            _draw_features(planted, start, X.between(start, stop))
+            _draw_labels(planted, start, Y.between(start, stop))
+            task.advance(stop - start)
+        kernels.count_columns(X.indices, frequency)
+        idf = _idf(frequency, n_points)
+        for start, stop in blocks(n_points, _BLOCK):
+            kernels.weigh_rows(X.between(start, stop), idf)
+            task.advance(stop - start)
+    return Dataset(X, Y, Names.numbers(n_labels))
+
+
+def synthetic_shards(
+    n_points: int,
+    n_labels: int,
+    n_features: int,
+    *,
+    n_shards: int,
+    features_per_point: int = 60,
+    labels_per_point: int = 5,
+    seed: int = 0,
+) -> Iterator[Dataset]:
+    """The points of `synthetic_dataset` in parts, the same bits: one part at a time is in memory.
+
+    Words are drawn twice, the first time only to count on how many points each is.
+
+    >>> parts = list(synthetic_shards(1000, 500, 2000, n_shards=3, seed=1))
+    >>> [len(part) for part in parts]
+    [333, 333, 334]
+    >>> bool((parts[0].X.data == synthetic_dataset(1000, 500, 2000, seed=1).X.between(0, 333).data).all())
+    True
+    """
+    Whole(1, n_points).check("n_shards", n_shards)
+    planted = _plant(n_points, n_labels, n_features, features_per_point, labels_per_point, seed)
+    frequency = np.zeros(n_features, np.int64)
+    with progress.task("Drawing points", total=2 * n_points, unit="rows") as task:
+        for start, stop in blocks(n_points, _BLOCK):
+            X = _empty(planted.x_ptr[start : stop + 1], n_features)
+            _draw_features(planted, start, X)
+            kernels.count_columns(X.indices, frequency)
+            task.advance(stop - start)
+        idf = _idf(frequency, n_points)
+        for shard in range(n_shards):
+            start, stop = (number * n_points // n_shards for number in (shard, shard + 1))
+            X, Y = (
+                _empty(planted.x_ptr[start : stop + 1], n_features),
+                _empty(planted.y_ptr[start : stop + 1], n_labels),
+            )
+            _draw_features(planted, start, X)
+            _draw_labels(planted, start, Y)
+            kernels.weigh_rows(X, idf)
+            task.advance(stop - start)
+            yield Dataset(X, Y, Names.numbers(n_labels))
+
+
+class _Planted(NamedTuple):
+    """What is known of every point before it is drawn: its leaf, its place among the leaf's points, its row lengths."""
+
+    leaf_of: NDArray[np.int64]
+    place: NDArray[np.int64]
+    size: NDArray[np.int64]
+    depth: int
+    seed: int
+    x_ptr: NDArray[np.int64]
+    y_ptr: NDArray[np.int64]
+
+
+def _plant(
+    n_points: int, n_labels: int, n_features: int, features_per_point: int, labels_per_point: int, seed: int
+) -> _Planted:
     for name, value in (("n_points", n_points), ("n_labels", n_labels), ("n_features", n_features)):
         Whole(1, _MOST).check(name, value)
     Whole(1, n_features).check("features_per_point", features_per_point)
     Whole(1, n_labels).check("labels_per_point", labels_per_point)
     Whole(0, _MOST).check("seed", seed)
-
     rng = np.random.default_rng([seed, n_points, n_labels, n_features])
     depth = _depth(n_points, n_labels)
     starts = _leaf_starts(n_points, depth, rng)
@@ -55,22 +130,23 @@ def synthetic_dataset(
     leaf_of = np.searchsorted(starts, slot, side="right") - 1
     place = slot - starts[leaf_of]
     owed = _labels_owed(leaf_of, place, size, depth, n_labels)
+    x_ptr = offsets(np.minimum(_lengths(n_points, features_per_point, n_features, rng), n_features))
+    y_ptr = offsets(np.minimum(np.maximum(_lengths(n_points, labels_per_point, n_labels, rng), owed), n_labels))
+    return _Planted(leaf_of, place, size, depth, seed, x_ptr, y_ptr)
 
-    with progress.task("Drawing points", total=2 * n_points, unit="rows") as task:
-        X = _empty(_lengths(n_points, features_per_point, n_features, rng), n_features)
-        Y = _empty(np.maximum(_lengths(n_points, labels_per_point, n_labels, rng), owed), n_labels)
-        for start, stop in blocks(n_points, _BLOCK):
-            kernels.draw_features(start, stop, leaf_of, depth, seed, X)
-            kernels.draw_labels(start, stop, leaf_of, place, size, depth, seed, Y)
-            task.advance(stop - start)
-        frequency = np.zeros(n_features, np.int64)
-        kernels.count_columns(X.indices, frequency)
-        idf = np.log1p(n_points / np.maximum(frequency, 1))
-        for start, stop in blocks(n_points, _BLOCK):
-            kernels.weigh_rows(start, stop, X, idf)
-            task.advance(stop - start)
-        Y.data[:] = 1
-    return Dataset(X, Y, Names.numbers(n_labels))
+
+def _draw_features(planted: _Planted, start: int, X: CSR) -> None:
+    kernels.draw_features(start, planted.leaf_of, planted.depth, planted.seed, X)
+
+
+def _draw_labels(planted: _Planted, start: int, Y: CSR) -> None:
+    kernels.draw_labels(start, planted.leaf_of, planted.place, planted.size, planted.depth, planted.seed, Y)
+    Y.data[:] = 1
+
+
+def _idf(frequency: NDArray[np.int64], n_points: int) -> NDArray[np.float64]:
+    idf: NDArray[np.float64] = np.log1p(n_points / np.maximum(frequency, 1))
+    return idf
 
 
 def _depth(n_points: int, n_labels: int) -> int:
@@ -107,7 +183,7 @@ def _lengths(n_points: int, mean: int, most: int, rng: np.random.Generator) -> N
     return np.minimum(1 + extra, most)
 
 
-def _empty(lengths: NDArray[np.int64], n_cols: int) -> CSR:
-    """A matrix with room for rows of these lengths, or of all columns if that is less."""
-    indptr = offsets(np.minimum(lengths, n_cols))
-    return CSR(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32), n_cols)
+def _empty(indptr: NDArray[np.int64], n_cols: int) -> CSR:
+    """A matrix with room for rows that start and end there."""
+    n = indptr[-1] - indptr[0]
+    return CSR(indptr - indptr[0], np.empty(n, np.int32), np.empty(n, np.float32), n_cols)

@@ -1,12 +1,13 @@
 """`broadmatch ads index`: the ad index of an inventory."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.ads.check import Columns, Sources
+from broadmatch.cli.cluster.nodes import joined
 
 if TYPE_CHECKING:
     from broadmatch.ads import Extended, Inventory
@@ -29,6 +30,7 @@ def command(
     ] = None,
     threshold: Annotated[float, typer.Option(help="--extend: the score that a query needs.")] = 0.7,
     columns: Columns = None,
+    cluster: options.Cluster = None,
     json: options.Json = False,
 ) -> None:
     """Make the ad index of an inventory, which has to be free of errors.
@@ -53,7 +55,9 @@ def command(
     if extend is not None:
         if not pages or not log:
             raise typer.BadParameter("--extend needs the landing pages (--pages) and a log of clicks (--log).")
-        extended = _extended(extend, inventory, pages, log, threshold)
+        extended = _extended(extend, inventory, pages, log, threshold, cluster)
+    elif cluster is not None:
+        raise typer.BadParameter("--cluster is for --extend, whose recommender it asks for all ads.")
     elif pages or log:
         raise typer.BadParameter("--pages and --log are for --extend, which names the recommender.")
     if model is None:
@@ -69,13 +73,18 @@ def command(
         output.print_text(f"{out}: " + ", ".join(f"{n:,} {what}" for what, n in facts.items()) + ".")
 
 
-def _extended(model: Path, inventory: "Inventory", pages: list[str], log: list[str], threshold: float) -> "Extended":
+def _extended(
+    model: Path, inventory: "Inventory", pages: list[str], log: list[str], threshold: float, cluster: str | None
+) -> "Extended":
     """The queries that a recommender has for the ads, with the bid phrase of each."""
     from broadmatch.ads import BidPhraseModel, extended_matches, recommend_for_ads
     from broadmatch.io import PageSource
     from broadmatch.io.artifacts import load
     from broadmatch.labels import Recommender
 
-    found = recommend_for_ads(load(model, Recommender), inventory, PageSource(pages))
+    recommender: Any = load(model, Recommender)
+    with joined(cluster, model) as nodes:
+        answering = recommender if nodes is None else nodes.recommender(model, recommender)
+        found = recommend_for_ads(answering, inventory, PageSource(pages))
     fitted = BidPhraseModel().fit(log, inventory)
     return extended_matches(fitted, found.query, found.ad, found.score, inventory, threshold=threshold)

@@ -1,0 +1,77 @@
+"""What a sampled top costs in quality: python -m benchmarks.forest_quality [NAME ...] [--seeds 5] [--part 10]
+
+MLRF grown whole, and with `subtree_rows` a tenth (--part) of the points, everything else the same, five seeds of both.
+A line for each seed and one for each data set: mean P@1 and P@5 of both, the mean difference, and its interval of 95 %
+(Student's t over the differences of the seeds: the randomness of the trees and of the samples). Nothing is tuned.
+"""
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.common import load, need_data, tell
+from broadmatch.data import Dataset
+from broadmatch.evaluate import precision_at_k
+from broadmatch.labels import MLRF
+from broadmatch.simulate import synthetic_dataset
+
+TREES = {"delicious": 50, "eurlex-4k": 30, "planted": 8}
+PLANTED, PLANTED_TEST = 300_000, 10_000
+
+
+def data(name: str) -> tuple[Dataset, Dataset]:
+    """Training and test points."""
+    if name != "planted":
+        return load(name)
+    both = synthetic_dataset(PLANTED + PLANTED_TEST, PLANTED, PLANTED // 2, seed=1)
+    return both.take(np.arange(PLANTED)), both.take(np.arange(PLANTED, PLANTED + PLANTED_TEST))
+
+
+def measure(train: Dataset, test: Dataset, **settings: Any) -> tuple[list[float], float]:
+    """P@1 and P@5 on the test points, and the CPU seconds of the fit."""
+    started = time.process_time()
+    model = MLRF(**settings).fit(train.X, train.Y)
+    taken = time.process_time() - started
+    ranking = model.predict_topk(test.X, k=5)
+    return [100 * precision_at_k(test.Y, ranking, k=k) for k in (1, 5)], taken
+
+
+def compare(name: str, seeds: int, part: int) -> None:
+    """Both ways of growing with each seed."""
+    train, test = data(name)
+    settings: dict[str, Any] = {"n_trees": TREES[name]} | ({"features_per_node": 30} if name == "planted" else {})
+    rows = max(1000, len(train) // part)
+    found: dict[str, list[list[float]]] = {"whole": [], "staged": []}
+    for seed in range(seeds):
+        whole, whole_cpu = measure(train, test, seed=seed, subtree_rows=len(train), **settings)
+        staged, staged_cpu = measure(train, test, seed=seed, subtree_rows=rows, **settings)
+        found["whole"].append(whole)
+        found["staged"].append(staged)
+        tell(benchmark="forest_quality seed", data=name, seed=seed, points=len(train), subtree_rows=rows, **settings,
+             whole=np.round(whole, 2).tolist(), staged=np.round(staged, 2).tolist(), whole_cpu_s=whole_cpu,
+             staged_cpu_s=staged_cpu)  # fmt: skip
+    whole_mean, staged_mean = (np.mean(found[way], axis=0) for way in ("whole", "staged"))
+    differences = np.array(found["staged"]) - np.array(found["whole"])
+    width = stats.t.ppf(0.975, seeds - 1) * differences.std(axis=0, ddof=1) / np.sqrt(seeds)
+    tell(benchmark="forest_quality", data=name, seeds=seeds, points=len(train), subtree_rows=rows, **settings,
+         whole=np.round(whole_mean, 2).tolist(), staged=np.round(staged_mean, 2).tolist(),
+         difference=np.round(differences.mean(axis=0), 2).tolist(), interval=np.round(width, 2).tolist())  # fmt: skip
+
+
+def main() -> None:
+    """Every data set that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(TREES))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--part", type=int, default=10, help="the points are this many times `subtree_rows`")
+    asked = parser.parse_args()
+    need_data()
+    for name in asked.names:
+        compare(name, asked.seeds, asked.part)
+
+
+if __name__ == "__main__":
+    main()
