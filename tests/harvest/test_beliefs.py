@@ -1,6 +1,7 @@
 """Sparse beliefs: equal to the dense reference, never a rising objective, an exact TopL, useful on real data."""
 
 import gzip
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from broadmatch.data import CSR
 from broadmatch.errors import BadInput, BadParameter
-from broadmatch.harvest import beliefs as module
+from broadmatch.harvest import belief_stages as module
 from broadmatch.harvest._beliefs import LabelSums, belief_rows, falling_order
-from broadmatch.harvest.beliefs import objective, sparse_beliefs, top_mask
+from broadmatch.harvest.belief_stages import lower_counts, top_mask, upper_counts
+from broadmatch.harvest.beliefs import objective, sparse_beliefs
 from tests.reference import beliefs as reference
 
 shapes = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=9)
@@ -84,6 +86,17 @@ def test_top_mask_is_exact(values: np.ndarray, limit: int) -> None:
     assert np.flatnonzero(top_mask(values, limit)).tolist() == sorted(ranked)
 
 
+@given(arrays(np.float32, st.integers(0, 40), elements=st.floats(0, 1, width=32) | st.sampled_from([1.0, 1e-3])))
+def test_values_are_counted_by_halves(values: np.ndarray) -> None:
+    halves = reference.halves(values)
+    found = upper_counts(values)
+    assert {int(h): int(found[h]) for h in np.flatnonzero(found)} == Counter(upper for upper, _ in halves)
+    for wanted in {upper for upper, _ in halves} | {7}:
+        found = lower_counts(values, wanted)
+        expected = Counter(lower for upper, lower in halves if upper == wanted)
+        assert {int(h): int(found[h]) for h in np.flatnonzero(found)} == expected
+
+
 def test_top_mask_of_values_that_differ_in_the_last_bit() -> None:
     values = np.nextafter(np.float32(1), np.arange(5, dtype=np.float32) % 2 * 2)  # just below and above 1
     assert top_mask(values, 2).tolist() == [False, True, False, True, False]
@@ -92,7 +105,7 @@ def test_top_mask_of_values_that_differ_in_the_last_bit() -> None:
 @pytest.fixture
 def many_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guess from a few rows and cut the work finely, so that guesses fail and floors rise."""
-    monkeypatch.setattr(module, "_SAMPLE_ROWS", 5)
+    monkeypatch.setattr(module, "SAMPLE_ROWS", 5)
     monkeypatch.setattr(module, "_BLOCK_ROWS", 7)
     monkeypatch.setattr(module, "_SMALL_BLOCK", 3)
     monkeypatch.setattr(module, "_BLOCK_LABELS", 11)
@@ -117,7 +130,7 @@ def test_a_wrong_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [rng.choice(20, 3, replace=False).tolist() if i % 10 else list(range(20, 32)) for i in range(200)]
     Y = CSR.from_rows(rows, 32)
     expected = sparse_beliefs(Y, iterations=2, n_jobs=1)
-    monkeypatch.setattr(module, "_SAMPLE_ROWS", 20)
+    monkeypatch.setattr(module, "SAMPLE_ROWS", 20)
     monkeypatch.setattr(module, "_SMALL_BLOCK", 1)
     found = sparse_beliefs(Y, iterations=2, n_jobs=1)
     assert np.array_equal(dense(found), dense(expected))

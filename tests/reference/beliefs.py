@@ -17,6 +17,11 @@ def top(values: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
     return kept
 
 
+def halves(values: NDArray[np.float32]) -> list[tuple[int, int]]:
+    """The upper and the lower sixteen bits of each value."""
+    return [divmod(int.from_bytes(value.tobytes(), "little"), 1 << 16) for value in values]
+
+
 def shares(Y: Matrix, similarity: str) -> list[float]:
     """What a shared label counts: 1 in the paper, one over the label's points for the walk."""
     return [1.0 if similarity == "clicks" or not column else 1 / column for column in _column_sums(Y)]

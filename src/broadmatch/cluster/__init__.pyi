@@ -1,3 +1,4 @@
+from .beliefs import beliefs_in_shards as beliefs_in_shards
 from .check import ClusterReport as ClusterReport
 from .check import NodeFacts as NodeFacts
 from .check import NodeReport as NodeReport
@@ -6,6 +7,9 @@ from .check import require_whole as require_whole
 from .engine import Engine as Engine
 from .engine import Ref as Ref
 from .engine import ThreadEngine as ThreadEngine
+from .features import features_in_shards as features_in_shards
+from .harvest import harvest_in_shards as harvest_in_shards
+from .harvest_folder import harvest_folder as harvest_folder
 from .mlrf import fit_mlrf as fit_mlrf
 from .predicting import ClusterModel as ClusterModel
 from .predicting import ClusterRecommender as ClusterRecommender

@@ -13,8 +13,9 @@ from broadmatch.features._page_vectorizer import tf_idf_rows
 from broadmatch.features.html_scan import Page, WordCounts, WordRows
 from broadmatch.features.stop_words import StopWords, as_stop_words
 from broadmatch.features.transformer import Transformer
-from broadmatch.features.word_counts import Vocabulary, count_pages
+from broadmatch.features.word_counts import CountedPages, Vocabulary, WordTotals, count_pages
 from broadmatch.kernels import F32, I32, I64
+from broadmatch.kernels.vocabulary import Words
 from broadmatch.layout import Axes, Within
 from broadmatch.params import Jobs, Whole, learned
 from broadmatch.progress import task
@@ -78,23 +79,49 @@ class PageVectorizer(Transformer):
     def fit_transform(self, pages: Iterable[Page], y: Any = None) -> "sp.csr_matrix":
         """Fit, and give the rows of the same pages, reading them once; only their counts are held meanwhile."""
         self.check_params()
-        seen, n_pages = Vocabulary(), 0
-        kept: list[tuple[WordRows, NDArray[np.int32]]] = []
-        for block in self._counted(pages):
-            kept.append((block.rows.copy(), seen.add(block)))
-            n_pages += block.n_pages
-            renumbered = seen.drop_rare_pairs(_MOST_WORDS)
-            if renumbered is not None:
-                now = np.append(renumbered, np.int32(-1))  # what was dropped before stays so
-                kept = [(rows, now[at]) for rows, at in kept]
+        seen = Vocabulary()
+        kept, n_pages = self._kept(pages, seen)
         columns = np.append(self._settle(seen, n_pages), np.int32(-1))
         return CSR.of_blocks((self._weigh(rows, columns[at]) for rows, at in kept), len(self.idf_)).to_scipy()
 
     def transform(self, pages: Iterable[Page]) -> "sp.csr_matrix":
         """The TF-IDF rows of `pages`; a page without a known word gives an empty row."""
         known = self._known()
-        rows = (self._weigh(block.rows, known.numbers(block)) for block in self._counted(pages))
+        rows = (self._weigh(block.rows, known.numbers(block.words, block.n_words)) for block in self._counted(pages))
         return CSR.of_blocks(rows, len(self.idf_)).to_scipy()
+
+    def count(self, pages: Iterable[Page]) -> CountedPages:
+        """Count the words of some of the pages to fit on: what `learn` and `weigh` make features of, part by part."""
+        self.check_params()
+        seen = Vocabulary()
+        kept, n_pages = self._kept(pages, seen)
+        return CountedPages(kept, seen.totals, n_pages)
+
+    def least_pages(self, n_pages: int) -> int:
+        """On how many of all pages a word must be."""
+        return min(_MIN_PAGES, max(1, n_pages // 100)) if self.min_pages is None else self.min_pages
+
+    def learn(self, words: Iterable[WordTotals], n_pages: int) -> Self:
+        """Fit on words that were counted in parts; those on fewer than `least_pages(n_pages)` may be left out.
+
+        >>> vectorizer = PageVectorizer(min_pages=1)
+        >>> parts = [vectorizer.count(pages) for pages in (["fresh pizza"], ["pizza pasta"])]
+        >>> vectorizer.learn([part.words for part in parts], n_pages=2).weigh(parts[1]).to_scipy().toarray().round(2)
+        array([[0.  , 0.81, 0.58]], dtype=float32)
+        """
+        self.check_params()
+        seen = Vocabulary()
+        for part in words:
+            seen.add_totals(part)
+        self._settle(seen, n_pages)
+        return self
+
+    def weigh(self, counted: CountedPages) -> CSR:
+        """The features of counted pages, those that they would have if all pages were fitted on at once."""
+        words = Words(*map(np.array, counted.words[:3]))
+        columns = np.append(self._known().numbers(words, len(words.hashes)), np.int32(-1))
+        blocks = ((WordRows(*map(np.array, rows)), columns[at]) for rows, at in counted.blocks)
+        return CSR.of_blocks((self._weigh(*block) for block in blocks), len(self.idf_))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The words that are columns, as scikit-learn wants them."""
@@ -121,11 +148,24 @@ class PageVectorizer(Transformer):
                 yield block
                 reading.advance(block.n_pages)
 
+    def _kept(self, pages: Iterable[Page], seen: Vocabulary) -> tuple[list[tuple[WordRows, I32]], int]:
+        """Rows of counts, block by block, with the numbers in `seen` of their words; and how many pages there are."""
+        kept: list[tuple[WordRows, I32]] = []
+        n_pages = 0
+        for block in self._counted(pages):
+            kept.append((block.rows.copy(), seen.add(block)))
+            n_pages += block.n_pages
+            renumbered = seen.drop_rare_pairs(_MOST_WORDS)
+            if renumbered is not None:
+                now = np.append(renumbered, np.int32(-1))  # what was dropped before stays so
+                kept = [(rows, now[at]) for rows, at in kept]
+        return kept, n_pages
+
     def _settle(self, seen: Vocabulary, n_pages: int) -> NDArray[np.int32]:
         """Choose the words that stay; gives the column of every word seen, -1 for those that do not."""
         if n_pages == 0:
             raise BadInput("There are no pages to fit on: the stream of pages is empty.")
-        least = min(_MIN_PAGES, max(1, n_pages // 100)) if self.min_pages is None else self.min_pages
+        least = self.least_pages(n_pages)
         enough = np.flatnonzero(seen.pages[: seen.n_words] >= least)
         stop_words = {word.encode() for word in as_stop_words(self.stop_words)}
         words = seen.words(enough)

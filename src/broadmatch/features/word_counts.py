@@ -1,16 +1,17 @@
 """Streams of pages to counts of words, block by block, on threads; and the vocabulary that grows with them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import Names
 from broadmatch.errors import BadInput
-from broadmatch.features.html_scan import Page, WordCounts, scan_pages
+from broadmatch.features.html_scan import Page, WordCounts, WordRows, scan_pages
 from broadmatch.features.stop_words import as_stop_words
 from broadmatch.io.pages import USUAL
+from broadmatch.kernels import I32, I64, U64, Bytes
 from broadmatch.kernels.vocabulary import Words, WordTable, enter_words, fill_slots, number_words
 from broadmatch.parallel import map_threads
 
@@ -42,6 +43,30 @@ def bag_of_words(page: Page, *, boost: int = 10, stop_words: Any = "english", ng
 def count_pages(pages: Iterable[Page], *, boost: int, n_jobs: int | None, ngrams: int = 1) -> Iterator[WordCounts]:
     """Count the words of a stream of pages; blocks come in order and are the same for every `n_jobs`."""
     return map_threads(lambda block: scan_pages(block, boost=boost, ngrams=ngrams), _blocks(pages), n_jobs)
+
+
+class WordTotals(NamedTuple):
+    """Different words as `Words`, with the pages that each is on and how often it counts there."""
+
+    hashes: U64
+    starts: I64
+    arena: Bytes
+    pages: I64
+    occurrences: I64
+
+    def take(self, numbers: I64) -> "WordTotals":
+        """Some of the words."""
+        names = Names(self.arena, self.starts).take(numbers)
+        counted = self.pages[numbers], self.occurrences[numbers]
+        return WordTotals(self.hashes[numbers], names.offsets, names.text, *counted)
+
+
+class CountedPages(NamedTuple):
+    """What is held of pages that were read once: blocks of rows, with the number in `words` of each of their words."""
+
+    blocks: list[tuple[WordRows, I32]]
+    words: WordTotals
+    n_pages: int
 
 
 class Vocabulary:
@@ -77,10 +102,28 @@ class Vocabulary:
         self.occurrences[numbers] += counts.astype(np.int64)
         return numbers
 
-    def numbers(self, block: WordCounts) -> NDArray[np.int32]:
-        """The number here of each word of the block, or -1 where it is not known."""
-        numbers = np.empty(block.n_words, np.int32)
-        number_words(self.table, self.n_words, block.words, block.n_words, False, numbers)
+    def add_totals(self, more: WordTotals) -> None:
+        """Enter words that were counted elsewhere."""
+        n, words = (
+            len(more.hashes),
+            Words(*map(np.array, more[:3])),
+        )  # copies, for what came from elsewhere is read-only
+        self._make_room(n, len(more.arena))
+        numbers = np.empty(n, np.int32)
+        self.n_words = number_words(self.table, self.n_words, words, n, True, numbers)
+        self.pages[numbers] += more.pages
+        self.occurrences[numbers] += more.occurrences
+
+    @property
+    def totals(self) -> WordTotals:
+        """The words in the order they came, with what was counted."""
+        n, (hashes, starts, arena) = self.n_words, self.table.words
+        return WordTotals(hashes[:n], starts[: n + 1], arena[: starts[n]], self.pages[:n], self.occurrences[:n])
+
+    def numbers(self, words: Words, n_words: int) -> NDArray[np.int32]:
+        """The number here of each of these words, or -1 where it is not known."""
+        numbers = np.empty(n_words, np.int32)
+        number_words(self.table, self.n_words, words, n_words, False, numbers)
         return numbers
 
     def drop_rare_pairs(self, most: int) -> NDArray[np.int32] | None:

@@ -12,26 +12,37 @@ from a page to one of its queries to one of that query's pages. That W is positi
 holds for it as well.
 """
 
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broadmatch import progress
 from broadmatch.data import CSR, as_labels
-from broadmatch.data.csr import offsets
-from broadmatch.harvest._beliefs import Entries, LabelSums, belief_rows, falling_order, weighted_sums
-from broadmatch.kernels import I64
-from broadmatch.parallel import blocks, map_threads
+from broadmatch.harvest.belief_stages import (
+    MARGINS,
+    best_rows,
+    by_label,
+    floor_of,
+    gathered,
+    label_sums,
+    ordered_sums,
+    row_scales,
+    sample_of,
+    sample_wants,
+    shares,
+    weighted,
+)
 from broadmatch.params import Number, OneOf, Whole
 
-_SIMILARITIES = ("clicks", "walk")
-_SAMPLE_ROWS = 2048
-_BLOCK_ROWS = 16384
-_SMALL_BLOCK = 128
-_BLOCK_LABELS = 4096
-# How many times the expected number of entries a guessed threshold should let through; 0 lets everything through.
-_MARGINS = (1.3, 4.0, 0.0)
+SIMILARITIES = ("clicks", "walk")
+
+
+def check_settings(beta: float, budget: float, iterations: int, similarity: str) -> None:
+    """Refuse what `sparse_beliefs` cannot be asked for."""
+    Number(0, above=True).check("beta", beta)
+    Number(1).check("budget", budget)
+    Whole(0).check("iterations", iterations)
+    OneOf(SIMILARITIES).check("similarity", similarity)
 
 
 def sparse_beliefs(
@@ -55,10 +66,7 @@ def sparse_beliefs(
     >>> F.to_scipy().toarray().round(2)[2]  # the third page is believed to have label 1 as well
     array([0.9 , 0.35, 0.  ], dtype=float32)
     """
-    Number(0, above=True).check("beta", beta)
-    Number(1).check("budget", budget)
-    Whole(0).check("iterations", iterations)
-    OneOf(_SIMILARITIES).check("similarity", similarity)
+    check_settings(beta, budget, iterations, similarity)
     labels, _ = as_labels(Y)
     limit = int(budget * labels.nnz)
     beliefs = labels
@@ -78,9 +86,9 @@ def objective(Y: CSR, F: CSR, beta: float = 0.6, *, similarity: str = "clicks", 
     >>> objective(Y, Y) > objective(Y, sparse_beliefs(Y))
     True
     """
-    OneOf(_SIMILARITIES).check("similarity", similarity)
+    OneOf(SIMILARITIES).check("similarity", similarity)
     smoother = _Smoother(Y, beta, similarity, n_jobs)
-    lengths, _, sums = (np.concatenate(part) for part in zip(*smoother.sums(F), strict=True))
+    lengths, _, sums = (np.concatenate(part) for part in zip(*gathered(smoother.columns, F, n_jobs), strict=True))
     # The sums carry the label's share c_k once; tr(Fᵀ D^{-1/2} Y C Yᵀ D^{-1/2} F) has it once, their square twice.
     spread = float((np.square(sums) / np.repeat(smoother.share, lengths)).sum())
     square = float(np.square(F.data, dtype=np.float64).sum())
@@ -89,113 +97,28 @@ def objective(Y: CSR, F: CSR, beta: float = 0.6, *, similarity: str = "clicks", 
 
 
 class _Smoother:
-    """One label matrix and its iteration."""
+    """One label matrix and its iteration: the stages with one shard of pages and one range of labels."""
 
     def __init__(self, Y: CSR, beta: float, similarity: str, n_jobs: int | None) -> None:
         self.Y, self.beta, self.n_jobs = Y, float(beta), n_jobs
-        by_row = Y.to_scipy()
-        # W = Y C Yᵀ with C = diag(share). D = diag(W 1) = diag(Y C (Yᵀ 1)); a page without labels has no neighbours,
-        # and its row of S stays empty.
-        column_sums = np.bincount(Y.indices, Y.data, Y.n_cols)
-        self.share = np.ones(Y.n_cols)
-        if similarity == "walk":
-            np.divide(1.0, column_sums, out=self.share, where=column_sums > 0)
-        degree = by_row @ (self.share * column_sums)
-        self.scale = np.zeros(Y.n_rows)
-        np.divide(1.0, np.sqrt(degree), out=self.scale, where=degree > 0)
-        by_column = by_row.tocsc()
-        self.starts = by_column.indptr.astype(np.int64)
-        self.rows = by_column.indices.astype(np.int32)
-        self.weights = by_column.data * self.scale[self.rows] * np.repeat(self.share, np.diff(self.starts))
-
-    def sums(self, F: CSR) -> Iterator[Entries]:
-        """The rows of G = C Yᵀ D^{-1/2} F, a block of labels at a time."""
-
-        def block(span: tuple[int, int]) -> Entries:
-            return weighted_sums(*span, self.starts, self.rows, self.weights, F)
-
-        return map_threads(block, blocks(F.n_cols, _BLOCK_LABELS), self.n_jobs)
+        sums = label_sums(Y)
+        self.share, self.scale = shares(sums, similarity), row_scales(Y, sums, similarity)
+        self.columns = weighted(by_label(Y), self.scale, self.share)
 
     def step(self, F: CSR, limit: int, task: progress.Task) -> CSR:
         """One iteration: the `limit` greatest entries of (S(SᵀF) + βY) / (1+β)."""
-        G = self._gather(F)
-        n = self.Y.n_rows
-        every = np.arange(n, dtype=np.int64)
-        sample = every[:: -(-n // _SAMPLE_ROWS)]
-        for margin in _MARGINS if len(sample) < n else (0.0,):
-            floor = self._guess(G, sample, margin * limit * len(sample) / n)
-            kept = self._top(G, every, limit, floor)
+        G = ordered_sums(gathered(self.columns, F, self.n_jobs), self.n_jobs)
+        n, how = self.Y.n_rows, dict[str, Any](beta=self.beta, n_jobs=self.n_jobs)
+        every, sample = np.arange(n, dtype=np.int64), sample_of(0, n, n)
+        for margin in MARGINS if len(sample) < n else (0.0,):
+            floor = 0.0
+            if margin:
+                wanted = sample_wants(limit, n, margin)
+                found = best_rows(self.Y, self.scale, G, sample, limit=wanted, floor=0.0, **how)
+                floor = floor_of(found.values, wanted)
+            found = best_rows(self.Y, self.scale, G, every, limit=limit, floor=floor, **how)
             # Fewer than the limit at or above the guess: the guess was too high, and something is missing.
-            if len(kept.values) == limit or not floor:
+            if len(found.values) == limit or not floor:
                 break
         task.advance(n)
-        return CSR.of_blocks([kept], self.Y.n_cols)
-
-    def _gather(self, F: CSR) -> LabelSums:
-        lengths, columns, values = (np.concatenate(part) for part in zip(*self.sums(F), strict=True))
-        G = LabelSums(offsets(lengths), columns, values, np.empty(len(columns), np.int32))
-
-        def block(span: tuple[int, int]) -> None:
-            falling_order(*span, G)
-
-        for _ in map_threads(block, blocks(F.n_cols, _BLOCK_LABELS), self.n_jobs):
-            pass
-        return G
-
-    def _guess(self, G: LabelSums, sample: I64, expected: float) -> float:
-        """A value that about `expected` entries of the sampled rows reach; 0 where there are not so many."""
-        if not expected:
-            return 0.0
-        wanted = int(expected) + _SMALL_BLOCK
-        values = self._top(G, sample, wanted, 0.0).values
-        return float(values.min()) if len(values) == wanted else 0.0
-
-    def _top(self, G: LabelSums, rows: I64, limit: int, floor: float) -> Entries:
-        """The `limit` greatest entries at or above `floor` of the given rows; the floor rises on the way.
-
-        At most about three times `limit` entries are held: then all but the best `limit` go, and the least of these
-        is the new floor. Later entries of that very value would lose the tie, so they may be dropped too.
-        """
-        # A block costs memory the size of a row, so many columns ask for many rows; without a floor rows may be full.
-        size = min(_BLOCK_ROWS, max(_SMALL_BLOCK, self.Y.n_cols // 64)) if floor else _SMALL_BLOCK
-        held: list[Entries] = []
-        n_held = 0
-
-        def spans() -> Iterator[tuple[I64, float]]:
-            for start, stop in blocks(len(rows), size):
-                yield rows[start:stop], floor
-
-        def block(item: tuple[I64, float]) -> Entries:
-            return belief_rows(item[0], self.Y, self.scale, G, self.beta, item[1])
-
-        for piece in map_threads(block, spans(), self.n_jobs):
-            held.append(piece)
-            n_held += len(piece.values)
-            if n_held > 3 * limit:
-                held = [_best(held, limit)]
-                n_held = limit
-                floor = max(floor, float(held[0].values.min()))
-        return _best(held, limit)
-
-
-def top_mask(values: NDArray[np.float32], limit: int) -> NDArray[np.bool_]:
-    """Mark the `limit` greatest of the `values`; of equal ones, the earlier.
-
-    >>> top_mask(np.array([0.5, 2.0, 0.5, 1.0], np.float32), 3)
-    array([ True,  True, False,  True])
-    """
-    if not 0 < limit < len(values):
-        return np.full(len(values), limit > 0)
-    least = np.partition(values, len(values) - limit)[len(values) - limit]
-    mask: NDArray[np.bool_] = values > least
-    mask[np.flatnonzero(values == least)[: limit - np.count_nonzero(mask)]] = True
-    return mask
-
-
-def _best(held: list[Entries], limit: int) -> Entries:
-    """Exactly the `limit` greatest of the held entries, in their order."""
-    lengths, columns, values = (np.concatenate(part) for part in zip(*held, strict=True))
-    if len(values) <= limit:
-        return Entries(lengths, columns, values)
-    mask = top_mask(values, limit)
-    return Entries(np.diff(offsets(mask)[offsets(lengths)]), columns[mask], values[mask])
+        return CSR.of_blocks([found], self.Y.n_cols)

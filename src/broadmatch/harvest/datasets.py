@@ -1,8 +1,8 @@
 """Harvested labels and the pages they belong to, joined into data sets for training and testing."""
 
 import logging
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,14 +63,34 @@ def build_datasets(
         raise BadParameter(
             "pages must be something to go through twice, but it is an iterator; give a list or a PageSource."
         )
-    pages = pages if harvest.exact_pages else _PlainNames(pages, harvest)
-    X, rows = _vectorize(pages, harvest.train_pages, vectorizer, "training", fit=not _is_fitted(vectorizer))
-    Y = _weigh(harvest, weights, n_jobs)
-    features = _feature_names(vectorizer, X.n_cols)
-    train = Dataset(X, Y.take(rows), harvest.labels, features, harvest.train_pages.take(rows))
-    X, rows = _vectorize(pages, harvest.test_pages, vectorizer, "test", fit=False, n_cols=X.n_cols)
-    Y = _plain(harvest.test_counts)
-    return train, Dataset(X, Y.take(rows), harvest.labels, features, harvest.test_pages.take(rows))
+    named = named_pages(pages, harvest)
+    train = _vectorize(named, harvest.train_pages, vectorizer, "training", fit=not _is_fitted(vectorizer))
+    Y = weigh_labels(harvest, weights, partial(sparse_beliefs, n_jobs=n_jobs))
+    test = _vectorize(named, harvest.test_pages, vectorizer, "test", fit=False, n_cols=train[0].n_cols)
+    return join_datasets(harvest, Y, train, test, vectorizer)
+
+
+PageRows = tuple[CSR, NDArray[np.int64]]
+"""Features of pages, and their positions among the harvested names."""
+
+
+def named_pages(pages: Iterable[NamedPage], harvest: Harvest) -> Iterable[NamedPage]:
+    """The pages by the names that the harvest has for them."""
+    return pages if harvest.exact_pages else _PlainNames(pages, harvest)
+
+
+def join_datasets(
+    harvest: Harvest, Y: CSR, train: PageRows, test: PageRows, vectorizer: Vectorizer
+) -> tuple[Dataset, Dataset]:
+    """Features and labels as data sets; Y are the training labels as they are weighed."""
+    _report_rows(*train, harvest.train_pages, "training")
+    _report_rows(*test, harvest.test_pages, "test")
+    features = _feature_names(vectorizer, train[0].n_cols)
+    truth = _plain(harvest.test_counts)
+    return (
+        Dataset(train[0], Y.take(train[1]), harvest.labels, features, harvest.train_pages.take(train[1])),
+        Dataset(test[0], truth.take(test[1]), harvest.labels, features, harvest.test_pages.take(test[1])),
+    )
 
 
 class _PlainNames:
@@ -105,7 +125,7 @@ class _PlainNames:
         self._counted = True
 
 
-class _Chosen:
+class ChosenPages:
     """The HTML of the pages that are wanted, each once; `rows` are their positions among the wanted names."""
 
     def __init__(self, pages: Iterable[NamedPage], wanted: Names, what: str) -> None:
@@ -142,18 +162,22 @@ def _vectorize(
     """Features of the wanted pages that are there, and their positions among the wanted names."""
     if not len(wanted) and n_cols is not None:
         return CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n_cols), np.empty(0, np.int64)
-    chosen = _Chosen(pages, wanted, what)
+    chosen = ChosenPages(pages, wanted, what)
     X = as_features(vectorizer.fit_transform(chosen) if fit else vectorizer.transform(chosen))
     rows = np.array(chosen.rows, np.int64)
     if X.n_rows != len(rows):
         raise BadInput(f"The vectorizer made {X.n_rows:,} rows of {len(rows):,} {what} pages; it must make one a page.")
+    return X, rows
+
+
+def _report_rows(X: CSR, rows: NDArray[np.int64], wanted: Names, what: str) -> None:
+    """Say how many pages have no features, and how many there are not."""
     wordless = int((np.diff(X.indptr) == 0).sum())
     if wordless:
         log.warning("%d of %d %s pages have no word that is kept.", wordless, len(rows), what)
     missing = len(wanted) - len(rows)
     if missing:
         log.warning("%d of %d clicked %s pages have no HTML and are left out.", missing, len(wanted), what)
-    return X, rows
 
 
 def _is_fitted(vectorizer: Vectorizer) -> bool:
@@ -172,7 +196,8 @@ def _feature_names(vectorizer: Vectorizer, n_cols: int) -> Names | None:
     return names if names is not None and len(names) == n_cols else None
 
 
-def _weigh(harvest: Harvest, weights: str, n_jobs: int | None) -> CSR:
+def weigh_labels(harvest: Harvest, weights: str, infer: Callable[[CSR], CSR]) -> CSR:
+    """The labels of all training pages with their weights; `infer` makes beliefs of labels."""
     counts = harvest.train_counts
     if weights == "coec":
         if harvest.train_expected is None:
@@ -180,7 +205,7 @@ def _weigh(harvest: Harvest, weights: str, n_jobs: int | None) -> CSR:
         return coec(counts, harvest.train_expected)
     if weights == "npmi":
         return npmi(counts)
-    return sparse_beliefs(_plain(counts), n_jobs=n_jobs) if weights == "beliefs" else _plain(counts)
+    return infer(_plain(counts)) if weights == "beliefs" else _plain(counts)
 
 
 def _plain(counts: CSR) -> CSR:

@@ -97,6 +97,11 @@ class Checkpoints:
             facts = {"part": type(part).__name__, "identity": self.identity}
             save(State(KIND, {}, part._asdict(), facts), self._place(number))
 
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Remove parts that a later one has taken the place of."""
+        for number in numbers if self._used else ():
+            shutil.rmtree(self._place(number), ignore_errors=True)
+
     def last(self) -> State | None:
         """The newest checkpoint, checked and in memory; None if there is none. Remains of an interrupted one go."""
         numbers = self._numbers()

@@ -5,6 +5,7 @@ Our columns are `query`, `page`, and where the log has them `time`, `clicks` (ho
 the visit that a row belongs to), `position` (its place among what was shown), `bid`, and `price` (of one click).
 """
 
+import copy
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from broadmatch.io.columns import ColumnMap
 from broadmatch.io.files import Source
 from broadmatch.io.formats import TABLES
 from broadmatch.io.rejects import Faults, Rejects
-from broadmatch.io.streams import Chunk, Records, RecordStream
+from broadmatch.io.streams import Chunk, Mark, Records, RecordStream, Span
 from broadmatch.parallel import map_threads
 from broadmatch.params import OneOf
 
@@ -99,9 +100,19 @@ class ClickLog:
         )
         self.rejects, self.files, self.columns = self._stream.rejects, self._stream.files, self._stream.wanted
         """Columns are those of ours that the log has."""
-        self.time_format, self.totals = time_format, 0
+        self.mapped, self.names, self.format, self.time_format, self.totals = columns, names, format, time_format, 0
         self.unread: Counter[str] = Counter()
         """How many times, positions, bids and prices could not be read, of rows that were taken without them."""
+
+    def between(self, spans: Sequence[Span]) -> "ClickLog":
+        """The same log with some parts of its files only, cut as `marks` tells."""
+        fewer = copy.copy(self)
+        fewer._stream = self._stream.between(spans)
+        return fewer
+
+    def marks(self, file: str) -> list[Mark]:
+        """Where a file can be cut (`RecordStream.marks`)."""
+        return self._stream.marks(file)
 
     def read(
         self, n_jobs: int | None = 1, *, times: bool | None = True, more: Collection[str] = ()

@@ -15,8 +15,8 @@ from broadmatch.errors import BadInput, BadParameter, MissingFile
 from broadmatch.io.columns import ColumnMap, no_columns
 from broadmatch.io.files import PathLike, Source, expand, json_line, open_binary, replacing_file
 from broadmatch.io.formats import PAGES, STANDARD_INPUT, format_of, suffixes
-from broadmatch.io.rejects import Rejects
-from broadmatch.io.streams import RecordStream
+from broadmatch.io.rejects import Rejected, Rejects
+from broadmatch.io.streams import Mark, RecordStream, Span
 from broadmatch.params import Whole
 
 log = logging.getLogger("broadmatch")
@@ -52,6 +52,15 @@ class Page(NamedTuple):
     html: bytes
 
 
+class PageFile(NamedTuple):
+    """A file of pages, or a part of it: its path, the name that its page would have, from where to where."""
+
+    path: Path
+    name: str
+    start: Mark = Mark()
+    stop: Mark | None = None
+
+
 class PageSource:
     """Pages from files, folders, patterns, or standard input ("-", one page), which can be gone through several times.
 
@@ -82,11 +91,11 @@ class PageSource:
         max_page_bytes: int = LARGEST,
         strict: bool | None = None,
     ) -> None:
-        self._columns = ColumnMap(USUAL | dict.fromkeys(ZONES, ()), columns or {}, optional=ZONES)
+        self.columns = ColumnMap(USUAL | dict.fromkeys(ZONES, ()), columns or {}, optional=ZONES)
         Whole(1).check("max_page_bytes", max_page_bytes)
         self.max_page_bytes, self._known = max_page_bytes, False
         named = [Path(one) for one in ([source] if isinstance(source, str | os.PathLike) else source)]
-        self._files: list[tuple[Path, str]] = []
+        self.files: list[PageFile] = []
         self._standard_input = named == [Path(STANDARD_INPUT)]
         if strict is None:
             strict = self._standard_input or (rejects is None and all(map(_is_single, named)))
@@ -95,20 +104,26 @@ class PageSource:
             return
         if Path(STANDARD_INPUT) in named:
             raise BadParameter("- is standard input, and stands alone.")
-        self._files = list(dict.fromkeys(found for one in named for found in _named_files(one)))
-        if not self._files:
+        self.files = list(dict.fromkeys(found for one in named for found in _named_files(one)))
+        if not self.files:
             raise MissingFile("No file of pages was named; name at least one file, folder or pattern.")
 
     def __iter__(self) -> Iterator[Page]:
         rejects = Rejects(max_bad_rows=sys.maxsize) if self._known else self.rejects
-        reader, good = _Reader(rejects, self._columns, self.max_page_bytes), 0
-        pages = reader.standard_input() if self._standard_input else reader.read(self._files)
+        reader, good = PageReader(rejects, self.columns, self.max_page_bytes), 0
+        pages = reader.standard_input() if self._standard_input else reader.read(self.files)
         for page in pages:
             good += 1
             yield page
         if not self._known:
             rejects.finish(good)
         self._known = True
+
+    def marks(self, file: str) -> list[Mark]:
+        """Where a file of pages can be cut; one of HTML or JSON lines cannot."""
+        if format_of(Path(file), PAGES) in ("html", "jsonl", None):
+            return []
+        return _rows_of(Path(file), self.columns, Rejects()).marks(file)
 
 
 def read_pages(
@@ -173,25 +188,35 @@ class _Strict(Rejects):
     def add(self, source: str, line: int | None, reason: str, row: str = "", count: int = 1) -> None:
         raise BadInput(f"{source}: {reason}; give a page of HTML or text with at most {self._limit:,} bytes.")
 
+    def take_over(self, part: Rejected) -> None:
+        if part.n_rows:
+            raise BadInput(f"{part.first}; give a page of HTML or text with at most {self._limit:,} bytes.")
 
-class _Reader:
-    """Reads files one after another, and sends what is not a page to the rejects."""
 
-    def __init__(self, rejects: Rejects, columns: ColumnMap, limit: int) -> None:
+def _rows_of(file: Path, columns: ColumnMap, rejects: Rejects) -> RecordStream:
+    return RecordStream(file, columns=columns, rejects=rejects, batch_rows=_ROWS_READ, dictionaries=False)
+
+
+class PageReader:
+    """Reads files one after another, and sends what is not a page to the rejects; so it does those named as `seen`."""
+
+    def __init__(self, rejects: Rejects, columns: ColumnMap, limit: int, seen: Iterable[str] = ()) -> None:
         self.rejects, self.columns, self.limit = rejects, columns, limit
-        self.seen: set[str] = set()
+        self.seen: set[str] = set(seen)
 
-    def read(self, files: list[tuple[Path, str]]) -> Iterator[Page]:
-        for file, name in files:
-            format = format_of(file, PAGES)
+    def read(self, files: Iterable[PageFile]) -> Iterator[Page]:
+        """The pages of the files, in order."""
+        for file in files:
+            format = format_of(file.path, PAGES)
             if format in ("html", None):
-                yield from self._html(file, name)
+                yield from self._html(file.path, file.name)
             elif format == "jsonl":
-                yield from self._lines(file)
+                yield from self._lines(file.path)
             else:
                 yield from self._table(file)
 
     def standard_input(self) -> Iterator[Page]:
+        """The page that is standard input."""
         if sys.stdin.isatty():
             log.info("Reading a page from standard input; end it with Ctrl-D.")
         html = sys.stdin.buffer.read(self.limit + 1)
@@ -248,19 +273,18 @@ class _Reader:
         if chosen and (missing := mapped.keys() - met):
             raise no_columns(file, sorted(mapped[zone] for zone in missing), present)
 
-    def _table(self, file: Path) -> Iterator[Page]:
+    def _table(self, given: PageFile) -> Iterator[Page]:
         """Pages of CSV, TSV and Parquet; in small batches, so that no whole row group is ever in memory."""
         import pyarrow.compute as pc
 
         from broadmatch.io.values import as_text
 
-        stream = RecordStream(
-            file, columns=self.columns, rejects=self.rejects, batch_rows=_ROWS_READ, dictionaries=False
-        )
+        file = given.path
+        stream = _rows_of(file, self.columns, self.rejects).between([Span(str(file), given.start, given.stop)])
         for records in stream:
             names = records.table.column("name").to_pylist()
             pages = _as_binary(records.table.column("html"), file)
-            given = {zone: as_text(records.table.column(zone)).to_pylist() for zone in ZONES if zone in stream.wanted}
+            beside = {zone: as_text(records.table.column(zone)).to_pylist() for zone in ZONES if zone in stream.wanted}
             for i, size in enumerate(pc.binary_length(pages).to_pylist()):
                 line = records.line(i)
                 if size is None or names[i] is None:
@@ -269,7 +293,7 @@ class _Reader:
                 elif size > self.limit:
                     self._reject(file, line, self._too_large(), str(names[i]))
                 else:
-                    zones = {zone: texts[i] for zone, texts in given.items() if texts[i] is not None}
+                    zones = {zone: texts[i] for zone, texts in beside.items() if texts[i] is not None}
                     yield from self._accept(file, line, names[i], pages[i].as_py(), zones)
 
     def _accept(
@@ -334,7 +358,7 @@ def _is_single(path: Path) -> bool:
     return path.is_file() if format is None else format == "html" and not path.is_dir()
 
 
-def _named_files(path: Path) -> list[tuple[Path, str]]:
+def _named_files(path: Path) -> list[PageFile]:
     """The files that `path` stands for, each with the name its page would have."""
     files, known = expand(path), ", ".join(suffixes(PAGES))
     tables = [file for file in files if format_of(file, PAGES) not in ("html", None)]
@@ -346,7 +370,7 @@ def _named_files(path: Path) -> list[tuple[Path, str]]:
     if len(pages) < len(files):
         first = min(set(files).difference(pages))
         log.info("%s files of %s are not pages, such as %s.", f"{len(files) - len(pages):,}", path, first.name)
-    return [(file, (file.relative_to(path) if path.is_dir() else file).as_posix()) for file in pages]
+    return [PageFile(file, (file.relative_to(path) if path.is_dir() else file).as_posix()) for file in pages]
 
 
 def _is_html_file(file: Path) -> bool:

@@ -39,6 +39,7 @@ class ParquetTable:
         from pyarrow import parquet
 
         self.path, self.empty, self.open_columns, self.as_dictionaries = path, False, False, dictionaries
+        self.parts = True
         try:
             with parquet.ParquetFile(str(path), pre_buffer=False) as file:
                 self.metadata, schema = file.metadata, file.schema_arrow

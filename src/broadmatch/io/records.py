@@ -59,6 +59,7 @@ class TextFile:
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(open_binary(path)) if stream is None else stream
             self._rest, self._encoding = _as_utf8(source, path)
+            self.parts = stream is None and not self._packed and self._encoding == "utf-8"
             self._head, whole = _first_lines(self._rest, path, _KEYS_HEAD if self.open_columns else _TABLE_HEAD)
         skipped = len(headers.BOM) if self._head.startswith(headers.BOM) else 0
         text = self._head[skipped:whole]

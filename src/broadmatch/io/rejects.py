@@ -4,12 +4,13 @@ import contextlib
 import json
 import logging
 import os
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class Rejects:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, max_bad_rows: int | None = None) -> None:
-        self.path = None if path is None else Path(path)
+        self.path, self._keeps = None if path is None else Path(path), path is not None
         self.max_bad_rows = max_bad_rows
         self.count = 0
         self.reasons: Counter[str] = Counter()
@@ -77,6 +78,26 @@ class Rejects:
             except OSError as error:
                 raise self._unwritable(error) from error
 
+    def take_over(self, part: "Rejected") -> None:
+        """Add what was rejected elsewhere, in a part of the same source; past the limit raise `TooManyBadRows`."""
+        with self._lock:
+            self._first = self._first or part.first
+            self.count += part.n_rows
+            self.reasons.update(part.reasons)
+            for line in part.lines if self._keeps else ():
+                self._file(line)
+            if self.max_bad_rows is not None and self.count > self.max_bad_rows:
+                raise self._too_many()
+
+    @property
+    def rejected(self) -> "Rejected":
+        """All that was rejected so far, with the lines of the file."""
+        lines: list[str] = []
+        if self._out is not None and self.path is not None:
+            self._out.flush()
+            lines = self.path.read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1]
+        return Rejected(self.count, dict(self.reasons), self._first, lines)
+
     def finish(self, good: int) -> None:
         """Report what was rejected beside `good` rows, and refuse a source that is mostly rubbish."""
         if not self.count:
@@ -98,18 +119,19 @@ class Rejects:
         self.count += count
         row = row[:_KEPT]
         self.reasons[reason] += count
-        if self.path is not None:
-            self._write(json.dumps({"source": source, "line": line, "reason": reason, "row": row}, ensure_ascii=False))
+        if self._keeps:
+            self._file(json.dumps({"source": source, "line": line, "reason": reason, "row": row}, ensure_ascii=False))
         if self.max_bad_rows is not None and self.count > self.max_bad_rows:
-            raise TooManyBadRows(
-                f"More than {self.max_bad_rows:,} bad rows; the first is {self._first}. {self._advice()}"
-            )
+            raise self._too_many()
+
+    def _too_many(self) -> TooManyBadRows:
+        return TooManyBadRows(f"More than {self.max_bad_rows:,} bad rows; the first is {self._first}. {self._advice()}")
 
     def _advice(self) -> str:
         kept = "" if self.path is None else f" (the bad rows are in {self.path})"
         return f"All: {self.summary()}. Check the format and the column names{kept}, or allow more with --max-bad-rows."
 
-    def _write(self, line: str) -> None:
+    def _file(self, line: str) -> None:
         try:
             if self._out is None and self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,6 +156,43 @@ class Rejects:
                 out.close()
             except OSError as problem:  # what was still in the buffer did not fit
                 raise self._unwritable(problem) from problem
+
+
+class Rejected(NamedTuple):
+    """What was rejected in a part of a source: how many rows and why, the first, and the lines for the file."""
+
+    n_rows: int
+    reasons: dict[str, int]
+    first: str
+    lines: list[str]
+
+
+class PartRejects(Rejects):
+    """Rejects of a part of a source, to be added to those of the whole; `keep` says whether their rows are wanted.
+
+    >>> part = PartRejects(keep=False, max_bad_rows=None)
+    >>> part.add("log.csv", 7, "the query is empty", ",page1,3")
+    >>> whole = Rejects()
+    >>> whole.take_over(part.rejected)
+    >>> whole.summary()
+    'the query is empty: 1'
+    """
+
+    def __init__(self, *, keep: bool, max_bad_rows: int | None) -> None:
+        # Whether there are more bad rows than good ones is a question to the whole.
+        super().__init__(max_bad_rows=sys.maxsize if max_bad_rows is None else max_bad_rows)
+        self._keeps, self._lines = keep, list[str]()
+
+    @property
+    def rejected(self) -> Rejected:
+        """All that was rejected."""
+        return Rejected(self.count, dict(self.reasons), self._first, self._lines)
+
+    def finish(self, good: int) -> None:
+        """Say nothing: the whole will."""
+
+    def _file(self, line: str) -> None:
+        self._lines.append(line)
 
 
 class Faults:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,14 @@ class Records:
         return int(self.table.num_rows)
 
 
+class Span(NamedTuple):
+    """A part of one file: what comes after `start`, up to `stop`; None is its end."""
+
+    file: str
+    start: Mark = Mark()
+    stop: Mark | None = None
+
+
 class Chunk(Protocol):
     """Rows of a file that any thread may `read`, once, or bad rows are counted twice; `mark` is what is done then."""
 
@@ -133,7 +141,11 @@ class Chunk(Protocol):
 
 
 class Log(Protocol):
-    """One file of a stream. `open_columns` says that a row may leave out columns, as JSON lines do."""
+    """One file of a stream.
+
+    `open_columns` says that a row may leave out columns, as JSON lines do; `parts`, that a reading may begin in the
+    middle without reading all before.
+    """
 
     @property
     def columns(self) -> tuple[str, ...]: ...
@@ -141,6 +153,8 @@ class Log(Protocol):
     def empty(self) -> bool: ...
     @property
     def open_columns(self) -> bool: ...
+    @property
+    def parts(self) -> bool: ...
     def done(self, mark: Mark) -> bool: ...
     def chunks(
         self, mark: Mark, before: Mapping[str, Mark], wanted: Mapping[str, str], batch_rows: int
@@ -186,6 +200,7 @@ class RecordStream:
         self.batch_rows, self.follow, self._partial, self._dictionaries = batch_rows, follow, partial, dictionaries
         self.rejects = Rejects() if rejects is None else rejects
         self._start = Position() if start is None else start
+        self._stops: dict[str, Mark] = {}
         self._stopped = threading.Event()
         self._logs: dict[str, Log] = {}
         self._named: dict[str, Mapping[str, str]] = {}
@@ -211,6 +226,8 @@ class RecordStream:
                     marks[name] = chunk.mark
                     if self._stopped.is_set():
                         return
+                    if name in self._stops and chunk.mark.rows >= self._stops[name].rows:
+                        break
             # Standard input ends when it ends.
             if not self.follow or self.source == STANDARD_INPUT or self._stopped.wait(POLL_SECONDS):
                 return
@@ -229,6 +246,21 @@ class RecordStream:
             for file, named in self._named.items()
         }
         return fewer
+
+    def between(self, spans: Sequence[Span]) -> "RecordStream":
+        """The same stream with some parts of its files, as `marks` tells them."""
+        fewer = copy.copy(self)
+        fewer._logs = {span.file: self._logs[span.file] for span in spans}
+        fewer._start = Position({span.file: span.start for span in spans})
+        fewer._stops = {span.file: span.stop for span in spans if span.stop is not None}
+        return fewer
+
+    def marks(self, file: str) -> list[Mark]:
+        """Where a file can be cut: after each chunk. Of text this takes reading it; what is packed is not cut."""
+        log = self._logs[file]
+        if not log.parts:
+            return []
+        return [chunk.mark for chunk in log.chunks(Mark(), {}, self._named[file], self.batch_rows)]
 
     @property
     def files(self) -> list[str]:
