@@ -36,8 +36,9 @@ class Hosts:
     def environment(self) -> dict[str, str]:
         """What head, nodes and drivers have in their environment."""
         plain = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+        path = f"{ROOT / 'src'}:{ROOT}"  # this one, wherever another is installed
         mine = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(self.token), "RAY_usage_stats_enabled": "0"}
-        return plain | SETTINGS | mine | {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": str(self.folder / "driver")}
+        return plain | SETTINGS | mine | {"PYTHONPATH": path, "RAY_TMPDIR": str(self.folder / "driver")}
 
     def start_head(self, ip: str = "127.0.0.1", within: Sequence[str] = ()) -> None:
         """A head that runs no tasks."""
@@ -75,6 +76,10 @@ class Hosts:
                 env=self.environment | dict(environment or {}),
             )  # fmt: skip
         self._sessions[name], self._starting[name] = process.pid, process
+
+    def session(self, name: str) -> int:
+        """The session of a host, of which all its processes are."""
+        return self._sessions[name]
 
     def processes(self, name: str) -> list[int]:
         """All processes of a host: they are of the session that started it."""

@@ -11,7 +11,7 @@ from broadmatch.params import Estimator
 
 PACKAGES = (
     *("data", "io", "harvest", "features", "labels", "sets", "ads", "signals", "clicks", "evaluate"),
-    *("registry", "simulate", "serve"),
+    *("registry", "simulate", "cluster", "serve"),
 )
 PAGE = Path(__file__).with_name("api.md")
 HEAD = """# API reference

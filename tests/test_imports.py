@@ -142,7 +142,7 @@ def test_a_label_model_needs_neither_tables_nor_scikit_learn():
 COMMANDS = ("demo", "simulate", "simulate-matrix", "models", "harvest", "train", "evaluate", "recommend", "explain",
             "clicks", *(f"clicks {one}" for one in ("train", "validate", "calibrate", "predict", "show")),
             "ads", *(f"ads {one}" for one in ("check", "index", "match", "why")),
-            "events", *(f"events {one}" for one in ("tail", "export")))  # fmt: skip
+            "events", *(f"events {one}" for one in ("tail", "export")), "cluster", "cluster check")  # fmt: skip
 
 
 @pytest.mark.parametrize("words", ["--help", "--version", *(f"{command} --help" for command in COMMANDS)])

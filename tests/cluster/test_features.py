@@ -104,7 +104,9 @@ def test_what_cannot_be_done_is_said(many: Path, tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="Standard input cannot be read by several hosts"):
         features_in_shards(ThreadEngine(), PageSource("-"), PageVectorizer())
     file = write(tmp_path / "bad.parquet", [("a", b"pizza"), ("b", b""), ("c", b" ")])
-    with pytest.raises(TooManyBadRows, match="2 of 3 rows are bad; the first is .*bad.parquet, line 2: the page is em"):
+    with pytest.raises(
+        TooManyBadRows, match=r"2 of 3 rows are bad; the first is .*bad.parquet, line 2: the page is em"
+    ):
         features_in_shards(ThreadEngine(), PageSource(file), PageVectorizer(), n_shards=3)
     (tmp_path / "empty.html").write_text(" ")
     with pytest.raises(BadInput, match=r"empty.html: the page is empty .*; give a page"):

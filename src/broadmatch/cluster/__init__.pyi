@@ -8,6 +8,8 @@ from .engine import Engine as Engine
 from .engine import Ref as Ref
 from .engine import ThreadEngine as ThreadEngine
 from .features import features_in_shards as features_in_shards
+from .harvest import harvest_in_shards as harvest_in_shards
+from .harvest_folder import harvest_folder as harvest_folder
 from .mlrf import fit_mlrf as fit_mlrf
 from .predicting import ClusterModel as ClusterModel
 from .predicting import ClusterRecommender as ClusterRecommender

@@ -142,7 +142,9 @@ def _count(
     shard: PageShard, seen: Names, vectorizer: PageVectorizer, train: I64, test: I64, *, n_parts: int
 ) -> list[Any]:
     """The counted words of the pages to fit on and of the others; then the words to fit on by their hashes."""
-    fitted, others = (vectorizer.count(_html(shard, seen, chosen)) for chosen in (train, test))
+    own = copy.copy(vectorizer)
+    own.n_jobs = 1
+    fitted, others = (own.count(_html(shard, seen, chosen)) for chosen in (train, test))
     part = (fitted.words.hashes >> _UPPER) % np.uint64(n_parts)
     return [[fitted, others], *(fitted.words.take(np.flatnonzero(part == p)) for p in range(n_parts))]
 

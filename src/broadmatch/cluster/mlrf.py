@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
+from broadmatch import progress
 from broadmatch.cluster.engine import Engine, Ref
-from broadmatch.cluster.shards import Rows, Shards, write_shards
+from broadmatch.cluster.shards import ShardRows, Shards, write_shards
 from broadmatch.data.csr import offsets
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels import I64
@@ -30,7 +31,7 @@ BASE = 250_000_000
 """Bytes of a process that has done nothing yet: Python, kernels, the engine."""
 _GROWING = 4.0  # bytes of a growing tree by bytes of its rows, pieces and joined rows included
 _SPREAD = 1.3  # a subtree may have so many times subtree_rows, since the top is of a sample
-_TREE_BYTES = 250  # of a tree by labelled row, while it is stitched
+_TREE_BYTES = 100  # of a subtree by row
 _AHEAD = 2  # trees at once: while one is stitched, the rows of the next are on their way
 
 
@@ -54,7 +55,7 @@ class PieceRows(NamedTuple):
     """The rows of a shard that go to one part, by subtree, and the subtree of each."""
 
     subtree: I64
-    rows: Rows
+    rows: ShardRows
 
 
 def fit_mlrf(
@@ -78,25 +79,24 @@ def fit_mlrf(
 def grow_trees(engine: Engine, growth: Growth, shards: Shards, kept: Checkpoints, n_trees: int) -> None:
     """Grow the trees that are not there yet into the folder of checkpoints."""
     missing = [number for number in range(n_trees) if not kept.has(number)]
-    stitching: deque[Ref] = deque()
-    with_tops: deque[tuple[int, Ref]] = deque()
-    following = iter(missing)
+    following, with_tops, stitching = iter(missing), deque[tuple[int, Ref]](), deque[Ref]()
 
-    def start_top() -> None:
-        number = next(following, None)
-        if number is not None:
+    def start_tops() -> None:
+        while len(with_tops) < _AHEAD and (number := next(following, None)) is not None:
             with_tops.append((number, _start_top(engine, growth, shards, number)))
 
-    for _ in range(_AHEAD):
-        start_top()
-    while with_tops:
-        number, planned = with_tops.popleft()
-        (plan,) = engine.get([planned])
-        stitching.append(_start_tree(engine, growth, shards, kept, number, plan))
-        start_top()
-        while len(stitching) >= _AHEAD:
-            engine.progress([stitching.popleft()], title="Growing trees", unit="trees")
-    engine.progress(list(stitching), title="Growing trees", unit="trees")
+    # One bar for all trees, none for each wait.
+    with progress.task("Growing trees", total=len(missing), unit="trees") as bar, progress.hidden():
+        start_tops()
+        while with_tops or stitching:
+            if with_tops and len(stitching) < _AHEAD:
+                number, planned = with_tops.popleft()
+                (plan,) = engine.get([planned])
+                stitching.append(_start_tree(engine, growth, shards, kept, number, plan))
+                start_tops()
+            else:
+                engine.get([stitching.popleft()])
+                bar.advance()
 
 
 def _start_top(engine: Engine, growth: Growth, shards: Shards, tree: int) -> Ref:
@@ -121,19 +121,19 @@ def _start_tree(engine: Engine, growth: Growth, shards: Shards, kept: Checkpoint
     memory = BASE + int(_GROWING * shards.bytes_per_row * most)
     grown = engine.reduce(task, pieces, memory=memory, title="Growing subtrees")
     finish = partial(keep_tree, tree, plan.top, kept)
-    return engine.reduce(finish, [grown], memory=BASE + _TREE_BYTES * shards.n_rows, title="Stitching trees")[0]
+    return engine.reduce(finish, [grown], memory=BASE + _TREE_BYTES * most, title="Stitching trees")[0]
 
 
-def sampled_rows(shards: Shards, number: int, sample: I64) -> Rows:
+def sampled_rows(shards: Shards, number: int, sample: I64) -> ShardRows:
     """The rows of a shard that are in the sample."""
     rows = shards.read(number)
     here = np.searchsorted(sample, [rows.numbers[0], rows.numbers[-1] + 1])
     return rows.take(sample[here[0] : here[1]] - rows.numbers[0])
 
 
-def plan_top(growth: Growth, tree: int, n_rows: int, _: int, pieces: list[Rows]) -> TopPlan:
+def plan_top(growth: Growth, tree: int, n_rows: int, _: int, pieces: list[ShardRows]) -> TopPlan:
     """The top that the sample grows, and parts of its subtrees with about subtree_rows rows each."""
-    sample = Rows.joined(pieces)
+    sample = ShardRows.joined(pieces)
     top = grow_top(growth, tree, sample.X, sample.Y, n_rows, Stop())
     if top.n_subtrees == 1:
         return TopPlan(top, np.array([0, 1]))
@@ -163,12 +163,12 @@ def grow_part(growth: Growth, tree: int, starts: I64, part: int, pieces: list[Pi
     for number in range(int(starts[part]), int(starts[part + 1])):
         cuts = [np.searchsorted(piece.subtree, [number, number + 1]) for piece in pieces]
         own = [piece.rows.slice(int(a), int(b)) for piece, (a, b) in zip(pieces, cuts, strict=True)]
-        rows = Rows.joined(own)
+        rows = ShardRows.joined(own)
         grown.append(grow_subtree(growth, tree, number, rows.X, rows.Y, rows.numbers, Stop()))
     return grown
 
 
 def keep_tree(tree: int, top: Top, kept: Checkpoints, _: int, parts: list[list[ThresholdForest]]) -> int:
-    """Stitch a tree and file it in the job's folder; gives its number."""
-    kept.keep(tree, stitch(top, (subtree for part in parts for subtree in part)))
+    """Stitch a tree and file it in the job's folder, one subtree in memory at a time; gives its number."""
+    kept.keep(tree, stitch(top, (subtree for part in parts for subtree in part), kept.folder))
     return tree

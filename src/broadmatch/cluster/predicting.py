@@ -13,7 +13,6 @@ import numpy as np
 import broadmatch
 from broadmatch.cluster.engine import Engine, Item, Ref
 from broadmatch.cluster.mlrf import BASE
-from broadmatch.cluster.shards import rows_between
 from broadmatch.data import CSR, Ranking
 from broadmatch.io.artifacts import MANIFEST
 from broadmatch.labels import KEX, Recommendation, Recommender
@@ -52,7 +51,7 @@ class ClusterModel:
 
     def _blocks(self, X: CSR, k: int | None, revealed: CSR | None) -> Ranking:
         items = (
-            (self._place, rows_between(X, a, b), k, None if revealed is None else rows_between(revealed, a, b))
+            (self._place, X.between(a, b), k, None if revealed is None else revealed.between(a, b))
             for a, b in blocks(X.n_rows, _ROWS)
         )
         names = self._model.label_names_
@@ -123,7 +122,7 @@ def answered_block(place: Path, named: list[tuple[str, Any]], k: int | None, rev
 
 def saved_model(place: Path) -> Any:
     """The model at a place; a process opens it, and checks it, once."""
-    return _opened_model(place, (place / MANIFEST).stat().st_mtime_ns if (place / MANIFEST).is_file() else 0)
+    return _loaded_model(place, (place / MANIFEST).stat().st_mtime_ns if (place / MANIFEST).is_file() else 0)
 
 
 def writable(rows: CSR) -> CSR:
@@ -138,5 +137,5 @@ def folder_bytes(folder: Path) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _opened_model(place: Path, changed: int) -> Any:
+def _loaded_model(place: Path, changed: int) -> Any:
     return broadmatch.load(place)

@@ -12,6 +12,7 @@ from broadmatch.data.csr import offsets
 from broadmatch.errors import BadArtifact
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels import F32, I32, I64
+from broadmatch.labels.mlrf_stages import take_rows
 from broadmatch.layout import Axes, Index, Offsets
 from broadmatch.parallel import blocks
 
@@ -28,23 +29,23 @@ class ShardArrays(NamedTuple):
     y_data: Annotated[F32, Axes("entries")]
 
 
-class Rows(NamedTuple):
+class ShardRows(NamedTuple):
     """Some rows: their numbers among all, features and labels."""
 
     numbers: I64
     X: CSR
     Y: CSR
 
-    def take(self, places: I64) -> "Rows":
+    def take(self, places: I64) -> "ShardRows":
         """The rows at these places."""
-        return Rows(self.numbers[places], self.X.take(places), self.Y.take(places))
+        return ShardRows(self.numbers[places], take_rows(self.X, places), take_rows(self.Y, places))
 
-    def slice(self, start: int, stop: int) -> "Rows":
+    def slice(self, start: int, stop: int) -> "ShardRows":
         """The rows from start to stop, as views."""
-        return Rows(self.numbers[start:stop], rows_between(self.X, start, stop), rows_between(self.Y, start, stop))
+        return ShardRows(self.numbers[start:stop], self.X.between(start, stop), self.Y.between(start, stop))
 
     @classmethod
-    def joined(cls, pieces: "list[Rows]") -> "Rows":
+    def joined(cls, pieces: "list[ShardRows]") -> "ShardRows":
         """The rows of all pieces, one piece behind the other: new arrays, which kernels may have."""
         numbers = np.concatenate([piece.numbers for piece in pieces])
         return cls(numbers, stacked([piece.X for piece in pieces]), stacked([piece.Y for piece in pieces]))
@@ -71,7 +72,7 @@ class Shards(NamedTuple):
         """The mean size of a shard."""
         return -(-self.n_bytes // max(1, self.n_shards))
 
-    def read(self, number: int) -> Rows:
+    def read(self, number: int) -> ShardRows:
         """The rows of a shard, memory-mapped; a damaged one is refused with the name of the file that is wrong."""
         return _read(self, number, _changed(self.folder / f"{number:08d}"))
 
@@ -92,20 +93,9 @@ def write_shards(folder: str | os.PathLike[str], identity: str, X: CSR, Y: CSR, 
     kept = Checkpoints(folder, f"{identity} in {n_shards}")
     for number, (start, stop) in enumerate(cuts):
         if not (Path(folder) / f"{number:08d}").exists():
-            x, y = rows_between(X, start, stop), rows_between(Y, start, stop)
+            x, y = X.between(start, stop), Y.between(start, stop)
             kept.keep(number, ShardArrays(np.array([start], np.int64), *x[:3], *y[:3]))
     return Shards(Path(folder), f"{identity} in {n_shards}", len(cuts), X.n_rows, X.n_cols, Y.n_cols, n_bytes)
-
-
-def rows_between(matrix: CSR, start: int, stop: int) -> CSR:
-    """The rows from start to stop; indices and values are views.
-
-    >>> rows_between(CSR.from_rows([[0], [1, 2], [2]], 3), 1, 2).indices
-    array([1, 2], dtype=int32)
-    """
-    a, b = int(matrix.indptr[start]), int(matrix.indptr[stop])
-    indptr = np.asarray(matrix.indptr[start : stop + 1] - a)
-    return CSR(indptr, np.asarray(matrix.indices[a:b]), np.asarray(matrix.data[a:b]), matrix.n_cols)
 
 
 def stacked(matrices: list[CSR]) -> CSR:
@@ -116,7 +106,7 @@ def stacked(matrices: list[CSR]) -> CSR:
 
 
 @functools.lru_cache(maxsize=2)
-def _read(shards: Shards, number: int, changed: int) -> Rows:
+def _read(shards: Shards, number: int, changed: int) -> ShardRows:
     """A shard is checked when a process opens it first, and again if its folder changed."""
     kept = Checkpoints(shards.folder, shards.identity)
     found = kept.take(number, ShardArrays, features=shards.n_features, labels=shards.n_labels)
@@ -124,7 +114,7 @@ def _read(shards: Shards, number: int, changed: int) -> Rows:
         raise BadArtifact(f"{shards.folder / f'{number:08d}'} is missing; start the job again without --resume.")
     X = CSR(found.x_indptr, found.x_indices, found.x_data, shards.n_features)
     Y = CSR(found.y_indptr, found.y_indices, found.y_data, shards.n_labels)
-    return Rows(np.arange(int(found.first[0]), int(found.first[0]) + X.n_rows), X, Y)
+    return ShardRows(np.arange(int(found.first[0]), int(found.first[0]) + X.n_rows), X, Y)
 
 
 def _changed(folder: Path) -> int:

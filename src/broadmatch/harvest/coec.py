@@ -7,7 +7,8 @@ training query rewriting", 2007, for COEC). Pairs that were shown at several pla
 """
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,36 +83,73 @@ def coec(counts: CSR, expected: CSR) -> CSR:
     return clicks._replace(data=np.minimum(weights, 1.0).astype(np.float32)).where(kept | lost)
 
 
-def create_expected(db: "DuckDBPyConnection", plain: str) -> None:
-    """Make the table `expected` (page, label, expected) from `shown`, `spellings`, `labels` and `pages`.
+class ShownPairs(NamedTuple):
+    """Pairs of query and page that were clicked, by their hashes, at each position: shows and clicks there.
+
+    Beside them `totals`: position, clicks and shows of all pairs.
+    """
+
+    pair: NDArray[np.uint64]
+    position: NDArray[np.int64]
+    shows: NDArray[np.int64]
+    clicks: NDArray[np.int64]
+    totals: NDArray[np.int64]
+
+    @classmethod
+    def fetch(cls, db: "DuckDBPyConnection") -> "ShownPairs":
+        """What the table `shown` has, before the split by time."""
+        # Pairs are known by their hashes here: what is fetched is as large as the clicked pairs are many.
+        found = db.execute("""
+            FROM (FROM shown SELECT hash(query, shown_page) AS pair, position, n_rows AS shows, clicks,
+                    sum(clicks) OVER (PARTITION BY query, shown_page) AS total WHERE NOT late)
+            SELECT pair, position, shows, clicks WHERE total > 0""").fetchnumpy()
+        position, shows, clicks = (np.asarray(found[name]).astype(np.int64) for name in ("position", "shows", "clicks"))
+        totals = "FROM shown SELECT position, sum(clicks)::BIGINT, sum(n_rows)::BIGINT WHERE NOT late GROUP BY position"
+        rows = np.array(db.execute(totals).fetchall(), np.int64).reshape(-1, 3)
+        return cls(np.asarray(found["pair"]).astype(np.uint64), position, shows, clicks, rows)
+
+
+class PlaceEffects(NamedTuple):
+    """How much places are looked at, in whole numbers, and how often a look of the average user is a click."""
+
+    positions: list[int]
+    effects: list[int]
+    rate: float
+
+    @classmethod
+    def of(cls, parts: Sequence[ShownPairs]) -> "PlaceEffects":
+        """The effects of all pairs, which stand in parts."""
+        pair, position, shows, clicks, totals = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if not len(pair):
+            raise BadInput("No row of the log that was shown has a click; clicks over expected clicks need some.")
+        order = np.lexsort((position, pair))
+        _, number = np.unique(pair[order], return_inverse=True)
+        positions, found = place_effects(number, position[order], shows[order], clicks[order])
+        said = (f"{k}: {x:.3f}" for k, x in zip(positions, found, strict=True))
+        log.info("Places are looked at as %s.", ", ".join(said))
+        # Whole numbers: their sums are the same for every order of rows.
+        effects = {int(k): round(x * _SCALE) for k, x in zip(positions, found, strict=True)}
+        known = [row for row in totals.tolist() if row[0] in effects]
+        # What is shown to the average user's eyes is clicked at this rate; one number, from whole ones.
+        rate = sum(clicked for _, clicked, _ in known) / sum(shown * effects[k] for k, _, shown in known)
+        return cls(list(effects), list(effects.values()), rate)
+
+    def expected(self, looks: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The clicks that so many looks let expect."""
+        return (looks * self.rate).astype(np.float32)
+
+
+def create_expected(db: "DuckDBPyConnection", plain: str, effects: PlaceEffects) -> None:
+    """Make the table `expected` (page, label, looks) from `shown`, `spellings` and `labels`.
 
     `plain` is SQL that makes a page's name of its address {0}. Clicks before the split by time are looked at only.
     """
-    # Pairs are known by their hashes here: what is fetched is as large as the clicked pairs are many.
-    found = db.execute("""
-        FROM (FROM shown SELECT hash(query, shown_page) AS pair, position, n_rows AS shows, clicks,
-                sum(clicks) OVER (PARTITION BY query, shown_page) AS total WHERE NOT late)
-        SELECT pair, position, shows, clicks WHERE total > 0 ORDER BY pair, position""").fetchnumpy()
-    columns = [np.asarray(found[name]).astype(np.int64) for name in ("position", "shows", "clicks")]
-    if not len(columns[0]):
-        raise BadInput("No row of the log that was shown has a click; clicks over expected clicks need some.")
-    _, pair = np.unique(np.asarray(found["pair"]), return_inverse=True)
-    positions, effects = place_effects(pair, *columns)
-    log.info("Places are looked at as %s.", ", ".join(f"{k}: {x:.3f}" for k, x in zip(positions, effects, strict=True)))
-    # Whole numbers: their sums are the same for every order of rows.
-    rows = ", ".join(f"({k}, {round(x * _SCALE)})" for k, x in zip(positions, effects, strict=True))
+    rows = ", ".join(f"({k}, {x})" for k, x in zip(effects.positions, effects.effects, strict=True))
     db.execute(f"CREATE TABLE effects AS FROM (VALUES {rows}) AS t(position, effect)")
     db.execute(f"""
         CREATE TABLE expected AS
         FROM (FROM shown JOIN effects USING (position)
-                SELECT query, {plain.format("shown_page")} AS page, n_rows * effect AS looks, clicks WHERE NOT late)
+                SELECT query, {plain.format("shown_page")} AS page, n_rows * effect AS looks WHERE NOT late)
             JOIN (FROM spellings JOIN labels USING (label) SELECT query, number AS label) USING (query)
-            JOIN (FROM pages SELECT page, number) USING (page)
-        SELECT number AS page, label, CAST(sum(looks) AS BIGINT) AS looks, 0::DOUBLE AS expected GROUP BY ALL""")
-    # What is shown to the average user's eyes is clicked at this rate; one number, from whole ones.
-    total = db.execute(
-        "FROM shown JOIN effects USING (position) SELECT sum(clicks), sum(n_rows * effect) WHERE NOT late"
-    )
-    clicked, looks = total.fetchall()[0]
-    db.execute("UPDATE expected SET expected = looks * CAST(? AS DOUBLE)", [clicked / looks])
+        SELECT page, label, CAST(sum(looks) AS BIGINT) AS looks GROUP BY ALL""")
     db.execute("DROP TABLE shown; DROP TABLE effects")

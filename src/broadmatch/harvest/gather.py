@@ -82,7 +82,8 @@ class Gathering:
     with amounts, these have bid_n, bid_sum and bid_least, and the same of prices.
     """
 
-    log: ClickLog
+    columns: tuple[str, ...]
+    """Those of ours that the log has."""
     window: Window
     queries: bool = False
     shown: bool = False
@@ -90,36 +91,36 @@ class Gathering:
     @property
     def impressions(self) -> bool:
         """Whether the log has rows that were shown and not clicked."""
-        return "clicked" in self.log.columns
+        return "clicked" in self.columns
 
     @property
     def months(self) -> bool:
         """Whether the log has times to count by month."""
-        return self.queries and "time" in self.log.columns
+        return self.queries and "time" in self.columns
 
     @property
     def search(self) -> str | None:
         """SQL for the key of a search; None if the log does not tell its searches apart."""
         if not (self.queries and self.impressions):
             return None
-        if "search" in self.log.columns:
+        if "search" in self.columns:
             return "hash(search)"
-        timed = "session, time" if "time" in self.log.columns else "session"
-        return f"hash({timed})" if "session" in self.log.columns else None
+        timed = "session, time" if "time" in self.columns else "session"
+        return f"hash({timed})" if "session" in self.columns else None
 
     @property
     def amounts(self) -> list[str]:
         """Bid and price, where they are wanted and there."""
-        return [name for name in ("bid", "price") if self.queries and name in self.log.columns]
+        return [name for name in ("bid", "price") if self.queries and name in self.columns]
 
-    def run(self, db: "DuckDBPyConnection", n_jobs: int | None) -> dict[str, int]:
+    def run(self, db: "DuckDBPyConnection", log: ClickLog, n_jobs: int | None) -> dict[str, int]:
         """Read the log once; how many rows there were, and how many were not taken."""
         left_out: Counter[str] = Counter()
-        create_from(db, self._batches(left_out, n_jobs), self._schema(), self._sql())
-        if len(self._parts()) > 1:
+        create_from(db, self._batches(log, left_out, n_jobs), self._schema(), self._sql())
+        if len(self.parts) > 1:
             self._deal_out(db)
-        bad, unread = self.log.rejects.count, self.log.unread
-        facts = {"rows": left_out["good"] + bad + self.log.totals, "bad_rows": bad, "rows_of_totals": self.log.totals}
+        bad, unread = log.rejects.count, log.unread
+        facts = {"rows": left_out["good"] + bad + log.totals, "bad_rows": bad, "rows_of_totals": log.totals}
         facts |= {name: left_out[name] for name in ("rows_not_clicked", "rows_outside_window")}
         return facts | {"times_unread": unread["time"], "amounts_unread": unread["bid"] + unread["price"]}
 
@@ -135,13 +136,13 @@ class Gathering:
         kinds |= {"late": pa.bool_(), "month": pa.int32()}
         return pa.schema([(name, kinds[name]) for name in names])
 
-    def _batches(self, left_out: Counter[str], n_jobs: int | None) -> Iterator[Any]:
+    def _batches(self, log: ClickLog, left_out: Counter[str], n_jobs: int | None) -> Iterator[Any]:
         """The rows inside the window, clicks only unless others are asked for; what is left out is counted."""
         import pyarrow as pa
 
         schema, every = self._schema(), (self.queries or self.shown) and self.impressions
         times = True if self.window.timed else None if self.months else False
-        for batch in self.log.read(n_jobs, times=times, more=schema.names):
+        for batch in log.read(n_jobs, times=times, more=schema.names):
             left_out["good"] += len(batch)
             clicks, time = batch.column("clicks").to_numpy(), batch.column("time")
             taken = np.ones(len(clicks), np.bool_) if every else clicks > 0
@@ -158,8 +159,9 @@ class Gathering:
             rows = pa.record_batch(columns, schema=schema)
             yield rows if taken.all() else rows.filter(pa.array(taken))
 
-    def _parts(self) -> dict[str, list[str]]:
-        """The columns that each table is grouped by."""
+    @property
+    def parts(self) -> dict[str, list[str]]:
+        """The tables, each with the columns that it is grouped by."""
         month = ["month"] if self.months else []
         parts = {"pairs": ["query", "page", "late", *month]}
         if self.search is not None:
@@ -168,11 +170,11 @@ class Gathering:
         return parts | ({"shown": ["query", "shown_page", "late", "position"]} if self.shown else {})
 
     def _keys(self) -> list[str]:
-        return list(dict.fromkeys(key for part in self._parts().values() for key in part))
+        return list(dict.fromkeys(key for part in self.parts.values() for key in part))
 
     def _sql(self) -> str:
         """The statement that reads the log: one table if that is all, or all of them in one, to be dealt out."""
-        parts, keys = self._parts(), self._keys()
+        parts, keys = self.parts, self._keys()
         sums = ["CAST(sum(clicks) AS BIGINT) AS clicks", "count(*) AS n_rows"]
         if not self.impressions and len(parts) == 1:
             return f"CREATE TABLE pairs AS FROM batches SELECT {', '.join(keys + sums)} GROUP BY ALL"
@@ -184,15 +186,17 @@ class Gathering:
             sums.append(f"CAST(sum({n}) AS BIGINT) AS {name}_n")
             sums.append(f"sum({n} * CAST({name} AS HUGEINT)) AS {name}_sum")
             sums.append(f"min({name}) AS {name}_least")
+        rows = f"FROM (FROM batches SELECT {', '.join(columns)}) SELECT {', '.join(keys + sums)}"
+        if len(parts) == 1:
+            return f"CREATE TABLE pairs AS {rows} GROUP BY ALL"
         sets = ", ".join(f"({', '.join(part)})" for part in parts.values())
-        return f"""CREATE TABLE {"pairs" if len(parts) == 1 else "gathered"} AS
-            FROM (FROM batches SELECT {", ".join(columns)})
-            SELECT {", ".join(keys + sums)}, GROUPING({", ".join(keys)}) AS part GROUP BY GROUPING SETS ({sets})"""
+        return f"""CREATE TABLE gathered AS {rows}, GROUPING({", ".join(keys)}) AS part
+            GROUP BY GROUPING SETS ({sets})"""
 
     def _deal_out(self, db: "DuckDBPyConnection") -> None:
         """Make each table of its part of what was gathered."""
         keys = self._keys()
-        for name, part in self._parts().items():
+        for name, part in self.parts.items():
             # GROUPING has a bit for each key, the first the highest, which is 1 where the key is not grouped by.
             number = sum(1 << (len(keys) - 1 - i) for i, key in enumerate(keys) if key not in part)
             others = ", ".join([*(key for key in keys if key not in part), "part"])

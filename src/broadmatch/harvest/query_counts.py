@@ -1,7 +1,8 @@
 """The query table of a log, written beside the harvest: searches, clicks, bids and prices, in all and by month."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broadmatch.harvest.gather import Gathering
 from broadmatch.io.click_log import MICROS
@@ -15,8 +16,14 @@ PERCENTILES = (20, 50, 80)
 _ROW_GROUP = 1 << 18
 
 
-def write_query_table(db: "DuckDBPyConnection", gathered: Gathering, folder: Path) -> None:
-    """Write the table of all queries, and their counts by month if the log has times; sorted by query.
+def write_query_tables(tables: Iterable[tuple[str, Iterable[Any]]], folder: Path) -> None:
+    """Write tables of queries, each with its name and its batches, sorted by query (`query_tables`)."""
+    for name, batches in tables:
+        _write(batches, folder / name)
+
+
+def query_tables(db: "DuckDBPyConnection", gathered: Gathering) -> Iterator[tuple[str, Iterator[Any]]]:
+    """The table of all queries, and their counts by month if the log has times; batches sorted by query.
 
     Clicks before the split by time count, none after it. In an impression log, a search is an id of a search, or a
     moment of a session; if it has neither, every row is one. A percentile is the least amount seen in the 1 % step
@@ -50,13 +57,12 @@ def write_query_table(db: "DuckDBPyConnection", gathered: Gathering, folder: Pat
         _percentiles(db, name)
         tables.append(f"{name}_percentiles")
         joins.append(f"LEFT JOIN {name}_percentiles USING (label)")
-    _write(
-        db, f"FROM by_month {' '.join(joins)} SELECT {_list(columns)} GROUP BY label ORDER BY label", folder / QUERIES
-    )
+    by_label = f"FROM by_month {' '.join(joins)} SELECT {_list(columns)} GROUP BY label ORDER BY label"
+    yield QUERIES, _batches(db, by_label)
     if gathered.months:
         chosen = _list(["label AS query", "month", *counts])
         there = "month IS NOT NULL ORDER BY label, month"
-        _write(db, f"FROM by_month SELECT {chosen} WHERE {there}", folder / BY_MONTH)
+        yield BY_MONTH, _batches(db, f"FROM by_month SELECT {chosen} WHERE {there}")
     for table in ["by_month", *tables]:
         db.execute(f"DROP TABLE {table}")
 
@@ -84,19 +90,37 @@ def _percentiles(db: "DuckDBPyConnection", name: str) -> None:
         SELECT label, {_list(chosen)} GROUP BY label""")
 
 
-def _write(db: "DuckDBPyConnection", sql: str, file: Path) -> None:
-    """Write what a statement gives as Parquet; counts are whole numbers, amounts are numbers."""
+def _batches(db: "DuckDBPyConnection", sql: str) -> Iterator[Any]:
+    """What a statement gives; counts are whole numbers, amounts are numbers."""
     import pyarrow as pa
-    from pyarrow import parquet
 
     whole = ("searches", "clicks", "month")
     batches = pa.RecordBatchReader.from_stream(db.sql(sql))
     kinds = {name: pa.int64() if name in whole else pa.float64() for name in batches.schema.names}
     schema = pa.schema(kinds | {"query": pa.string()})
-    dictionary = [name for name in schema.names if name != "query"]
+    yield pa.table([pa.array([], kind) for kind in schema.types], schema=schema)
+    for batch in batches:
+        yield pa.Table.from_batches([batch]).cast(schema)
+
+
+def _write(tables: Iterable[Any], file: Path) -> None:
+    """Write tables, of which the first may be empty, behind each other as Parquet."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    given = iter(tables)
+    held = [next(given)]
+    dictionary = [name for name in held[0].schema.names if name != "query"]
     with (
         replacing_file(file) as out,
-        parquet.ParquetWriter(out, schema, compression="zstd", use_dictionary=dictionary) as writer,
+        parquet.ParquetWriter(out, held[0].schema, compression="zstd", use_dictionary=dictionary) as writer,
     ):
-        for batch in batches:
-            writer.write_table(pa.Table.from_batches([batch]).cast(schema), row_group_size=_ROW_GROUP)
+        # Row groups of one size, whatever the sizes of the tables are: the same rows are the same bytes.
+        for table in given:
+            held.append(table)
+            while sum(map(len, held)) >= _ROW_GROUP:
+                joined = pa.concat_tables(held)
+                writer.write_table(joined.slice(0, _ROW_GROUP).combine_chunks())
+                held = [joined.slice(_ROW_GROUP)]
+        if sum(map(len, held)):
+            writer.write_table(pa.concat_tables(held).combine_chunks())

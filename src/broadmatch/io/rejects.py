@@ -89,6 +89,15 @@ class Rejects:
             if self.max_bad_rows is not None and self.count > self.max_bad_rows:
                 raise self._too_many()
 
+    @property
+    def rejected(self) -> "Rejected":
+        """All that was rejected so far, with the lines of the file."""
+        lines: list[str] = []
+        if self._out is not None and self.path is not None:
+            self._out.flush()
+            lines = self.path.read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1]
+        return Rejected(self.count, dict(self.reasons), self._first, lines)
+
     def finish(self, good: int) -> None:
         """Report what was rejected beside `good` rows, and refuse a source that is mostly rubbish."""
         if not self.count:

@@ -101,7 +101,7 @@ def _read_shown(db: "DuckDBPyConnection", log: Path) -> None:
         _read_events(db, log, made)
         return
     rows = ClickLog(log)
-    search = Gathering(rows, Window(None, None, None), queries=True).search
+    search = Gathering(rows.columns, Window(None, None, None), queries=True).search
     missing = [name for name in ("position", "bid") if name not in rows.columns]
     if missing or search is None:
         need = " and ".join(missing) or "searches: clicked, and a search id or a session"
