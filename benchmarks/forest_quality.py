@@ -18,7 +18,7 @@ from broadmatch.evaluate import precision_at_k
 from broadmatch.labels import MLRF
 from broadmatch.simulate import synthetic_dataset
 
-TREES = {"delicious": 50, "eurlex-4k": 30, "planted": 8}
+TREES = {"delicious": 50, "eurlex-4k": 30, "planted": 5}
 PLANTED, PLANTED_TEST = 300_000, 10_000
 
 

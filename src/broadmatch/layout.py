@@ -50,6 +50,12 @@ class Index(NamedTuple):
     low: int = 0
 
 
+class PackedIndex(NamedTuple):
+    """Numbers along an axis from 0 on, packed: see `packed`."""
+
+    of: str
+
+
 class Within(NamedTuple):
     """Numbers from `low` to `high`; without these, any that are finite."""
 
@@ -57,7 +63,7 @@ class Within(NamedTuple):
     high: float = sys.float_info.max
 
 
-Mark = Axes | Offsets | Index | Within
+Mark = Axes | Offsets | Index | PackedIndex | Within
 
 
 class SavedLayout:
@@ -88,6 +94,9 @@ class SavedLayout:
             if isinstance(mark, Index):
                 length, _ = self._lengths[_named(mark.of, scope)]
                 require(_between(value, mark.low, length - 1), f"{key} points at {mark.of} that are not there")
+            elif isinstance(mark, PackedIndex):
+                length, _ = self._lengths[_named(mark.of, scope)]
+                require(_packed_below(value, length), f"{key} points at {mark.of} that are not there")
             elif isinstance(mark, Within):
                 require(_between(value, mark.low, mark.high), f"{key} holds a number that it cannot hold")
         for value in self._whole:
@@ -150,6 +159,38 @@ def check_trees(
         require(bool((own | goes_on).all()), "a node is a leaf of another tree")
         first += int(n_own.sum())
     require(first == n_leaves, f"the trees have {first:,} leaves, but there are {n_leaves:,}")
+
+
+def packed(numbers: NDArray[Any], n: int) -> NDArray[np.uint8]:
+    """Numbers below `n`, each as a row of the few bytes that n takes, lowest first: three for millions of labels.
+
+    >>> packed(np.array([1, 258]), 70_000)
+    array([[1, 0, 0],
+           [2, 1, 0]], dtype=uint8)
+    """
+    rows = np.empty((len(numbers), max(1, ((n - 1).bit_length() + 7) // 8)), np.uint8)
+    for i in range(rows.shape[1]):
+        rows[:, i] = numbers >> (8 * i) & 255
+    return rows
+
+
+def unpacked(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """What was `packed`.
+
+    >>> unpacked(packed(np.array([1, 258]), 70_000))
+    array([  1, 258])
+    """
+    numbers = np.zeros(len(rows), np.int64)
+    for i in range(rows.shape[1]):
+        numbers |= rows[:, i].astype(np.int64) << (8 * i)
+    return numbers
+
+
+def _packed_below(rows: NDArray[np.uint8], n: int) -> bool:
+    """Whether all packed numbers are below `n`; a million at a time, for there may be billions."""
+    if rows.shape[1] not in (1, 2, 3, 4):
+        return False
+    return all(bool((unpacked(rows[a : a + (1 << 20)]) < n).all()) for a in range(0, len(rows), 1 << 20))
 
 
 def _named(axis: str, scope: str) -> str:

@@ -54,6 +54,8 @@ def test_names_of_names_are_themselves_and_numbers_count():
     assert Names.of(names) is names
     assert repr(names) == "Names(3: '0', '1', '2')"
     assert repr(Names.numbers(4)).endswith("…)")
+    for n in (0, 1, 10, 11, 1001, (1 << 16) + 1):
+        assert Names.numbers(n) == Names.of([str(i) for i in range(n)])
 
 
 def test_names_can_be_memory_mapped(tmp_path):

@@ -95,6 +95,39 @@ def test_trees_have_no_cycles(folders, name, tmp_path):
     assert not opens(cycle(folders[name]), tmp_path)
 
 
+def last_votes(ends):
+    ends[-1] += 1
+    return ends
+
+
+def falling(ends):
+    ends[:2] = ends[1], 0
+    return ends
+
+
+@pytest.mark.parametrize(
+    ("array", "forge"),
+    [
+        ("vote_label", lambda a: np.full_like(a, 255)),
+        ("vote_label", lambda a: np.concatenate([a] * 5, axis=1)),
+        ("vote_label", lambda a: a[:, :0]),
+        ("vote_end", last_votes),
+        ("vote_end", falling),
+        ("point_end", last_votes),
+        ("point_end", falling),
+        ("leaf_weight", lambda a: np.zeros_like(a)),
+        ("leaf_weight", lambda a: np.full_like(a, np.nan)),
+        ("starts", lambda a: a[:1]),
+        ("starts", lambda a: a[[0, 2, 1]]),
+        ("starts", lambda a: a + 1),
+        ("starts", lambda a: a - np.eye(len(a), 4, dtype=a.dtype)),
+    ],
+)
+def test_leaves_hold_their_own_votes_and_points(folders, array, forge, tmp_path):
+    files, name = folders["mlrf"], f"forest_{array}.npy"
+    assert not opens(files | {name: array_bytes(np.ascontiguousarray(forge(read_array(files[name]))))}, tmp_path)
+
+
 def test_a_hierarchy_has_no_cycles(folders, tmp_path):
     files = folders["hierarchy"]
     parents = read_array(files["parents.npy"])

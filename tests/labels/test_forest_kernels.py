@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from broadmatch.labels._forest import feature_value, predict_rows, reach_leaves
 from broadmatch.labels.mlrf_forest import ThresholdForest
+from broadmatch.layout import packed
 from tests.reference import forest as reference
 
-N_FEATURES = 5
+N_FEATURES, N_LABELS = 5, 2_000_000
 WEIGHTS = np.float32([1, 3, 7, 10, 1e-30, 1e30])
 COUNTS = np.uint8([0, 1, 2, 25, 255])
 VALUES = np.float32([-1e30, -1.0, -0.25, 0.25, 0.5, 1.0, 1e-40, 3e38])
@@ -41,7 +42,7 @@ def tree_of(feature, threshold, child, vote_end, leaf_weight, vote_label, vote_c
     """A forest of one tree without points."""
     starts = np.array([[0, 0, 0, 0], [len(feature), len(vote_end), len(vote_label), 0]])
     return ThresholdForest(starts, np.int32(feature), np.float32(threshold), np.int32(child), np.int32(vote_end),
-                           np.float32(leaf_weight), np.int32(vote_label), np.uint8(vote_count),
+                           np.float32(leaf_weight), packed(np.int32(vote_label), N_LABELS), np.uint8(vote_count),
                            np.zeros(len(vote_end), np.int32), np.empty(0, np.int32))  # fmt: skip
 
 

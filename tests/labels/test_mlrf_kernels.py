@@ -12,6 +12,7 @@ from broadmatch.data import CSR
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels._mlrf import COUNT, MOVED, SWEEP, TALLY_WIDTH, best_threshold, bootstrap, grow_tree
 from broadmatch.labels.mlrf_forest import ThresholdForest
+from broadmatch.layout import packed
 from tests.labels.test_forest_kernels import sparse
 from tests.reference import mlrf as reference
 from tests.reference.forest import leaves as leaves_of
@@ -58,7 +59,7 @@ def grown(
     arrays = grow_tree(CSR(*sparse(X), X.shape[1]), CSR(*sparse(Y), Y.shape[1]), weights, features_per_node, max_leaf,
                        min_leaf, balance, leaf_labels, np.uint64(seed), np.array([stop]))  # fmt: skip
     starts = np.array([(0, 0, 0, 0), (len(arrays[0]), len(arrays[3]), len(arrays[5]), len(arrays[8]))])
-    return ThresholdForest(starts, *arrays)
+    return ThresholdForest(starts, *arrays)._replace(vote_label=packed(arrays.vote_label, Y.shape[1]))
 
 
 def nodes(tree, X, points, node=0):

@@ -18,7 +18,8 @@ def leaves(tree):
     found, vote, member = [], 0, 0
     for last_vote, weight, last_member in zip(tree.vote_end, tree.leaf_weight, tree.point_end, strict=True):
         shares = [np.float32(count) / weight for count in tree.vote_count[vote:last_vote]]
-        found.append((tree.vote_label[vote:last_vote].tolist(), shares, tree.point[member:last_member].tolist()))
+        labels = [int.from_bytes(bytes(row), "little") for row in tree.vote_label[vote:last_vote]]
+        found.append((labels, shares, tree.point[member:last_member].tolist()))
         vote, member = int(last_vote), int(last_member)
     return found
 

@@ -7,6 +7,7 @@ rows it sees. A tree is nested tuples: (feature, threshold, left, right), or (po
 import numpy as np
 
 from broadmatch.labels._mlrf import bootstrap, grow_tree
+from broadmatch.layout import packed
 from tests.reference.forest import leaves, walk
 from tests.reference.synthetic import ALL, GOLDEN, mix
 
@@ -25,8 +26,9 @@ def sample(growth, tree, n_rows):
 
 
 def grown(growth, X, Y, weights, max_leaf, leaf_labels, seed):
-    return grow_tree(X, Y, weights, growth.n_tried, max_leaf, growth.min_leaf, growth.balance, leaf_labels,
+    tree = grow_tree(X, Y, weights, growth.n_tried, max_leaf, growth.min_leaf, growth.balance, leaf_labels,
                      np.uint64(seed), np.zeros(1, np.int64))  # fmt: skip
+    return tree._replace(vote_label=packed(tree.vote_label, Y.n_cols))
 
 
 def nested(tree, node=0, below=None, known=None):

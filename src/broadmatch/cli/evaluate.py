@@ -119,8 +119,12 @@ def command(
             sets = set_reports(measured, points, coverings=coverings, truth=true, hierarchy=tree)
         if known is None:
             reports = ranking_reports(measured, points, ks=ks or KS, truth=true)
+    _print_all(reports, sets, json)
+
+
+def _print_all(reports: "dict[str, Report]", sets: "SetReports | None", json: bool) -> None:
     if json:
-        made = {name: report.to_dict() for name, report in reports.items()}
+        made: dict[str, Any] = {name: report.to_dict() for name, report in reports.items()}
         output.print_json(made | ({} if sets is None else {"sets": sets.to_dict()}))
         return
     if reports:

@@ -69,7 +69,6 @@ def command(
       broadmatch train data/ --out kex/ --model kex --pages pages/
       broadmatch train data/ --out ksp/ --model ksp --clicks log.parquet --bids bids.csv --seeds model/
       broadmatch train tools/ --out filed/ --model one-vs-rest --hierarchy edam.json --sets metalabeler
-      broadmatch train data/ --out model/ --cluster auto
     """
     columns = options.parse_columns(label_columns, "--label-columns")
     texts = split_settings(settings)

@@ -16,7 +16,7 @@ import numpy as np
 
 from broadmatch import progress
 from broadmatch.cluster.engine import Engine, Ref
-from broadmatch.cluster.shards import Rows, Shards, write_shards
+from broadmatch.cluster.shards import ShardRows, Shards, write_shards
 from broadmatch.data.csr import offsets
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels import I64
@@ -55,7 +55,7 @@ class PieceRows(NamedTuple):
     """The rows of a shard that go to one part, by subtree, and the subtree of each."""
 
     subtree: I64
-    rows: Rows
+    rows: ShardRows
 
 
 def fit_mlrf(
@@ -124,16 +124,16 @@ def _start_tree(engine: Engine, growth: Growth, shards: Shards, kept: Checkpoint
     return engine.reduce(finish, [grown], memory=BASE + _TREE_BYTES * most, title="Stitching trees")[0]
 
 
-def sampled_rows(shards: Shards, number: int, sample: I64) -> Rows:
+def sampled_rows(shards: Shards, number: int, sample: I64) -> ShardRows:
     """The rows of a shard that are in the sample."""
     rows = shards.read(number)
     here = np.searchsorted(sample, [rows.numbers[0], rows.numbers[-1] + 1])
     return rows.take(sample[here[0] : here[1]] - rows.numbers[0])
 
 
-def plan_top(growth: Growth, tree: int, n_rows: int, _: int, pieces: list[Rows]) -> TopPlan:
+def plan_top(growth: Growth, tree: int, n_rows: int, _: int, pieces: list[ShardRows]) -> TopPlan:
     """The top that the sample grows, and parts of its subtrees with about subtree_rows rows each."""
-    sample = Rows.joined(pieces)
+    sample = ShardRows.joined(pieces)
     top = grow_top(growth, tree, sample.X, sample.Y, n_rows, Stop())
     if top.n_subtrees == 1:
         return TopPlan(top, np.array([0, 1]))
@@ -163,7 +163,7 @@ def grow_part(growth: Growth, tree: int, starts: I64, part: int, pieces: list[Pi
     for number in range(int(starts[part]), int(starts[part + 1])):
         cuts = [np.searchsorted(piece.subtree, [number, number + 1]) for piece in pieces]
         own = [piece.rows.slice(int(a), int(b)) for piece, (a, b) in zip(pieces, cuts, strict=True)]
-        rows = Rows.joined(own)
+        rows = ShardRows.joined(own)
         grown.append(grow_subtree(growth, tree, number, rows.X, rows.Y, rows.numbers, Stop()))
     return grown
 

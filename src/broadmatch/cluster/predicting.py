@@ -122,7 +122,7 @@ def answered_block(place: Path, named: list[tuple[str, Any]], k: int | None, rev
 
 def saved_model(place: Path) -> Any:
     """The model at a place; a process opens it, and checks it, once."""
-    return _opened_model(place, (place / MANIFEST).stat().st_mtime_ns if (place / MANIFEST).is_file() else 0)
+    return _loaded_model(place, (place / MANIFEST).stat().st_mtime_ns if (place / MANIFEST).is_file() else 0)
 
 
 def writable(rows: CSR) -> CSR:
@@ -137,5 +137,5 @@ def folder_bytes(folder: Path) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _opened_model(place: Path, changed: int) -> Any:
+def _loaded_model(place: Path, changed: int) -> Any:
     return broadmatch.load(place)

@@ -29,23 +29,23 @@ class ShardArrays(NamedTuple):
     y_data: Annotated[F32, Axes("entries")]
 
 
-class Rows(NamedTuple):
+class ShardRows(NamedTuple):
     """Some rows: their numbers among all, features and labels."""
 
     numbers: I64
     X: CSR
     Y: CSR
 
-    def take(self, places: I64) -> "Rows":
+    def take(self, places: I64) -> "ShardRows":
         """The rows at these places."""
-        return Rows(self.numbers[places], take_rows(self.X, places), take_rows(self.Y, places))
+        return ShardRows(self.numbers[places], take_rows(self.X, places), take_rows(self.Y, places))
 
-    def slice(self, start: int, stop: int) -> "Rows":
+    def slice(self, start: int, stop: int) -> "ShardRows":
         """The rows from start to stop, as views."""
-        return Rows(self.numbers[start:stop], self.X.between(start, stop), self.Y.between(start, stop))
+        return ShardRows(self.numbers[start:stop], self.X.between(start, stop), self.Y.between(start, stop))
 
     @classmethod
-    def joined(cls, pieces: "list[Rows]") -> "Rows":
+    def joined(cls, pieces: "list[ShardRows]") -> "ShardRows":
         """The rows of all pieces, one piece behind the other: new arrays, which kernels may have."""
         numbers = np.concatenate([piece.numbers for piece in pieces])
         return cls(numbers, stacked([piece.X for piece in pieces]), stacked([piece.Y for piece in pieces]))
@@ -72,7 +72,7 @@ class Shards(NamedTuple):
         """The mean size of a shard."""
         return -(-self.n_bytes // max(1, self.n_shards))
 
-    def read(self, number: int) -> Rows:
+    def read(self, number: int) -> ShardRows:
         """The rows of a shard, memory-mapped; a damaged one is refused with the name of the file that is wrong."""
         return _read(self, number, _changed(self.folder / f"{number:08d}"))
 
@@ -106,7 +106,7 @@ def stacked(matrices: list[CSR]) -> CSR:
 
 
 @functools.lru_cache(maxsize=2)
-def _read(shards: Shards, number: int, changed: int) -> Rows:
+def _read(shards: Shards, number: int, changed: int) -> ShardRows:
     """A shard is checked when a process opens it first, and again if its folder changed."""
     kept = Checkpoints(shards.folder, shards.identity)
     found = kept.take(number, ShardArrays, features=shards.n_features, labels=shards.n_labels)
@@ -114,7 +114,7 @@ def _read(shards: Shards, number: int, changed: int) -> Rows:
         raise BadArtifact(f"{shards.folder / f'{number:08d}'} is missing; start the job again without --resume.")
     X = CSR(found.x_indptr, found.x_indices, found.x_data, shards.n_features)
     Y = CSR(found.y_indptr, found.y_indices, found.y_data, shards.n_labels)
-    return Rows(np.arange(int(found.first[0]), int(found.first[0]) + X.n_rows), X, Y)
+    return ShardRows(np.arange(int(found.first[0]), int(found.first[0]) + X.n_rows), X, Y)
 
 
 def _changed(folder: Path) -> int:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from broadmatch.data.csr import gathered, joined_ptr, offsets
 from broadmatch.layout import Axes, Offsets, require
 
+_AT_A_TIME = 1 << 16
+
 
 class Names(Sequence[str]):
     """An immutable sequence of strings, as UTF-8 bytes and offsets.
@@ -39,7 +41,10 @@ class Names(Sequence[str]):
     @classmethod
     def numbers(cls, n: int) -> "Names":
         """The names "0" to "n-1", for matrices that came without any."""
-        return cls.of([str(i) for i in range(n)])
+        # Some at a time: ten million Python strings would be half a gigabyte.
+        pieces = ["".join(map(str, range(a, min(a + _AT_A_TIME, n)))) for a in range(0, n, _AT_A_TIME)]
+        digits = 1 + np.searchsorted(10 ** np.arange(1, 19), np.arange(n), side="right")
+        return cls(np.frombuffer("".join(pieces).encode(), np.uint8), offsets(digits))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -5,7 +5,7 @@ import numpy as np
 from broadmatch.kernels import F32, I32, I64, Bytes, kernel
 from broadmatch.kernels.top_k import keep_best, order_best
 
-Forest = tuple[I64, I32, F32, I32, I32, F32, I32, Bytes]
+Forest = tuple[I64, I32, F32, I32, I32, F32, Bytes, Bytes]
 """Starts, feature, threshold, child, vote_end, leaf_weight, vote_label, vote_count: the first of `ThresholdForest`."""
 NODES, LEAVES, VOTES = 0, 1, 2
 """The columns of `starts`, where each tree's nodes, leaves and votes start."""
@@ -55,7 +55,7 @@ def votes_of(starts: I64, tree: int, leaf: int, vote_end: I32) -> tuple[int, int
 
 
 @kernel
-def add_leaves(leaves: I64, starts: I64, vote_end: I32, leaf_weight: F32, vote_label: I32, vote_count: Bytes,
+def add_leaves(leaves: I64, starts: I64, vote_end: I32, leaf_weight: F32, vote_label: Bytes, vote_count: Bytes,
                top_labels: I32, top_scores: F32) -> int:  # fmt: skip
     """Mean label distribution of the leaves; the best labels, best first, and how many there are.
 
@@ -76,7 +76,9 @@ def add_leaves(leaves: I64, starts: I64, vote_end: I32, leaf_weight: F32, vote_l
         first, end = votes_of(starts, tree, leaves[tree], vote_end)
         weight = leaf_weight[starts[tree, LEAVES] + leaves[tree]]
         for j in range(first, end):
-            label = vote_label[j]
+            label = np.int32(0)
+            for i in range(vote_label.shape[1]):
+                label |= np.int32(vote_label[j, i]) << np.int32(8 * i)
             at = ((np.uint64(label) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
             while keys[at] != label and keys[at] >= 0:
                 at = (at + np.uint64(1)) & mask

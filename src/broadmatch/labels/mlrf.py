@@ -5,7 +5,6 @@ import logging
 import os
 import tempfile
 import threading
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -123,8 +122,6 @@ class MLRF(LabelModel):
             with lock:
                 bar.advance(n_rows)
 
-        if folder is not None:
-            Path(folder).mkdir(parents=True, exist_ok=True)
         with progress.task("Growing trees", total=self.n_trees * X.n_rows, unit="points") as bar:
             self.forest_ = ThresholdForest.joined(map_threads(grow, range(self.n_trees), self.n_jobs, stop), folder)
         self.train_labels_ = Y

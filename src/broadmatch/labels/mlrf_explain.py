@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from broadmatch.data import Names
-from broadmatch.kernels import F32, I32
+from broadmatch.kernels import F32, I32, I64
 from broadmatch.labels.explanation import Contribution, Explanation, Leaf, Neighbour, Step, name_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _deciding(leaves: list[Leaf]) -> list[Contribution]:
     return [Contribution(name, n) for name, n in sorted(seen.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def _walk(tree: "ThresholdForest", x: "Row", names: Names | None) -> tuple[list[Step], tuple[I32, F32, I32]]:
+def _walk(tree: "ThresholdForest", x: "Row", names: Names | None) -> tuple[list[Step], tuple[I64, F32, I32]]:
     """The tests on the way down a tree, and the leaf that is reached."""
     path = []
     node = 0

@@ -1,9 +1,11 @@
 """The trees of a multi-label random forest as arrays, in memory or on disk."""
 
 import contextlib
+import math
 import os
 import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, CannotWrite
 from broadmatch.kernels import F32, I32, I64, Bytes
-from broadmatch.layout import POSITIVE, Axes, Index, Within, check_trees, require
+from broadmatch.layout import POSITIVE, Axes, Index, PackedIndex, Within, check_trees, require, unpacked
 
 _MOST = 2**31 - 1  # of anything in one tree
 
@@ -22,7 +24,7 @@ class ThresholdForest(NamedTuple):
     The nodes, leaves, votes and members of tree t start at starts[t]. A node with feature −1 is a leaf and `child` its
     number; otherwise `child` is the left child and the right one follows it. The votes of a leaf end at vote_end and
     start where those of the leaf before end: vote_count / leaf_weight is the mean vote of its points for a label. Its
-    members, the training points in it, end at point_end.
+    members, the training points in it, end at point_end. A vote's label is a row of as few bytes as labels need.
     """
 
     starts: Annotated[I64, Axes("trees+1", 4)]
@@ -31,7 +33,7 @@ class ThresholdForest(NamedTuple):
     child: Annotated[I32, Axes("nodes")]
     vote_end: Annotated[I32, Axes("leaves")]
     leaf_weight: Annotated[F32, Axes("leaves"), Within(POSITIVE)]
-    vote_label: Annotated[I32, Axes("votes"), Index("labels")]
+    vote_label: Annotated[Bytes, Axes("votes", "label_bytes"), PackedIndex("labels")]
     vote_count: Annotated[Bytes, Axes("votes")]
     point_end: Annotated[I32, Axes("leaves")]
     point: Annotated[I32, Axes("members"), Index("points")]
@@ -49,12 +51,13 @@ class ThresholdForest(NamedTuple):
                                self.leaf_weight[m], self.vote_label[v], self.vote_count[v], self.point_end[m],
                                self.point[p])  # fmt: skip
 
-    def leaf(self, number: int) -> "tuple[I32, F32, I32]":
+    def leaf(self, number: int) -> "tuple[I64, F32, I32]":
         """The labels, shares and points of a leaf of the first tree."""
         votes, members = (
             slice(0 if number == 0 else ends[number - 1], ends[number]) for ends in (self.vote_end, self.point_end)
         )
-        return self.vote_label[votes], self.vote_count[votes] / self.leaf_weight[number], self.point[members]
+        shares = self.vote_count[votes] / self.leaf_weight[number]
+        return unpacked(self.vote_label[votes]), shares, self.point[members]
 
     def _check_whole(self) -> None:
         ends = [len(self.feature), len(self.vote_end), len(self.vote_label), len(self.point)]
@@ -95,11 +98,11 @@ def stitched(
     place = np.empty(len(feature), np.int64)
     place[child[feature < 0]] = np.flatnonzero(feature < 0)
     top: tuple[Any, ...] = (feature.copy(), threshold.copy(), child.copy())
-    nobody = np.empty(0, np.int32)
     ends = np.array([len(feature), 0, 0, 0])
     with ArrayStack(folder) as stack:
-        stack.add((*top, nobody, np.empty(0, np.float32), nobody, np.empty(0, np.uint8), nobody, nobody))
         for number, one in enumerate(subtrees):
+            if number == 0:
+                stack.add((*top, *(array[:0] for array in one[4:])))
             below = np.where(one.feature >= 0, one.child + (ends[0] - 1), one.child + ends[1])
             for array, own in zip(top, (one.feature, one.threshold, below), strict=True):
                 array[place[number]] = own[0]
@@ -129,7 +132,7 @@ class ArrayStack:
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self._folder = folder
         self._pieces: list[list[NDArray[Any]]] = []
-        self._files: list[tuple[IO[bytes], np.dtype[Any]]] = []
+        self._files: list[tuple[IO[bytes], NDArray[Any]]] = []  # with an empty array of the kind
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -147,11 +150,12 @@ class ArrayStack:
                 pieces.append(array)
             return
         try:
-            self._files = self._files or [(self._file(), array.dtype) for array in given]
+            self._files = self._files or [(self._file(), array[:0].copy()) for array in given]
             for (file, _), array in zip(self._files, given, strict=True):
                 file.write(np.ascontiguousarray(array).view(np.uint8).data)
         except OSError as error:
-            raise CannotWrite(f"Cannot write trees to {self._folder}: {error.strerror}; make room there.") from error
+            reason = f"{error.strerror}; make room there, or choose another folder"
+            raise CannotWrite(f"Cannot write trees to {self._folder}: {reason}.") from error
 
     def arrays(self) -> list[NDArray[Any]]:
         """All of each kind in one array; from files, memory-mapped."""
@@ -159,12 +163,14 @@ class ArrayStack:
         for pieces in self._pieces:
             whole.append(np.concatenate(pieces))
             pieces.clear()  # one kind after the other, so that there is never a second copy of all
-        for file, dtype in self._files:
+        for file, none in self._files:
             file.flush()
-            n = file.tell() // dtype.itemsize
+            row = none.dtype.itemsize * math.prod(none.shape[1:])
+            shape = (file.tell() // row, *none.shape[1:])
             # To write, as arrays in memory: kernels are compiled for these.
-            whole.append(np.asarray(np.memmap(file, dtype, "r+", 0, (n,))) if n else np.empty(0, dtype))
+            whole.append(np.asarray(np.memmap(file, none.dtype, "r+", 0, shape)) if shape[0] else none)
         return whole
 
     def _file(self) -> IO[bytes]:
+        Path(self._folder or "").mkdir(parents=True, exist_ok=True)
         return self._open.enter_context(tempfile.TemporaryFile(dir=self._folder))

@@ -20,6 +20,7 @@ from broadmatch.kernels.random import seed_stream
 from broadmatch.labels import _mlrf_rows as kernels
 from broadmatch.labels._mlrf import NO_FEATURE, Tree, bootstrap, grow_tree
 from broadmatch.labels.mlrf_forest import ThresholdForest, stitched
+from broadmatch.layout import packed
 from broadmatch.parallel import Stop, blocks
 
 _TOP, _SAMPLE = -1, -2  # numbers of streams that no subtree has
@@ -137,7 +138,8 @@ def grow_subtree(growth: Growth, tree: int, number: int, X: CSR, Y: CSR, rows: I
     starts = np.array(
         [[0, 0, 0, 0], [len(grown.feature), len(grown.vote_end), len(grown.vote_label), len(grown.point)]]
     )
-    return ThresholdForest(starts, *grown._replace(point=rows[grown.point].astype(np.int32)))
+    labels, points = packed(grown.vote_label, Y.n_cols), rows[grown.point].astype(np.int32)
+    return ThresholdForest(starts, *grown[:5], labels, grown.vote_count, grown.point_end, points)
 
 
 def stitch(
@@ -170,7 +172,7 @@ def grow_in_stages(
 
     >>> X, Y = CSR.from_rows([[0], [1]], 2), CSR.from_rows([[3], [4]], 5)
     >>> grow_in_stages(Growth(0, 2, 1, 1, 0.0, 9, False, 4), 0, X, Y, Stop()).vote_label.tolist()
-    [3, 4]
+    [[3], [4]]
     """
     sample = sample_rows(growth, tree, X.n_rows)
     top = grow_top(growth, tree, take_rows(X, sample), take_rows(Y, sample), X.n_rows, stop)

@@ -88,7 +88,7 @@ def synthetic_shards(
             _draw_features(planted, start, X)
             kernels.count_columns(X.indices, frequency)
             task.advance(stop - start)
-        idf = _idf(frequency, n_points)
+        idf, names = _idf(frequency, n_points), Names.numbers(n_labels)
         for shard in range(n_shards):
             start, stop = (number * n_points // n_shards for number in (shard, shard + 1))
             X, Y = (
@@ -99,7 +99,7 @@ def synthetic_shards(
             _draw_labels(planted, start, Y)
             kernels.weigh_rows(X, idf)
             task.advance(stop - start)
-            yield Dataset(X, Y, Names.numbers(n_labels))
+            yield Dataset(X, Y, names)
 
 
 class _Planted(NamedTuple):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    cluster: Annotated[str, typer.Option("--cluster", metavar="auto|HOST:PORT", help="The cluster.")] = "auto",
+    cluster: Annotated[str, typer.Option("--cluster", metavar="ADDRESS", help="HOST:PORT of the head.")] = "auto",
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="A folder that all hosts must see.")] = Path(),
     json: options.Json = False,
 ) -> None:

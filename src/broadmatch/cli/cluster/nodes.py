@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from broadmatch.data import Dataset
 
 
-class Nodes(NamedTuple):
+class JoinedCluster(NamedTuple):
     """A cluster that was joined and checked."""
 
     engine: "RayEngine"
@@ -41,7 +41,7 @@ class Nodes(NamedTuple):
 
 
 @contextlib.contextmanager
-def joined(cluster: str | None, place: Path) -> Iterator[Nodes | None]:
+def joined(cluster: str | None, place: Path) -> Iterator[JoinedCluster | None]:
     """The cluster of --cluster, whose nodes all see the folder that `place` is in; None without one."""
     if cluster is None:
         yield None
@@ -54,4 +54,4 @@ def joined(cluster: str | None, place: Path) -> Iterator[Nodes | None]:
             for warning in one.warnings:
                 output.log.warning("Node %s: %s.", one.node.address, warning)
         output.log.info("The cluster at %s has %d nodes and %d CPUs.", report.address, len(report.nodes), report.n_cpus)
-        yield Nodes(engine, report)
+        yield JoinedCluster(engine, report)
