@@ -195,9 +195,9 @@ def test_what_cannot_race_is_refused():
         ("race", lambda a: a - 1, "its race cannot be"),
         ("race", lambda a: a + np.inf, "its race cannot be"),
         ("race", lambda a: a[1:], "do not fit"),
-        ("chosen", lambda a: a + [0.1, 7.0], "its rates cannot be"),
-        ("chosen", lambda a: a + [0.1, 1.0], "its race is decided, and goes on"),
-        ("state", lambda a: a + [0, 300], "its race is over, and not decided"),
+        ("chosen", lambda a: np.add(a, [0.1, 7.0]), "its rates cannot be"),
+        ("chosen", lambda a: np.add(a, [0.1, 1.0]), "its race is decided, and goes on"),
+        ("state", lambda a: np.add(a, [0, 300]), "its race is over, and not decided"),
         ("numbers", lambda a: a[:, 1:], "do not fit"),
     ],
 )
