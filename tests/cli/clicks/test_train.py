@@ -52,8 +52,8 @@ def test_variants_in_one_pass(train, tmp_path):
 
 
 def test_three_variants_are_ranked(train, tmp_path):
-    asked = [part for text in ("slow: alpha=0.001", "own: alpha=0.4 rates=gradients beta=0", "other: alpha=0.5 power=0.6")
-             for part in ("--variant", text)]  # fmt: skip
+    texts = ("slow: alpha=0.001", "own: alpha=0.4 rates=gradients beta=0", "other: alpha=0.5 power=0.6")
+    asked = [part for text in texts for part in ("--variant", text)]
     worked(*train, tmp_path / "m", "--predictions", tmp_path / "p", *asked)
     found = json.loads(worked("clicks", "validate", tmp_path / "p", "--json"))["ranking"]
     assert found[-1]["model"] == "slow" and found[-1]["relative_low"] > 0
