@@ -117,6 +117,8 @@ def test_wrong_parameters_are_named(cls, params, sentence):
     model = cls(**params)  # checked when it is first used, not here
     with pytest.raises(BadParameter) as caught:
         model.learn_many(GOOD)
+    if cls is FTRL:  # None lets a race choose
+        sentence = sentence.replace("above 0,", "above 0 or None,").replace("of 'gradients'", "of None, 'gradients'")
     assert str(caught.value) == sentence
 
 

@@ -30,6 +30,7 @@ params = st.fixed_dictionaries(
         "beta": st.sampled_from([0.1, 1.0]),
         "l1": st.sampled_from([0.0, 0.01, 0.5, 1.3]),
         "l2": st.sampled_from([0.0, 0.2]),
+        "power": st.sampled_from([0.5, 0.5, 0.7]),
     }
 )
 

@@ -96,9 +96,29 @@ def test_each_variant_learns_as_if_alone_while_the_table_grows(encoding, n):
         assert np.array_equal(models.coefficients(name)[1], learner.coefficients()[1])
 
 
+@pytest.mark.parametrize("encoding", ["float64", "float32"])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_few_variants_of_ftrl_learn_as_if_alone(encoding, n):
+    stream = clicks()
+    rates = ["gradients", "counts"]
+    named = {f"{i}": Variant(alpha=0.1 + 0.2 * i, beta=0.2, l1=0.1, rates=rates[i % 2]) for i in range(n)}
+    p = ManyModels(named, encoding=encoding).learn_many(stream)
+    for column, variant in enumerate(named.values()):
+        assert np.array_equal(alone(variant, encoding=encoding).learn_many(stream), p[:, column])
+
+
+def test_a_small_beta_does_not_run_away():
+    stream = clicks()
+    settings = {"alpha": 0.2, "l1": 0.0}
+    named = {f"{beta} {rates}": Variant(beta=beta, rates=rates, **settings) for beta in (0.0, 1e-12, 1.0)
+             for rates in ("gradients", "counts")}  # fmt: skip
+    losses = log_loss(ManyModels(named).learn_many(stream), stream.clicked)
+    assert np.isfinite(losses).all() and (losses < 1.1 * losses.min()).all()
+
+
 def test_a_variant_of_16_bits_learns_as_if_alone():
     stream = clicks()
-    for name in ("sparse", "ogd"):
+    for name in ("sparse", "ogd", "gradients"):
         learner = alone(SEVERAL[name], encoding="q2.13", seed=3)
         models = ManyModels({name: SEVERAL[name]}, encoding="q2.13", seed=3)
         assert np.array_equal(models.learn_many(stream)[:, 0], learner.learn_many(stream))

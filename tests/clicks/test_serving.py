@@ -207,10 +207,10 @@ def test_a_learner_goes_on_from_a_model_that_serves(encoding, l1, l2):
     rng = np.random.default_rng(4)
     rows = [rng.choice(np.arange(1, 60, dtype=np.uint64), 6, replace=False).tolist() for _ in range(800)]
     clicked = [float(1 in row or rng.random() < 0.1) for row in rows]
-    first = FTRL(encoding=encoding, l1=l1, l2=l2)
+    first = FTRL(alpha=0.1, encoding=encoding, l1=l1, l2=l2)
     first.learn_many(Impressions.from_rows(rows, clicked=clicked))
     served = first.to_serving()
-    again = FTRL(encoding=encoding, l1=l1, l2=l2).take_over(served)
+    again = FTRL(alpha=0.1, encoding=encoding, l1=l1, l2=l2).take_over(served)
     for known, found in zip(served.items(), again.to_serving().items(), strict=True):
         np.testing.assert_allclose(found, known, rtol=2e-5, atol=1e-7)
     more = Impressions.from_rows(rows[:50], clicked=clicked[:50])
@@ -222,7 +222,7 @@ def test_only_a_fresh_learner_of_the_same_rates_takes_over():
     served = FTRL(alpha=0.2).to_serving()
     assert FTRL(alpha=0.2).continues(served)
     for other in (
-        FTRL(),
+        FTRL(alpha=0.1),
         FTRL(alpha=0.2, beta=0.0),
         FTRL(alpha=0.2, encoding="q2.13"),
         FTRL(alpha=0.2, rates="counts"),

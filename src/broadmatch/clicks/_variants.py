@@ -280,10 +280,11 @@ def learn_few_block(
             if slot < 0:
                 continue
             x = float(values[j]) if len(values) else 1.0
-            shared = math.sqrt(between_counts(float(cells[slot, first]), float(cells[slot, first + 1])))
+            n, clicks = np.float64(cells[slot, first]), np.float64(cells[slot, first + 1])  # float() leaves 32 bits
+            shared = math.sqrt(between_counts(n, clicks))
             for v in range(n_variants):
-                root = math.sqrt(float(cells[slot, own + v])) if v < gradients else max(shared, floors[v])
-                z, curvature = float(cells[slot, at + v]), (betas[v] + root) * inverses[v] + l2s[v]
+                root = math.sqrt(np.float64(cells[slot, own + v])) if v < gradients else max(shared, floors[v])
+                z, curvature = np.float64(cells[slot, at + v]), (betas[v] + root) * inverses[v] + l2s[v]
                 w = (math.copysign(l1s[v], z) - z) / curvature
                 w = w if (abs(z) > l1s[v]) & (curvature != 0.0) else 0.0
                 roots[i, v], weights[i, v] = root, w
@@ -301,7 +302,7 @@ def learn_few_block(
                 continue
             x, n, clicks = float(values[j]) if len(values) else 1.0, 0.0, 0.0
             if gradients < n_variants:
-                n, clicks = float(cells[slot, first]), float(cells[slot, first + 1])
+                n, clicks = np.float64(cells[slot, first]), np.float64(cells[slot, first + 1])
                 n, clicks = counted(n, clicks, COUNTS, 0.0, y, importance, 0.0)
                 n, clicks = min(n, most), min(clicks, most)
                 cells[slot, first] = n
@@ -310,10 +311,10 @@ def learn_few_block(
             for v in range(n_variants):
                 g, root = errors[v] * x, max(shared, floors[v])
                 if v < gradients:
-                    squares = min(float(cells[slot, own + v]) + g * g, most)
+                    squares = min(np.float64(cells[slot, own + v]) + g * g, most)
                     cells[slot, own + v] = squares
                     root = math.sqrt(squares)
-                z = float(cells[slot, at + v]) + (g - inverses[v] * (root - roots[i, v]) * weights[i, v])
+                z = np.float64(cells[slot, at + v]) + (g - inverses[v] * (root - roots[i, v]) * weights[i, v])
                 cells[slot, at + v] = min(most, max(-most, z))
 
 

@@ -79,7 +79,7 @@ class FTRL(ClickLearner):
 
     def _line_up(self) -> None:
         """Make columns of the candidates that are left."""
-        shared = {name: float(getattr(self, name)) for name in ("beta", "l1", "l2", "power")}
+        shared: dict[str, Any] = {name: float(getattr(self, name)) for name in ("beta", "l1", "l2", "power")}
         left = [self._field[k] for k in race.running(self.race_)] if self._racing else []
         self._variants = columns_of([Variant(**shared, **candidate._asdict()) for candidate in left])
 

@@ -122,7 +122,9 @@ def chosen(field: Sequence[Candidate], state: NDArray[np.float64]) -> Chosen:
     beside = np.flatnonzero(state[:, HEAT] == state[first, HEAT])
     beside = beside[beside != first]
     own, next_best = state[first, LOSS], state[beside, LOSS].min()
-    return Chosen(*field[first], len(left), len(field), float(next_best / own - 1) if own > 0 else None)
+    return Chosen(
+        field[first].alpha, field[first].rates, len(left), len(field), float(next_best / own - 1) if own > 0 else None
+    )
 
 
 def check(state: NDArray[np.float64], n_learned: int) -> None:

@@ -216,9 +216,8 @@ def columns_of(given: Sequence[Variant]) -> Variants:
     columns = [given[place] for place in places]
     learners = np.array([LEARNERS[v.learner] for v in columns], np.int64)
     masks = _masks([v.fields for v in columns])
-    alphas, betas, l1s, l2s, powers = np.array(
-        [(v.alpha, v.beta, v.l1, v.l2, v.power) for v in columns], float
-    ).T.copy()
+    numbers = np.array([(v.alpha, v.beta, v.l1, v.l2, v.power) for v in columns], float)
+    alphas, betas, l1s, l2s, powers = numbers.reshape(-1, 5).T.copy()
     gradients = sum(v.rates == "gradients" for v in columns)
     return Variants(
         learners=learners,

@@ -27,6 +27,7 @@ from .phrase_metrics import words_at_k as words_at_k
 from .prediction_log import PredictionLog as PredictionLog
 from .progressive import ProgressiveReport as ProgressiveReport
 from .progressive import progressive_report as progressive_report
+from .progressive import rank_models as rank_models
 from .ranking_metrics import average_precision as average_precision
 from .ranking_metrics import coverage as coverage
 from .ranking_metrics import coverage_error as coverage_error

@@ -153,6 +153,29 @@ def progressive_report(
     return ProgressiveReport(table, tuple(source.models), base, level, *counts, exact, source.finished)
 
 
+def rank_models(predictions: Any, *, level: float = 0.95) -> list[dict[str, Any]]:
+    """The models by rising log loss on all traffic, each compared with the best on the same rows.
+
+    `relative` is by how many percent the loss is higher, between its bounds; where `relative_low` is not above 0, that
+    the best is better may be chance.
+
+    >>> import pyarrow as pa
+    >>> log = pa.table({"clicked": [0, 1, 0, 1], "p_old": [0.2, 0.2, 0.3, 0.4], "p_new": [0.1, 0.4, 0.2, 0.5]})
+    >>> [(row["model"], round(row["relative"])) for row in rank_models(log)]
+    [('new', 0), ('old', 68)]
+    """
+
+    def losses(report: ProgressiveReport) -> list[dict[str, Any]]:
+        rows = [row for row in report.summary() if row["metric"] == "LogLoss"]
+        return sorted(rows, key=lambda row: float(row["value"]))
+
+    first = losses(report := progressive_report(predictions, slices=[], level=level))
+    best = first[0]["model"]
+    if best == report.baseline:
+        return first
+    return losses(progressive_report(predictions, slices=[], level=level, baseline=best))
+
+
 def _table(measured: GroupMetrics, models: Sequence[str]) -> "pa.Table":
     """The part of the report about one grouping: slices by falling impressions, then buckets, models and metrics."""
     import pyarrow as pa

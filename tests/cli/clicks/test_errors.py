@@ -114,7 +114,7 @@ def test_predictions_of_another_shape(place, tmp_path):
         ),
         (("--set", "inclusion=poisson:2"), "p must be a number above 0 and at most 1"),
         (("--subsample", 2), "--subsample must be a number above 0"),
-        (("--set", "rates=global", "--variant", "a:"), "--set rates must be counts for variants"),
+        (("--set", "rates=global", "--variant", "a:"), "rates must be one of 'gradients', 'counts'"),
         (("--variant", "alpha=1"), "must begin with its name"),
         (("--variant", "a: speed=1"), "'speed=1' must be one of alpha"),
         (("--variant", "a: alpha=x"), "alpha must be a number above 0, but it is 'x'"),

@@ -26,8 +26,11 @@ def test_train_says_how_it_went(place, train, tmp_path):
     assert 0.1 < model["AucLoss"] < 0.5
     line = worked(*train, tmp_path / "m")
     assert line.startswith(f"{tmp_path / 'm'}: 6,000 impressions learned; ")
-    assert line.endswith(" impressions/s.\n")
+    assert " impressions/s.\nLearning rates: alpha " in line and "leads 12 of 34" in line
     assert "LogLoss" not in line
+    assert "won the race" not in worked(*train, tmp_path / "given", *settings(alpha=0.2))
+    assert told["chosen"]["left"] == 12 and told["chosen"]["rates"] in ("gradients", "counts")
+    assert "leads 12 of 34" in worked("clicks", "show", tmp_path / "m")
 
 
 def test_variants_in_one_pass(train, tmp_path):
@@ -40,12 +43,22 @@ def test_variants_in_one_pass(train, tmp_path):
     shown = worked("clicks", "validate", log, "--baseline", "blind")
     assert "change against blind" in shown
     shown = worked("clicks", "show", out, "--model", "blind")
-    assert "ftrl: alpha=0.5, beta=1.0, l1=0.0, l2=0.0, without ad, hour" in shown
+    assert "ftrl: alpha=0.5, beta=1.0, l1=0.0, l2=0.0, rates=counts, power=0.5, without ad, hour" in shown
     file = tmp_path / "one.parquet"
     pq.write_table(impressions(1), file)
     p = {name: worked("clicks", "predict", out, file, "--model", name) for name in ("all", "blind")}
     assert p["all"] != p["blind"]
     assert p["all"] == worked("clicks", "predict", out, file)
+
+
+def test_three_variants_are_ranked(train, tmp_path):
+    texts = ("slow: alpha=0.001", "own: alpha=0.4 rates=gradients beta=0", "other: alpha=0.5 power=0.6")
+    asked = [part for text in texts for part in ("--variant", text)]
+    worked(*train, tmp_path / "m", "--predictions", tmp_path / "p", *asked)
+    found = json.loads(worked("clicks", "validate", tmp_path / "p", "--json"))["ranking"]
+    assert found[-1]["model"] == "slow" and found[-1]["relative_low"] > 0
+    assert [row["value"] for row in found] == sorted(row["value"] for row in found)
+    assert "behind in %" in worked("clicks", "validate", tmp_path / "p")
 
 
 def test_settings_and_what_to_include(train, tmp_path):

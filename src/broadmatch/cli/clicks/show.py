@@ -85,6 +85,8 @@ def _print_facts(facts: dict[str, Any]) -> None:
         lines.append(f"trained on    {training['impressions']:,} impressions")
         settings = [f"{name}={value}" for name, value in training["parameters"].items() if value != "None"]
         lines.append(f"learner       {training['learner']}: {', '.join(settings)}")
+        if "chosen" in training:
+            lines.append(f"rates         {training['chosen']}")
         if "subsample" in training:
             lines.append(f"subsample     {training['subsample']} of the queries without a click")
         if "window" in training:

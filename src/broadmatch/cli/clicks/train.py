@@ -120,8 +120,12 @@ def command(
     seconds = time.monotonic() - started
     facts = {"model": str(out), **training.counts(), "learned_now": training.n_learned - before}
     facts |= {"models": _measured(model, predictions), "seconds": round(seconds, 2)}
+    if isinstance(training.learner, FTRL):
+        facts["chosen"] = training.learner.chosen._asdict()
     facts["per_second"] = round((training.n_learned - before) / seconds)
     output.print_json(facts) if json else output.print_text(_line(facts))
+    if not json and isinstance(training.learner, FTRL) and training.learner.alpha is None:
+        output.print_text(f"Learning rates: {training.learner.chosen}.", dim=True)
 
 
 def _check_places(out: Path, checkpoints: Path, predictions: Path | None, resume: bool, overwrite: bool) -> None:

@@ -37,7 +37,8 @@ def command(
 
     AucLoss is 1 - AUC; Bias is mean prediction over click rate, minus 1. Intervals hold 95 %. The change is relative to
     the baseline on the same rows, in %. The worst slices are those where clicks and predictions differ by most clicks.
-    Models of several runs are compared on exactly the same rows, joined by the id that the description names.
+    Models of several runs are compared on exactly the same rows, joined by the id that the description names. Three
+    and more are also ranked by log loss, each against the best.
 
     \b
     Example:
@@ -46,7 +47,7 @@ def command(
       broadmatch clicks validate old.predictions/ new.predictions/ --by country
     """
     prepare()
-    from broadmatch.evaluate import progressive_report
+    from broadmatch.evaluate import progressive_report, rank_models
     from broadmatch.params import Whole
 
     Whole(1).check("--top", top)
@@ -63,10 +64,13 @@ def command(
 
     worst = {n: sorted(_groups(report.summary(n), "slice"), key=missed, reverse=True)[:top] for n in slices}
     buckets = [] if every is None else _groups(report.summary(by_time=True), "bucket_start")
+    ranking = rank_models(source) if len(report.models) > 2 else []
     if json:
-        output.print_json(_plain(report, worst, buckets))
+        output.print_json(_plain(report, worst, buckets) | ({"ranking": ranking} if ranking else {}))
         return
     _print_models(report)
+    if ranking:
+        _print_ranking(ranking)
     for name, rows in worst.items():
         _print_groups(report, rows, name)
     if buckets:
@@ -128,6 +132,19 @@ def _print_models(report: "ProgressiveReport") -> None:
     how = "" if report.exact else "; AucLoss from binned scores, its error in the intervals"
     against = f"; change against {report.baseline}" if several else ""
     output.print_text(f"{report.n_impressions:,} impressions{against}{how}.", dim=True)
+
+
+def _print_ranking(ranking: list[Row]) -> None:
+    """Models by rising log loss, with the paired interval of what each is behind the best."""
+    columns = [Column("rank", right=True), Column("model", spare="shorten"), Column("LogLoss", right=True)]
+    columns += [Column("behind in %", right=True), Column("95 % interval", right=True, spare="drop")]
+    rows = []
+    for place, row in enumerate(ranking, 1):
+        ends = f"{_signed(row['relative_low'])} – {_signed(row['relative_high'])}"
+        behind = (_signed(row["relative"]), ends) if place > 1 else ("", "")
+        rows.append([str(place), row["model"], _number(row["value"], True), *behind])
+    typer.echo()
+    output.print_table(columns, rows)
 
 
 def _print_groups(report: "ProgressiveReport", groups: list[Row], name: str) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from broadmatch.clicks import ManyModels
     from broadmatch.signals import Description
 
-_OWN = ("alpha", "beta", "l1", "l2")
+_OWN = ("alpha", "beta", "l1", "l2", "rates", "power")
 """Parameters that each variant may have for itself; the others are shared."""
 
 
@@ -22,12 +22,8 @@ def variants_of(
     """Several models for one pass; what a variant does not say is as in `settings`."""
     from broadmatch.clicks import ManyModels
 
-    if settings.get("rates", "counts") != "counts":
-        raise BadParameter(
-            f"--set rates must be counts for variants, which share their counts, but it is {settings['rates']!r}."
-        )
-    own = {name: value for name, value in settings.items() if name in _OWN}
-    shared = {name: value for name, value in settings.items() if name not in (*_OWN, "rates")}
+    own = {name: value for name, value in settings.items() if name in _OWN and value is not None}
+    shared = {name: value for name, value in settings.items() if name not in _OWN}
     return ManyModels([_variant(text, own, described, data) for text in texts], **shared)
 
 

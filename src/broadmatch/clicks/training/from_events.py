@@ -27,6 +27,7 @@ from broadmatch import progress
 from broadmatch.clicks._table import find_all
 from broadmatch.clicks.calibration.base import WholeCalibration
 from broadmatch.clicks.calibration.sliced import SlicedCalibration
+from broadmatch.clicks.ftrl import FTRL
 from broadmatch.clicks.learner import ClickLearner
 from broadmatch.clicks.model import MODEL, ClickModel
 from broadmatch.clicks.training._from_events import MINUTE, WATERMARK, follow_clock
@@ -237,6 +238,8 @@ class EventTraining:
     def made_by(self) -> dict[str, Any]:
         """How the model is made, to be kept beside it."""
         made = {"learner": type(self.learner).__name__, "parameters": parameters_of(self.learner)}
+        if isinstance(self.learner, FTRL):
+            made["chosen"] = str(self.learner.chosen)
         return {"impressions": self.learner.n_learned, **made, "window": self.window}
 
     def counts(self) -> dict[str, int]:

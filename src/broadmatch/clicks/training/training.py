@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch import progress
+from broadmatch.clicks.ftrl import FTRL
 from broadmatch.clicks.inclusion import Bloom, Poisson
 from broadmatch.clicks.learner import ClickLearner
 from broadmatch.clicks.model import MODEL, ClickModel
@@ -222,6 +223,8 @@ class ClickTraining:
         if self._several is not None:
             made["parameters"] = {k: v for k, v in made["parameters"].items() if k != "variants"}
             made["variants"] = {name: asdict(variant) for name, variant in self._several.named.items()}
+        if isinstance(self.learner, FTRL):
+            made["chosen"] = str(self.learner.chosen)
         return {"impressions": self.n_learned, **{name: value for name, value in made.items() if value is not None}}
 
     def _one_by_one(self) -> Iterator[int]:
