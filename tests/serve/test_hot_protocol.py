@@ -220,10 +220,9 @@ def test_a_body_may_come_in_pieces_but_not_for_ever(app, monkeypatch):
         monkeypatch.setattr(requests, "SLOWEST_BODY", -1.0)
         for one in (late, gone):
             await one.send(whole[:-1])
+        await until(lambda: len(app.requests._reading) == 2)
         gone.writer.close()
-        while len(app.requests._reading) < 2:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)
+        await until(lambda: len(app.requests._reading) == 1)
         app.requests.end_late()
         app.requests.end_late()
         status, headers, body = await late.answer()

@@ -69,8 +69,12 @@ class HotRequest:
     def cancel(self) -> None:
         """The body took too long."""
         self._end_body()
-        if not self.disconnected:
-            self.done(too_late())
+        self.done(too_late())
+
+    def leave(self) -> None:
+        """The client is gone."""
+        self.disconnected = True
+        self._end_body()
 
     def complete(self) -> None:
         """The body is there: have it answered."""
@@ -156,6 +160,13 @@ class HotProtocol(HttpToolsProtocol):
             super().on_message_complete()
         elif cycle.reading:
             cycle.complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed."""
+        super().connection_lost(exc)
+        cycle: Any = self.cycle
+        if type(cycle) is HotRequest:
+            cycle.leave()
 
     def start(self, call: Any, called: Callable[["asyncio.Task[Any]"], None]) -> None:
         """Run what an endpoint does in a task, which the server waits for before it ends."""
