@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from broadmatch.cluster.engine import Engine, Ref
-from broadmatch.cluster.shards import rows_between, stacked
+from broadmatch.cluster.shards import stacked
 from broadmatch.data import CSR, as_labels
 from broadmatch.data.csr import offsets
 from broadmatch.harvest import belief_stages as stages
@@ -113,7 +113,7 @@ class _Job:
         # A task holds its own entries a few times, and for each thread a row of sums for all labels.
         self.memory = 128 * (Y.nnz // n_shards) + (16 + 20 * settings.n_jobs) * Y.n_cols
         how: dict[str, Any] = {"memory": self.memory, "title": "Turning labels around"}
-        self.labels = engine.map(_own, [(rows_between(Y, *span),) for span in pairwise(self.bounds)], **how)
+        self.labels = engine.map(_own, [(Y.between(*span),) for span in pairwise(self.bounds)], **how)
         *dealt, self.rows = engine.shuffle(_deal, [(shard, self.ranges) for shard in self.labels], n_shards + 1, **how)
         turned, found = engine.shuffle(_turn, map(tuple, dealt), 2, **how)
         sums = np.concatenate(engine.get(found))

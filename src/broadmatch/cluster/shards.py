@@ -111,7 +111,9 @@ def _read(shards: Shards, number: int, changed: int) -> ShardRows:
     kept = Checkpoints(shards.folder, shards.identity)
     found = kept.take(number, ShardArrays, features=shards.n_features, labels=shards.n_labels)
     if found is None:
-        raise BadArtifact(f"{shards.folder / f'{number:08d}'} is missing; start the job again without --resume.")
+        raise BadArtifact(
+            f"{shards.folder / f'{number:08d}'} is missing; remove the folder above it, and start the job again."
+        )
     X = CSR(found.x_indptr, found.x_indices, found.x_data, shards.n_features)
     Y = CSR(found.y_indptr, found.y_indices, found.y_data, shards.n_labels)
     return ShardRows(np.arange(int(found.first[0]), int(found.first[0]) + X.n_rows), X, Y)
