@@ -70,7 +70,7 @@ def fit_mlrf(
     folder = Path(folder).resolve()  # for hosts that stand elsewhere
     features, labels, _ = training_data(X, Y)
     kept = model.checkpoints(features, labels, folder)
-    shards = write_shards(folder / ".shards", kept.identity, features, labels, n_shards)
+    shards = write_shards(folder, kept.identity, features, labels, n_shards)
     growth = model.growth(features.shape, features.nnz)
     grow_trees(engine, growth, shards, kept, model.n_trees)
     return model.fit(X, Y, **options | {"checkpoint": folder})
