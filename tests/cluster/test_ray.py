@@ -24,7 +24,7 @@ from broadmatch.cli import app
 from broadmatch.cluster import RayEngine, ThreadEngine, check_cluster, fit_mlrf, harvest_folder, require_whole
 from broadmatch.data import Dataset, Names
 from broadmatch.errors import ClusterFailed, MissingFile
-from broadmatch.harvest.clicks import HarvestSettings
+from broadmatch.harvest import HarvestSettings
 from broadmatch.io import ClickLog, PageSource
 from broadmatch.io.artifacts import load, read_manifest, save
 from broadmatch.labels import MLRF
