@@ -21,14 +21,17 @@ from typer.testing import CliRunner
 import broadmatch
 from benchmarks.cluster_hosts import ROOT
 from broadmatch.cli import app
-from broadmatch.cluster import RayEngine, ThreadEngine, check_cluster, fit_mlrf, require_whole
+from broadmatch.cluster import RayEngine, ThreadEngine, check_cluster, fit_mlrf, harvest_folder, require_whole
 from broadmatch.data import Dataset, Names
 from broadmatch.errors import ClusterFailed, MissingFile
+from broadmatch.harvest import HarvestSettings
+from broadmatch.io import ClickLog, PageSource
 from broadmatch.io.artifacts import load, read_manifest, save
 from broadmatch.labels import MLRF
 from broadmatch.simulate import simulate_marketplace
 from tests.cluster import tasks
 from tests.cluster.data import belief_data, digests
+from tests.cluster.test_harvest import bytes_of, one_machine
 
 
 def dealt(engine):
@@ -124,6 +127,22 @@ def test_mlrf_has_the_bits_of_one_machine(whole_cluster, hosts, tmp_path, killed
         thread.join()
         assert len(whole_cluster.nodes()) == 1
     assert digests(fitted) == expected
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["whole", "a node killed"])
+def test_harvest_writes_the_folder_of_one_machine(whole_cluster, hosts, tmp_path, killed):
+    """The log, the words of pages and beliefs, in shards."""
+    market = simulate_marketplace(tmp_path / "market", n_pages=100, n_sessions=2000, seed=1)
+    one_machine(market.clicks, market.pages, tmp_path / "one", "beliefs")
+    job = tmp_path / "job"
+    thread = kill_when(hosts, "two", job / "beliefs" / f"{3:08d}") if killed else None
+    log, pages, settings = ClickLog(market.clicks), PageSource(market.pages), HarvestSettings(min_test_queries=2)
+    how = {"labels": "beliefs", "n_shards": 3, "folder": job, "memory": 2 * 10**8}
+    harvest_folder(whole_cluster, log, pages, tmp_path / "many", settings, **how)
+    if thread is not None:
+        thread.join()
+        assert len(whole_cluster.nodes()) == 1
+    assert bytes_of(tmp_path / "many") == bytes_of(tmp_path / "one")
 
 
 def as_joined(engine, monkeypatch):
