@@ -89,8 +89,8 @@ def test_a_run_goes_on_after_the_last_whole_iteration(tmp_path: Path, monkeypatc
     assert len(list(kept.iterdir())) == 6  # the second iteration, which was said to be whole, and the third
     next(iter(sorted(kept.iterdir(), reverse=True))).rename(tmp_path / "lost")
     steps: list[int] = []
-    whole = module._Job.step
-    monkeypatch.setattr(module._Job, "step", lambda self, *rest: steps.append(rest[-1]) or whole(self, *rest))
+    whole = module._BeliefJob.step
+    monkeypatch.setattr(module._BeliefJob, "step", lambda self, *rest: steps.append(rest[-1]) or whole(self, *rest))
     found = beliefs_in_shards(ThreadEngine(), Y, iterations=5, n_shards=3, folder=kept)
     assert steps == [3, 4, 5]
     assert same(found, sparse_beliefs(Y, iterations=5, n_jobs=1))

@@ -15,8 +15,7 @@ from broadmatch.cluster import ThreadEngine, harvest_folder, harvest_in_shards
 from broadmatch.cluster.inputs import log_shards
 from broadmatch.errors import BadInput, BroadmatchError, TooManyBadRows
 from broadmatch.features import PageVectorizer
-from broadmatch.harvest import Harvest, build_datasets, harvest, write_harvested
-from broadmatch.harvest.clicks import HarvestSettings
+from broadmatch.harvest import Harvest, HarvestSettings, build_datasets, harvest, write_harvested
 from broadmatch.harvest.harvested import summarise
 from broadmatch.io import ClickLog, PageSource, Rejects, records
 from broadmatch.simulate import simulate_marketplace

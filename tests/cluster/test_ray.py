@@ -24,7 +24,7 @@ from broadmatch.cli import app
 from broadmatch.cluster import RayEngine, ThreadEngine, check_cluster, fit_mlrf, harvest_folder, require_whole
 from broadmatch.data import Dataset, Names
 from broadmatch.errors import ClusterFailed, MissingFile
-from broadmatch.harvest.clicks import HarvestSettings
+from broadmatch.harvest import HarvestSettings
 from broadmatch.io import ClickLog, PageSource
 from broadmatch.io.artifacts import load, read_manifest, save
 from broadmatch.labels import MLRF
@@ -217,6 +217,21 @@ def test_commands_give_what_one_machine_gives(whole_cluster, tmp_path, monkeypat
     for words in (("evaluate", "--json"), ("recommend", "-k", 3, "--json")):
         call = (words[0], tmp_path / "alone", tmp_path / "data", *words[1:])
         assert run_cli(*call) == run_cli(*call, "--cluster", "auto")
+
+
+def test_a_harvest_writes_the_bytes_of_one_machine(whole_cluster, tmp_path, monkeypatch):
+    as_joined(whole_cluster, monkeypatch)
+    market = simulate_marketplace(tmp_path / "market", n_pages=100, n_sessions=4000, seed=1)
+    words = ("harvest", "--clicks", market.clicks, "--pages", market.pages, "--labels", "beliefs", "--min-pages", 2)
+    run_cli(*words, "--out", tmp_path / "alone")
+    run_cli(*words, "--out", tmp_path / "spread", "--cluster", "auto")
+    files = sorted(file.relative_to(tmp_path / "alone") for file in (tmp_path / "alone").rglob("*") if file.is_file())
+    assert len(files) > 10
+    differ = [
+        file for file in files if (tmp_path / "alone" / file).read_bytes() != (tmp_path / "spread" / file).read_bytes()
+    ]
+    assert not differ
+    assert not (tmp_path / "spread.partial").exists()
 
 
 def test_a_wrong_token_is_one_sentence(hosts, tmp_path):

@@ -25,7 +25,7 @@ from broadmatch.kernels import F32, F64, I32, I64
 from broadmatch.layout import Axes, Index, Offsets, Within
 
 
-class Settings(NamedTuple):
+class BeliefSettings(NamedTuple):
     """What an iteration depends on beside the labels."""
 
     beta: float
@@ -83,12 +83,12 @@ def beliefs_in_shards(
     """
     check_settings(beta, budget, iterations, similarity)
     labels, _ = as_labels(Y)
-    settings = Settings(float(beta), int(budget * labels.nnz), similarity, n_jobs)
+    settings = BeliefSettings(float(beta), int(budget * labels.nnz), similarity, n_jobs)
     if not settings.limit:
         return labels
     shaping = settings._asdict() | {"n_shards": n_shards, "n_cols": labels.n_cols}
     kept = Checkpoints.of_parts(folder, shaping, labels[:3])
-    job = _Job(engine, labels, settings, n_shards)
+    job = _BeliefJob(engine, labels, settings, n_shards)
     beliefs, done = job.taken(kept, iterations)
     for number in range(done, iterations):
         beliefs = job.step(beliefs, kept, number + 1)
@@ -101,10 +101,10 @@ def beliefs_in_shards(
     return stacked(parts)
 
 
-class _Job:
+class _BeliefJob:
     """The shards of one label matrix, and their iteration."""
 
-    def __init__(self, engine: Engine, Y: CSR, settings: Settings, n_shards: int) -> None:
+    def __init__(self, engine: Engine, Y: CSR, settings: BeliefSettings, n_shards: int) -> None:
         self.engine, self.settings, self.n_rows, self.n_labels, self.n_shards = (
             engine, settings, Y.n_rows, Y.n_cols, n_shards,
         )  # fmt: skip
@@ -244,14 +244,14 @@ def _join(n_labels: int, *pieces: WantedSums) -> LabelSums:
     return stages.joined_sums(pieces, n_labels)
 
 
-def _sample(Y: CSR, scale: F64, G: LabelSums, settings: Settings, wanted: int, rows: I64) -> F32:
+def _sample(Y: CSR, scale: F64, G: LabelSums, settings: BeliefSettings, wanted: int, rows: I64) -> F32:
     """The greatest values in the sampled rows of a shard."""
     how: dict[str, Any] = {"beta": settings.beta, "n_jobs": settings.n_jobs}
     found = stages.best_rows(_own(Y), np.array(scale), _own(G), rows, limit=wanted, floor=0.0, **how)
     return found.values
 
 
-def _best(Y: CSR, scale: F64, G: LabelSums, settings: Settings, limit: int, floor: float) -> tuple[Entries, I64]:
+def _best(Y: CSR, scale: F64, G: LabelSums, settings: BeliefSettings, limit: int, floor: float) -> tuple[Entries, I64]:
     """The beliefs of a shard at or above the floor, and how many there are by the upper half of their bits."""
     how: dict[str, Any] = {"beta": settings.beta, "n_jobs": settings.n_jobs}
     every = np.arange(Y.n_rows, dtype=np.int64)

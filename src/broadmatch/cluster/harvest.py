@@ -20,8 +20,8 @@ from broadmatch.data.csr import offsets
 from broadmatch.data.names import joined_names
 from broadmatch.harvest import Harvest
 from broadmatch.harvest.clicks import HarvestSettings, split_harvest
-from broadmatch.harvest.coec import PlaceEffects, ShownPairs, create_expected
-from broadmatch.harvest.counts import Counts
+from broadmatch.harvest.coec import PlaceLooks, ShownPairs, create_expected
+from broadmatch.harvest.counts import LabelCounts
 from broadmatch.harvest.gather import Gathering
 from broadmatch.harvest.gather_parts import (
     Tables,
@@ -101,7 +101,7 @@ def harvest_in_shards(
     >>> list(harvest_in_shards(ThreadEngine(), ClickLog("clicks.csv"), HarvestSettings(min_clicks=4)).labels)
     ['pizza']
     """
-    job = _Job(engine, HarvestTask(settings.gathering(clicks, queries is not None), settings, memory), n_shards)
+    job = _HarvestJob(engine, HarvestTask(settings.gathering(clicks, queries is not None), settings, memory), n_shards)
     gathered, tables = job.gather(clicks)
     known = None if pages is None else Names.of(pages)
     effects, parts = job.choose(gathered, tables, known)
@@ -115,11 +115,11 @@ def harvest_in_shards(
     starts = offsets([len(part.labels) for part in found])
     counted = job.count(starts, parts[2:])
     merged = {"pages_merged": sum(merged for _, merged in counted)}
-    counts, labels = Counts.joined([part for part, _ in counted]), joined_names([part.labels for part in found])
+    counts, labels = LabelCounts.joined([part for part, _ in counted]), joined_names([part.labels for part in found])
     return split_harvest(counts, labels, facts | unknown | merged | chosen, settings, exclude, effects)
 
 
-class _Job:
+class _HarvestJob:
     """A harvest on an engine."""
 
     def __init__(self, engine: Engine, task: HarvestTask, n_shards: int) -> None:
@@ -141,7 +141,7 @@ class _Job:
 
     def choose(
         self, gathered: list[GatheredPart], tables: list[Ref], known: Names | None
-    ) -> tuple[PlaceEffects | None, list[list[Ref]]]:
+    ) -> tuple[PlaceLooks | None, list[list[Ref]]]:
         """For each range of labels what was chosen, its tables of queries, and its entries by ranges of pages."""
         how: dict[str, Any] = {"memory": self.task.memory, "title": "Choosing labels"}
         n, settings = self.n_shards, self.task.settings
@@ -152,7 +152,7 @@ class _Job:
         effects = None
         if settings.positions:
             shown = self.engine.map(_shown, [(self.task, *pieces) for pieces in dealt[n:]], **how)
-            effects = PlaceEffects.of(self.engine.get(shown))
+            effects = PlaceLooks.of(self.engine.get(shown))
         choose = partial(_choose, task=self.task, known=known, effects=effects, bounds=of_pages)
         items = [(*rest, *shown) for rest, shown in zip(dealt[:n], dealt[n:], strict=True)]
         parts = self.engine.shuffle(choose, items, n + 2, **how)
@@ -164,7 +164,7 @@ class _Job:
         for name in (QUERIES, *([BY_MONTH] if self.task.gathering.months else [])):
             yield name, (self.engine.get([ref])[0][name] for ref in refs)
 
-    def count(self, starts: Any, entries: list[list[Ref]]) -> list[tuple[Counts, int]]:
+    def count(self, starts: Any, entries: list[list[Ref]]) -> list[tuple[LabelCounts, int]]:
         """The counts of each range of pages, and how many addresses are those of other pages."""
         items = [(self.task, starts, *pieces) for pieces in entries]
         refs = self.engine.map(_count_pages, items, memory=self.task.memory, title="Counting clicks of pages")
@@ -208,7 +208,7 @@ def _shown(task: HarvestTask, *pieces: Tables) -> ShownPairs:
 
 
 def _choose(
-    *pieces: Tables, task: HarvestTask, known: Names | None, effects: PlaceEffects | None, bounds: list[str]
+    *pieces: Tables, task: HarvestTask, known: Names | None, effects: PlaceLooks | None, bounds: list[str]
 ) -> list[Any]:
     """The labels of a range, their tables of queries, and their entries by ranges of pages."""
     settings, half = task.settings, len(pieces) // 2
@@ -245,7 +245,7 @@ def _by_page(db: Any, table: str, page: str, bounds: list[str]) -> Iterator[Any]
     db.execute("DROP TABLE dealt")
 
 
-def _count_pages(task: HarvestTask, starts: Any, *pieces: Tables) -> tuple[Counts, int]:
+def _count_pages(task: HarvestTask, starts: Any, *pieces: Tables) -> tuple[LabelCounts, int]:
     """The counts of a range of pages, with labels by their numbers among all; and how many addresses were merged."""
     exact = task.settings.exact_pages
     with task.connect() as db, clear_errors():
@@ -259,4 +259,4 @@ def _count_pages(task: HarvestTask, starts: Any, *pieces: Tables) -> tuple[Count
             distinct = "CREATE TABLE addresses AS FROM batches SELECT DISTINCT page, plain"
             create_from(db, batches, pieces[0]["addresses"].schema, distinct)
         merged = count_merged(db, exact)["pages_merged"]
-        return Counts.fetch(db, task.settings.test_share, task.settings.seed), merged
+        return LabelCounts.fetch(db, task.settings.test_share, task.settings.seed), merged

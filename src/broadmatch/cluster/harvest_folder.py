@@ -16,8 +16,7 @@ from broadmatch.cluster.features import ShardedPages
 from broadmatch.cluster.harvest import MEMORY, harvest_in_shards
 from broadmatch.data import CSR, Names
 from broadmatch.features import PageVectorizer
-from broadmatch.harvest import Harvest, write_harvested
-from broadmatch.harvest.clicks import HarvestSettings
+from broadmatch.harvest import Harvest, HarvestSettings, write_harvested
 from broadmatch.harvest.datasets import WEIGHTS, ChosenPages, join_datasets, named_pages, weigh_labels
 from broadmatch.harvest.harvested import check_place, summarise
 from broadmatch.io import ClickLog, PageSource

@@ -1,6 +1,7 @@
 from .beliefs import objective as objective
 from .beliefs import sparse_beliefs as sparse_beliefs
 from .clicks import Harvest as Harvest
+from .clicks import HarvestSettings as HarvestSettings
 from .clicks import harvest as harvest
 from .coec import coec as coec
 from .coec import place_effects as place_effects

@@ -15,8 +15,8 @@ import numpy as np
 
 from broadmatch.data import CSR, Names
 from broadmatch.errors import BadInput
-from broadmatch.harvest.coec import PlaceEffects, ShownPairs, create_expected
-from broadmatch.harvest.counts import Counts
+from broadmatch.harvest.coec import PlaceLooks, ShownPairs, create_expected
+from broadmatch.harvest.counts import LabelCounts
 from broadmatch.harvest.gather import Gathering, Moment, Window
 from broadmatch.harvest.label_stages import (
     check_labels,
@@ -141,7 +141,7 @@ def harvest(
     with connect(memory_limit, temp_directory, n_jobs) as db, clear_errors():
         facts = gathering.run(db, clicks, n_jobs)
         spell(db, normalise)
-        effects = PlaceEffects.of([ShownPairs.fetch(db)]) if positions else None
+        effects = PlaceLooks.of([ShownPairs.fetch(db)]) if positions else None
         if queries is not None:
             write_query_tables(query_tables(db, gathering), Path(queries))
         facts |= choose_pages(db, pages, exact_pages)
@@ -152,17 +152,17 @@ def harvest(
             create_expected(db, "{0}" if exact_pages else PLAIN_PAGE, effects)
         create_entries(db, looks=positions)
         labels = fetch_names(db, "FROM labels SELECT label ORDER BY number")
-        counts = Counts.fetch(db, test_share, seed)
+        counts = LabelCounts.fetch(db, test_share, seed)
     return split_harvest(counts, labels, facts, settings, exclude, effects)
 
 
 def split_harvest(
-    counts: Counts,
+    counts: LabelCounts,
     labels: Names,
     facts: dict[str, int],
     settings: HarvestSettings,
     exclude: Iterable[tuple[str, str]] | None,
-    effects: PlaceEffects | None,
+    effects: PlaceLooks | None,
 ) -> Harvest:
     """Training and test pages of all counts; what was left out is added to the facts."""
     counts, left_out = counts.without(exclude, labels, settings.normalise, settings.exact_pages)

@@ -109,7 +109,7 @@ class ShownPairs(NamedTuple):
         return cls(np.asarray(found["pair"]).astype(np.uint64), position, shows, clicks, rows)
 
 
-class PlaceEffects(NamedTuple):
+class PlaceLooks(NamedTuple):
     """How much places are looked at, in whole numbers, and how often a look of the average user is a click."""
 
     positions: list[int]
@@ -117,7 +117,7 @@ class PlaceEffects(NamedTuple):
     rate: float
 
     @classmethod
-    def of(cls, parts: Sequence[ShownPairs]) -> "PlaceEffects":
+    def of(cls, parts: Sequence[ShownPairs]) -> "PlaceLooks":
         """The effects of all pairs, which stand in parts."""
         pair, position, shows, clicks, totals = (np.concatenate(part) for part in zip(*parts, strict=True))
         if not len(pair):
@@ -139,7 +139,7 @@ class PlaceEffects(NamedTuple):
         return (looks * self.rate).astype(np.float32)
 
 
-def create_expected(db: "DuckDBPyConnection", plain: str, effects: PlaceEffects) -> None:
+def create_expected(db: "DuckDBPyConnection", plain: str, effects: PlaceLooks) -> None:
     """Make the table `expected` (page, label, looks) from `shown`, `spellings` and `labels`.
 
     `plain` is SQL that makes a page's name of its address {0}. Clicks before the split by time are looked at only.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Counts:
+class LabelCounts:
     """Clicks of each label on each page, by rising page, label and lateness."""
 
     page: NDArray[np.int32]
@@ -31,7 +31,7 @@ class Counts:
     drawn: NDArray[np.bool_]  # which pages the hash draws for testing
 
     @classmethod
-    def fetch(cls, db: "DuckDBPyConnection", test_share: float, seed: int) -> "Counts":
+    def fetch(cls, db: "DuckDBPyConnection", test_share: float, seed: int) -> "LabelCounts":
         """Number the pages of `entries` by name, and fetch all of them."""
         db.execute("""
             CREATE TABLE pages AS
@@ -50,7 +50,7 @@ class Counts:
         return cls(page, label, late, clicks, looks, pages, drawn)
 
     @classmethod
-    def joined(cls, parts: "Sequence[Counts]") -> "Counts":
+    def joined(cls, parts: "Sequence[LabelCounts]") -> "LabelCounts":
         """The counts of ranges of pages, in the order of their names."""
         starts = offsets([len(part.pages) for part in parts])
         page = np.concatenate(
@@ -73,7 +73,7 @@ class Counts:
 
     def without(
         self, exclude: Iterable[tuple[str, str]] | None, labels: Names, normalise: bool, exact_pages: bool
-    ) -> tuple["Counts", dict[str, int]]:
+    ) -> tuple["LabelCounts", dict[str, int]]:
         """What remains without the excluded pairs; how many were there, and how many given ones match nothing."""
         given = set(exclude or ())
         if not given:
