@@ -50,3 +50,8 @@ def cut(data, where):
     """The same rows in pieces."""
     ends = [0, *sorted(where), data.n_rows]
     return [data.between(a, b) for a, b in pairwise(ends)]
+
+
+def learner_of(name, **params):
+    """A learner with an alpha; without one, FTRL has a race (`test_race`)."""
+    return LEARNERS[name](**{"alpha": 0.1, **params})

@@ -101,7 +101,7 @@ def test_rounding_down_instead_would_be_found():
 
 @pytest.mark.parametrize("encoding", BYTES)
 def test_bytes_are_those_of_the_memory(encoding):
-    model = FTRL(encoding=encoding)
+    model = FTRL(alpha=0.1, encoding=encoding)
     model.learn_many(random_impressions(plain=True))
     assert model.nbytes == model.table_.cells.nbytes == BYTES[encoding] * model.table_.capacity
     assert model.table_.words.nbytes == model.table_.cells.nbytes and np.shares_memory(

@@ -33,7 +33,7 @@ def test_one_thread_gives_what_learn_many_gives_up_to_rounding(name, encoding, r
 @pytest.mark.parametrize("inclusion", ["poisson", "bloom"])
 def test_rare_features_stay_out(inclusion):
     data = random_impressions(3000, 3000, plain=True)
-    shared = FTRL(inclusion=INCLUSIONS[inclusion])
+    shared = FTRL(alpha=0.1, inclusion=INCLUSIONS[inclusion])
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(shared.learn_shared, cut(data, range(500, 3000, 500))))
     keys, times = np.unique(data.keys, return_counts=True)
@@ -76,7 +76,7 @@ def test_threads_add_features_all_at_once_without_loss():
     assert (rates < 0.2).all(), "a feature was added and then not learned"
 
 
-@pytest.mark.parametrize("learner", [FTRL(encoding="q2.13"), FTRL(rates="global"), OGD(min_count=2)])
+@pytest.mark.parametrize("learner", [FTRL(encoding="q2.13"), FTRL(alpha=0.1, rates="global"), OGD(min_count=2)])
 def test_what_cannot_be_added_up_is_refused(learner):
     with pytest.raises(BadParameter, match="Several threads cannot learn"):
         learner.learn_shared(random_impressions(10, 10))

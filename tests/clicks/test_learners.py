@@ -14,6 +14,7 @@ from tests.clicks.streams import (
     RATES,
     cut,
     impressions,
+    learner_of,
     random_impressions,
     rows,
     streams,
@@ -38,7 +39,7 @@ params = st.fixed_dictionaries(
 def make(name, given_params, **more):
     """A learner and its transcription, of the same parameters."""
     kept = {k: v for k, v in (given_params | more).items() if not (name == "ogd" and k == "l1")}
-    return LEARNERS[name](**kept), TWINS[name](**kept)
+    return learner_of(name, **kept), TWINS[name](**kept)
 
 
 def on_the_edge(twin, key):
@@ -116,7 +117,7 @@ def test_kernel_is_the_transcription_while_the_table_grows(name):
 )
 def test_huge_values_keep_every_number_finite(name, rates, stream):
     for encoding in ENCODINGS:
-        model = LEARNERS[name](rates=rates, encoding=encoding)
+        model = learner_of(name, rates=rates, encoding=encoding)
         assert np.isfinite(model.learn_many(impressions(stream))).all()
         _, weights, etas = model.coefficients()
         assert np.isfinite(weights).all() and np.isfinite(etas).all()
@@ -131,7 +132,7 @@ def test_huge_values_keep_every_number_finite(name, rates, stream):
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_without_beta_nothing_is_divided_by_zero(name, rates, encoding):
     """β = 0 (footnote 3): before there is a rate, there is no step."""
-    model = LEARNERS[name](beta=0, rates=rates, encoding=encoding)
+    model = learner_of(name, beta=0, rates=rates, encoding=encoding)
     model.learn_many(Impressions.from_rows([[7, 8]] * 2, values=[[0.0, 1e-30]] * 2, clicked=[1, 0]))
     assert model.coefficients()[1][0] == 0, "a feature whose value was 0 has no gradient"
     said = model.learn_many(Impressions.from_rows([[7]] * 50, clicked=[1, 0, 1, 1, 1] * 10))
@@ -150,7 +151,7 @@ def test_without_beta_nothing_is_divided_by_zero(name, rates, encoding):
 def test_one_call_and_any_batches_give_the_same_bits(stream, name, rates, encoding, inclusion, where):
     settings_ = {"rates": rates, "encoding": encoding, "inclusion": INCLUSIONS[inclusion], "seed": 3}
     data = impressions(stream)
-    whole, one, pieces = (LEARNERS[name](**settings_) for _ in range(3))
+    whole, one, pieces = (learner_of(name, **settings_) for _ in range(3))
     said = whole.learn_many(data)
     singly = [one.learn_one(list(x), y, values=list(x.values()), weight=w) for x, y, w in stream]
     in_pieces = [pieces.learn_many(part) for part in cut(data, [min(i, data.n_rows) for i in where])]
@@ -176,7 +177,7 @@ def test_batches_give_the_same_bits_while_the_table_grows(encoding, inclusion):
 @every_rate
 @every_learner
 def test_learning_says_what_predicting_said_just_before(name, rates, encoding):
-    model, data = LEARNERS[name](rates=rates, encoding=encoding, l2=0.1), random_impressions(200, 100)
+    model, data = learner_of(name, rates=rates, encoding=encoding, l2=0.1), random_impressions(200, 100)
     for i in range(data.n_rows):
         row = data.row(i)
         p = model.predict_many(row)[0]
@@ -198,8 +199,8 @@ def test_all_weights_k_times_as_large_are_beta_l1_and_l2_divided_by_k(name, stre
     l1 = {} if name == "ogd" else {"l1": 0.3}
     scaled_l1 = {key: k * value for key, value in l1.items()}
     data = impressions(stream)
-    plain = LEARNERS[name](beta=1.0, l2=0.2, **l1)
-    scaled = LEARNERS[name](beta=k, l2=0.2 * k, **scaled_l1)
+    plain = learner_of(name, beta=1.0, l2=0.2, **l1)
+    scaled = learner_of(name, beta=k, l2=0.2 * k, **scaled_l1)
     said = plain.learn_many(data)
     assert said.tobytes() == scaled.learn_many(data._replace(weight=data.weight * np.float32(k))).tobytes()
     assert plain.coefficients()[1].tobytes() == scaled.coefficients()[1].tobytes()
@@ -226,7 +227,7 @@ def test_a_whole_weight_is_repetition_while_the_coefficients_are_0(name, stream)
     repeated = [(row, y, 1.0) for row, y, k in stream for _ in range(int(k))]
     kept = [example for example in stream if example[2]]  # the features of examples of weight 0 would be known too
     for rates in ("counts", "gradients"):
-        once, often = (LEARNERS[name](l1=1e6, rates=rates) for _ in range(2))
+        once, often = (learner_of(name, l1=1e6, rates=rates) for _ in range(2))
         once.learn_many(impressions(kept))
         often.learn_many(impressions(repeated))
         a, b = once.to_state().arrays["numbers"], often.to_state().arrays["numbers"]
@@ -240,7 +241,7 @@ def test_a_whole_weight_is_repetition_while_the_coefficients_are_0(name, stream)
 def test_a_whole_weight_is_not_repetition_once_coefficients_move():
     """The second time the prediction is better, and the gradient smaller."""
     for rates in RATES:
-        once, often = FTRL(rates=rates), FTRL(rates=rates)
+        once, often = FTRL(alpha=0.1, rates=rates), FTRL(alpha=0.1, rates=rates)
         once.learn_one([7], 1, weight=2)
         often.learn_many(Impressions.from_rows([[7], [7]], clicked=[1, 1]))
         assert once.coefficients()[1][0] != often.coefficients()[1][0]
@@ -252,7 +253,7 @@ def test_a_whole_weight_is_not_repetition_once_coefficients_move():
 @given(stream=streams, row=rows)
 def test_a_weight_of_0_changes_no_coefficient(name, rates, stream, row):
     """Only time goes on, which moves what RDA with one rate for all says."""
-    model = LEARNERS[name](rates=rates)
+    model = learner_of(name, rates=rates)
     model.learn_many(impressions([*stream, (dict.fromkeys(row, 0.0), 0.0, 0.0)]))
     before = model.to_state().arrays["numbers"].tobytes()
     model.learn_many(impressions([(row, 1.0, 0.0)]))

@@ -29,7 +29,7 @@ def test_it_is_what_the_paper_says(rows, fields, learner, plain, data):
 @pytest.mark.parametrize("encoding", ["float64", "float32", "q2.13"])
 def test_alike_variants_learn_as_one(learner, encoding):
     stream = clicks()
-    expected = learner(rates="counts", encoding=encoding).learn_many(stream)
+    expected = learner(alpha=0.1, rates="counts", encoding=encoding).learn_many(stream)
     models = SingleValue({name: Variant(learner=learner.kind) for name in "abcd"}, encoding=encoding)
     assert np.array_equal(models.learn_many(stream), np.repeat(expected[:, None], 4, axis=1))
 
@@ -57,6 +57,8 @@ def test_variants_must_differ_in_their_fields_only():
         SingleValue({"a": Variant(), "b": Variant(alpha=0.5)}).learn_many(clicks(3))
     with pytest.raises(BadParameter, match="may differ in their fields only"):
         SingleValue({"a": Variant(), "b": Variant(learner="ogd")}).learn_many(clicks(3))
+    with pytest.raises(BadParameter, match="has rates='counts'"):
+        SingleValue({"a": Variant(rates="gradients")}).learn_many(clicks(3))
     with pytest.raises(BadParameter, match="'ftrl' or 'ogd' only"):
         SingleValue({"a": Variant(learner="fobos")}).learn_many(clicks(3))
 

@@ -134,3 +134,17 @@ def test_reserving_less_changes_nothing():
     assert table.cells is before
     table.reserve(table.room + 1)
     assert table.capacity == 2 * len(before)
+
+
+@pytest.mark.parametrize("encoding", ["float64", "float32", "q2.13"])
+def test_some_of_the_numbers_are_kept(encoding):
+    table = FeatureTable(encoding, 4)
+    keys = np.arange(1, 1500, dtype=np.uint64)
+    table.fill(keys, np.tile(np.arange(4), (1499, 1)) + 10)
+    table.add_spare(8)
+    fewer = table.keeping([3, 1, 0])
+    found, slots = fewer.sorted()
+    assert np.array_equal(found, keys) and len(fewer) == 1499
+    assert fewer.cells[slots, fewer.first :][:, :3].tolist() == [[13, 11, 10]] * 1499
+    fewer.reserve(4000)
+    assert np.array_equal(fewer.sorted()[0], keys)

@@ -87,6 +87,8 @@ def _steps(folder: Path) -> Iterator[list[object]]:
     impressions.write_text("clicked,country,query,price\n" + "".join(_IMPRESSIONS))
     clicks, seen = folder / "clicks", folder / "predictions"
     yield ["clicks", "train", impressions, "--describe", described, "--out", clicks, "--predictions", seen, "--names"]
+    given = ["--out", folder / "given", "--set", "alpha=0.1"]  # what learns when the race is over
+    yield ["clicks", "train", impressions, "--describe", described, *given]
     yield ["clicks", "validate", seen, "--by", "country"]
     yield ["gridviz", seen, "--out", folder / "grid.html"]
     yield ["clicks", "calibrate", clicks, seen]

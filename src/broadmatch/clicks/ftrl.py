@@ -115,6 +115,7 @@ class FTRL(ClickLearner):
         bits, and the loss is a little higher than with one thread. While there is a race, threads take turns.
         """
         self._ready()
+        self._check_shared()
         if self._racing:
             with self._threads.alone():
                 if self._racing:
@@ -123,24 +124,16 @@ class FTRL(ClickLearner):
 
     def _end_heat(self) -> None:
         """Keep the numbers of the candidates that stay."""
-        old, variants = self.table_, self._variants
-        keys, slots = old.sorted()
-        numbers = self._numbers(slots)
-        stay = race.cut(self.race_, self.n_learned)
+        variants, stay = self._variants, race.cut(self.race_, self.n_learned)
         if len(stay) == 1:
-            at = places_of(variants, int(stay[0]), 0)
-            settings = column_settings(variants, int(stay[0]))
+            settings, at = column_settings(variants, int(stay[0])), places_of(variants, int(stay[0]), 0)
             self.chosen_[:] = settings.alpha, settings.rates
             columns = [at.kept, at.counter, at.clicks][: 2 if settings.rates == GRADIENTS else 3]
         else:
             own = 2 + len(variants.alphas)
             columns = [0, 1, *(2 + k for k in stay), *(own + k for k in stay if k < variants.gradients)]
+        self.table_ = self.table_.keeping(columns)
         self._line_up()
-        self.table_ = self._empty_table()
-        held = np.zeros((len(keys), self.table_.cells.shape[1] - self.table_.first), numbers.dtype)
-        held[:, : len(columns)] = numbers[:, columns]
-        self.table_.fill(keys, held)
-        self.table_.state[STEP] = old.state[STEP]
 
     def _resumed(self, given: Mapping[str, NDArray[Any]]) -> None:
         alpha, rates = self.chosen_.tolist()

@@ -198,8 +198,7 @@ class ClickLearner(TableLearner):
         """
         self._ready()
         impressions.check(labelled=True, encoded=encoded)
-        if self.encoding == "q2.13" or self.rates == "global" or self._settings().min_count:
-            raise BadParameter("Several threads cannot learn with encoding='q2.13', rates='global' or min_count.")
+        self._check_shared()
         out = np.empty(impressions.n_rows)
         row, table, threads = 0, self.table_, self._threads
         with threads.joined(table) as cache:
@@ -218,6 +217,10 @@ class ClickLearner(TableLearner):
                         table.reserve(len(table) + _most_features(impressions.indptr, stop))
                 row = stop
         return out
+
+    def _check_shared(self) -> None:
+        if self.encoding == "q2.13" or self.rates == "global" or self._settings().min_count:
+            raise BadParameter("Several threads cannot learn with encoding='q2.13', rates='global' or min_count.")
 
     def predict_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """The click probability of each impression; the model does not change."""

@@ -9,9 +9,9 @@ from broadmatch.clicks.variants import VariantModels
 class ManyModels(VariantModels):
     """Variants of a click model that share keys, counts and the reading of the stream (§4.3 of the paper).
 
-    Each variant has coefficients of its own and learns exactly as it would alone with `rates="counts"` (§4.5); the
-    coefficient of a feature that it does not use stays 0. With `inclusion`, variants also share which features are
-    taken in. `encoding`, `inclusion` and `seed` are those of `FTRL`.
+    Each variant has coefficients of its own and learns exactly as it would alone, with rates from the counts that all
+    share (§4.5) or from gradients of its own; the coefficient of a feature that it does not use stays 0. With
+    `inclusion`, they share which features are taken in, too. `encoding`, `inclusion` and `seed` are those of `FTRL`.
 
     >>> from broadmatch.clicks import Variant
     >>> from broadmatch.data import Impressions

@@ -42,7 +42,7 @@ class Chosen(NamedTuple):
     """The learning rates that a learner has: given, or of the leader of the race, or of its winner.
 
     `left` of `candidates` run still; with 1, it is decided. `ahead` is by what share the loss of the next best of the
-    last heat is higher, if there was a race.
+    last heat is higher, if there was a race; below 0 if it won by what was before.
     """
 
     alpha: float
@@ -61,7 +61,9 @@ class Chosen(NamedTuple):
         if self.candidates == 1:
             return text
         how = f"won the race of {self.candidates}" if self.left == 1 else f"leads {self.left} of {self.candidates}"
-        return f"{text} {how}" + ("" if self.ahead is None else f", {100 * self.ahead:.2f} % ahead of the next")
+        if self.ahead is None:
+            return f"{text} {how}"
+        return f"{text} {how}, {100 * abs(self.ahead):.2f} % {'ahead of' if self.ahead >= 0 else 'behind'} the next"
 
 
 def candidates(rates: str | None) -> tuple[Candidate, ...]:

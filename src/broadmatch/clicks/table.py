@@ -1,5 +1,7 @@
 """The feature table: 64-bit keys to a few numbers each, in one array that grows while learning."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -68,6 +70,15 @@ class FeatureTable:
             cells[n_old : n_old + spare] = 0
             self.cells, self.words = cells, cells.view(np.uint32)[:capacity]
             spread(self.words, n_old)
+
+    def keeping(self, columns: Sequence[int]) -> "FeatureTable":
+        """A table of the same keys, each at the same slot, with some of the numbers."""
+        other = FeatureTable(self.encoding, len(columns), self.capacity)
+        other.cells[:, : self.first] = self.cells[: self.capacity, : self.first]
+        for place, column in enumerate(columns, self.first):
+            other.cells[:, place] = self.cells[: self.capacity, self.first + column]
+        other.state[:] = self.state
+        return other
 
     def add_spare(self, n: int) -> None:
         """Have n records behind the slots, for threads that learn on copies; what is in them is not kept."""

@@ -64,8 +64,9 @@ class SignalWorth:
             "with": Variant(fields=[*base, *with_it], **settings),
         }
         self._both = None if prior is not None else ManyModels(variants, inclusion=_RARE)
-        self._residual = FTRL(rates="counts", inclusion=_RARE, **settings)
-        self._alone = FTRL(rates="counts", inclusion=_RARE, **settings)
+        alike = {"alpha": Variant.alpha, **settings}  # as the variants: no race
+        self._residual = FTRL(rates="counts", inclusion=_RARE, **alike)
+        self._alone = FTRL(rates="counts", inclusion=_RARE, **alike)
         self._losses, self._residuals = PairedLosses(), PairedLosses()
         self._histogram = np.zeros((2, n_bins(_BITS)))
         self._n_rows, self._seconds = 0, 0.0
