@@ -56,7 +56,7 @@ def estimate(data: Data, cluster: Cluster, trees: int, subtree_rows: int = 500_0
     sample = min(subtree_rows, n) * row
     moved = (n * row * away + sample * away) + n * TREE_BYTES
     cpu = n * (CPU_PER_ROW + ROUTE_PER_ROW) + min(subtree_rows, n) * CPU_PER_ROW
-    tasks_at_once = min(cluster.nodes * cluster.cores, max(1, n // subtree_rows) * 2)
+    tasks_at_once = min(cluster.nodes * cluster.cores, max(1, n // subtree_rows) * trees)
     compute = trees * cpu / tasks_at_once
     network = trees * moved * 8 / 1e9 / (cluster.network * cluster.nodes)
     return {

@@ -19,8 +19,8 @@ from broadmatch.simulate import simulate_marketplace, synthetic_dataset
 from tests.cli.conftest import worked
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-SCREEN = {"train": 42, "clicks train": 41, "harvest": 49}
-OF_ALL_LEARNERS = {"signals", "allow_signals", "help"}
+SCREEN = {"train": 42, "clicks train": 41, "harvest": 50}
+OF_ALL_LEARNERS = {"signals", "allow_signals", "cluster", "help"}
 
 
 def test_the_reference_is_up_to_date():

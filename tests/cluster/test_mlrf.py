@@ -46,7 +46,8 @@ def test_it_goes_on_from_the_trees_that_are_there(tmp_path, monkeypatch):
             grown.append(title)
             return super().reduce(task, parts, memory=memory, title=title)
 
-    assert digests(fit_mlrf(Counting(), forest(), X, Y, tmp_path / "job", 3)) == digests(whole)
+    # Another number of nodes may go on.
+    assert digests(fit_mlrf(Counting(), forest(), X, Y, tmp_path / "job", 2)) == digests(whole)
     assert grown == ["Growing tops", "Growing subtrees", "Stitching trees"]
 
 
@@ -61,7 +62,7 @@ def test_a_damaged_shard_is_named(tmp_path):
     X, Y = plain_data()
     with pytest.raises(ClusterFailed):
         fit_mlrf(ThreadEngine(memory=0), forest(), X, Y, tmp_path, 3)
-    file = tmp_path / ".shards" / "00000001" / "x_data.npy"
+    file = tmp_path / ".shards-3" / "00000001" / "x_data.npy"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)

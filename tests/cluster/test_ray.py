@@ -219,6 +219,21 @@ def test_commands_give_what_one_machine_gives(whole_cluster, tmp_path, monkeypat
         assert run_cli(*call) == run_cli(*call, "--cluster", "auto")
 
 
+def test_a_harvest_writes_the_bytes_of_one_machine(whole_cluster, tmp_path, monkeypatch):
+    as_joined(whole_cluster, monkeypatch)
+    market = simulate_marketplace(tmp_path / "market", n_pages=100, n_sessions=4000, seed=1)
+    words = ("harvest", "--clicks", market.clicks, "--pages", market.pages, "--labels", "beliefs", "--min-pages", 2)
+    run_cli(*words, "--out", tmp_path / "alone")
+    run_cli(*words, "--out", tmp_path / "spread", "--cluster", "auto")
+    files = sorted(file.relative_to(tmp_path / "alone") for file in (tmp_path / "alone").rglob("*") if file.is_file())
+    assert len(files) > 10
+    differ = [
+        file for file in files if (tmp_path / "alone" / file).read_bytes() != (tmp_path / "spread" / file).read_bytes()
+    ]
+    assert not differ
+    assert not (tmp_path / "spread.partial").exists()
+
+
 def test_a_wrong_token_is_one_sentence(hosts, tmp_path):
     (tmp_path / "token").write_text("0" * 64)
     environment = hosts.environment | {"RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")}

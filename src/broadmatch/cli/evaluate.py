@@ -76,7 +76,6 @@ def command(
       broadmatch evaluate warm/ data/ --reveal 0.2,0.4,0.6,0.8
       broadmatch evaluate sets/ Eurlex/test.txt.gz --covering ZO,HM
       broadmatch evaluate filed/ tools-test/ --hierarchy edam.json
-      broadmatch evaluate model/ data/ --cluster auto
       broadmatch evaluate sheet.key.json --judgements anna.csv --judgements ben.csv
     """
     if judgements:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from broadmatch.cli import options, output
+from broadmatch.cli.cluster.nodes import joined
 from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.errors import CannotWrite
 
@@ -82,6 +83,7 @@ def command(
     max_bad_rows: options.MaxBadRows = None,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
     json: options.Json = False,
 ) -> None:
     """Turn a click log and pages into a folder to train on.
@@ -105,6 +107,7 @@ def command(
     consumption().take(_consumed(window, split_time, labels), out)
     from broadmatch.features import PageVectorizer
     from broadmatch.harvest import build_datasets, harvest
+    from broadmatch.harvest.clicks import HarvestSettings
     from broadmatch.io import ClickLog, PageSource, Rejects, read_pairs
     from broadmatch.io.tables import REVEALED
 
@@ -117,27 +120,19 @@ def command(
     ):
         source = PageSource(pages, columns=page_mapping, rejects=bad_pages)
         log = ClickLog(clicks, columns=mapping, names=names, time_format=time_format, rejects=bad_rows)
-        with output.at_least(logging.WARNING):
-            found = harvest(
-                log,
-                since=since,
-                until=until,
-                min_clicks=min_clicks,
-                min_test_queries=min_test_queries,
-                split="page" if split_time is None else "time",
-                test_share=test_share,
-                split_time=split_time,
-                exact_pages=exact_pages,
-                exclude=wrong,
-                queries=queries,
-                positions=labels == "coec",
-                seed=seed,
-                n_jobs=n_jobs,
-            )
+        split = "page" if split_time is None else "time"
+        settings = HarvestSettings(since, until, min_clicks, min_test_queries, split, test_share, split_time, seed=seed,
+                                   exact_pages=exact_pages, positions=labels == "coec")  # fmt: skip
         vectorizer = PageVectorizer(min_pages=min_pages, n_jobs=n_jobs)
-        train, test = build_datasets(found, source, vectorizer, weights=labels, n_jobs=n_jobs)
-        kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
-        write_harvested(out, train, test, vectorizer, kept, queries=queries)
+        with joined(cluster, out) as nodes:
+            if nodes is not None:
+                kept = nodes.harvest(log, source, out, settings, labels=labels, vectorizer=vectorizer, exclude=wrong)
+            else:
+                with output.at_least(logging.WARNING):
+                    found = harvest(log, **settings._asdict(), exclude=wrong, queries=queries, n_jobs=n_jobs)
+                train, test = build_datasets(found, source, vectorizer, weights=labels, n_jobs=n_jobs)
+                kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
+                write_harvested(out, train, test, vectorizer, kept, queries=queries)
     said = kept | {"bad_reasons": dict(bad_rows.reasons), "out": str(out)}
     output.print_json(said) if json else _print(out, kept, bad_rows.summary())
 

@@ -13,7 +13,7 @@ Seed = Annotated[int, typer.Option("--seed", help="Another number gives another 
 Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores if not given.")]
 Cluster = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="ADDRESS", help="Work on a Ray cluster: HOST:PORT, or auto."),
+    typer.Option("--cluster", metavar="ADDRESS", help="A Ray cluster: HOST:PORT, or auto."),
 ]
 PageColumns = Annotated[
     str | None,

@@ -38,9 +38,7 @@ def command(
     expansion: Annotated[
         Path | None, typer.Option("--expand", metavar="KSP", help="Expand the phrases: a model of `ksp`.")
     ] = None,
-    format: Annotated[
-        Format | None, typer.Option("--format", help="If not given: by the name of --out, or a table.")
-    ] = None,
+    format: Annotated[Format | None, typer.Option("--format", help="If not given: by --out, or a table.")] = None,
     out: Out = None,
     page_columns: options.PageColumns = None,
     labels_path: options.LabelsFile = None,
@@ -64,7 +62,6 @@ def command(
       broadmatch recommend model/ pages/ --out phrases.html
       broadmatch recommend warm/ pages.parquet --revealed bids.csv --out phrases.csv
       broadmatch recommend model/ landing.html --with kex/ --expand ksp/
-      broadmatch recommend model/ pages.parquet --out phrases.csv --cluster 10.0.0.5:6379
     """
     columns = options.parse_columns(page_columns, "--page-columns")
     known = options.parse_revealed(revealed, revealed_columns)

@@ -32,7 +32,6 @@ BASE = 250_000_000
 _GROWING = 4.0  # bytes of a growing tree by bytes of its rows, pieces and joined rows included
 _SPREAD = 1.3  # a subtree may have so many times subtree_rows, since the top is of a sample
 _TREE_BYTES = 100  # of a subtree by row
-_AHEAD = 2  # trees at once: while one is stitched, the rows of the next are on their way
 
 
 def rows_that_fit(memory: int, bytes_per_row: int = 536) -> int:
@@ -70,7 +69,7 @@ def fit_mlrf(
     folder = Path(folder).resolve()  # for hosts that stand elsewhere
     features, labels, _ = training_data(X, Y)
     kept = model.checkpoints(features, labels, folder)
-    shards = write_shards(folder / ".shards", kept.identity, features, labels, n_shards)
+    shards = write_shards(folder, kept.identity, features, labels, n_shards)
     growth = model.growth(features.shape, features.nnz)
     grow_trees(engine, growth, shards, kept, model.n_trees)
     return model.fit(X, Y, **options | {"checkpoint": folder})
@@ -79,17 +78,20 @@ def fit_mlrf(
 def grow_trees(engine: Engine, growth: Growth, shards: Shards, kept: Checkpoints, n_trees: int) -> None:
     """Grow the trees that are not there yet into the folder of checkpoints."""
     missing = [number for number in range(n_trees) if not kept.has(number)]
+    # Trees under way: at least two, for while one is stitched the rows of the next are sent; and as many as keep a task
+    # for every shard, of which there is at least one a CPU, where a tree has few subtrees.
+    ahead = max(2, -(-shards.n_shards // max(1, shards.n_rows // growth.subtree_rows)))
     following, with_tops, stitching = iter(missing), deque[tuple[int, Ref]](), deque[Ref]()
 
     def start_tops() -> None:
-        while len(with_tops) < _AHEAD and (number := next(following, None)) is not None:
+        while len(with_tops) < ahead and (number := next(following, None)) is not None:
             with_tops.append((number, _start_top(engine, growth, shards, number)))
 
     # One bar for all trees, none for each wait.
     with progress.task("Growing trees", total=len(missing), unit="trees") as bar, progress.hidden():
         start_tops()
         while with_tops or stitching:
-            if with_tops and len(stitching) < _AHEAD:
+            if with_tops and len(stitching) < ahead:
                 number, planned = with_tops.popleft()
                 (plan,) = engine.get([planned])
                 stitching.append(_start_tree(engine, growth, shards, kept, number, plan))

@@ -169,7 +169,7 @@ class RayEngine:
     def _head_gone(self) -> str:
         return (
             f"The head of the cluster at {self.address} does not answer any more: "
-            "start the cluster again, and go on with --resume."
+            "start it again, and the job, which goes on from what is done."
         )
 
     def _check_room(self, memory: int, title: str) -> None:
@@ -193,10 +193,10 @@ class RayEngine:
             log.warning("Node %s is lost; others do its work again.", self._known[lost].address)
         self._known = there
         if now - last > _NO_ROOM and not there:
-            raise ClusterFailed(f"{title}: no node of the cluster is left; add nodes, and go on with --resume.")
+            raise ClusterFailed(f"{title}: no node of the cluster is left; add nodes, and start the job again.")
         if now - last > self.patience:
             raise ClusterFailed(
-                f"{title}: no task ended within {self.patience:,.0f} s; look at the nodes, and go on with --resume."
+                f"{title}: no task ended within {self.patience:,.0f} s; look at the nodes, and start the job again."
             )
 
     @contextlib.contextmanager
@@ -363,7 +363,7 @@ def _plain_error(error: Exception, title: str) -> BroadmatchError:
     elif isinstance(cause, Exception):
         why = f"a task failed: {type(cause).__name__}: {_first_line(str(cause))}"
     else:
-        why = f"{kind}: {_first_line(str(error))}; look at the nodes, and go on with --resume"
+        why = f"{kind}: {_first_line(str(error))}; look at the nodes, and start the job again"
     return ClusterFailed(f"{title}: {why}.")
 
 

@@ -77,25 +77,27 @@ class Shards(NamedTuple):
         return _read(self, number, _changed(self.folder / f"{number:08d}"))
 
 
-def write_shards(folder: str | os.PathLike[str], identity: str, X: CSR, Y: CSR, n_shards: int) -> Shards:
-    """Write the rows as `n_shards` shards of about as many rows each; those that are there already stay.
+def write_shards(job: str | os.PathLike[str], identity: str, X: CSR, Y: CSR, n_shards: int) -> Shards:
+    """Write the rows as `n_shards` shards of about as many rows each into the job's folder; what is there stays.
 
-    `identity` names the data, so that shards of other data are not taken for these.
+    `identity` names the data, so that shards of other data are not taken for these. Another number of shards stands in
+    another folder: a job may go on with more nodes, or fewer.
 
     >>> X, Y = CSR.from_rows([[0], [1], [2]], 3), CSR.from_rows([[0], [], [1]], 2)
-    >>> shards = write_shards("job/shards", "of this example", X, Y, 2)
+    >>> shards = write_shards("job", "of this example", X, Y, 2)
     >>> [shards.read(number).numbers.tolist() for number in range(2)]
     [[0, 1], [2]]
     """
     n_bytes = sum(array.nbytes for array in (*X[:3], *Y[:3]))
     size = max(1, -(-X.n_rows // n_shards))
     cuts = list(blocks(X.n_rows, size))
-    kept = Checkpoints(folder, f"{identity} in {n_shards}")
+    folder = Path(job).resolve() / f".shards-{n_shards}"
+    kept = Checkpoints(folder, identity)
     for number, (start, stop) in enumerate(cuts):
-        if not (Path(folder) / f"{number:08d}").exists():
+        if not kept.has(number):
             x, y = X.between(start, stop), Y.between(start, stop)
             kept.keep(number, ShardArrays(np.array([start], np.int64), *x[:3], *y[:3]))
-    return Shards(Path(folder), f"{identity} in {n_shards}", len(cuts), X.n_rows, X.n_cols, Y.n_cols, n_bytes)
+    return Shards(folder, identity, len(cuts), X.n_rows, X.n_cols, Y.n_cols, n_bytes)
 
 
 def stacked(matrices: list[CSR]) -> CSR:
@@ -111,7 +113,9 @@ def _read(shards: Shards, number: int, changed: int) -> ShardRows:
     kept = Checkpoints(shards.folder, shards.identity)
     found = kept.take(number, ShardArrays, features=shards.n_features, labels=shards.n_labels)
     if found is None:
-        raise BadArtifact(f"{shards.folder / f'{number:08d}'} is missing; start the job again without --resume.")
+        raise BadArtifact(
+            f"{shards.folder / f'{number:08d}'} is missing; remove the folder above it, and start the job again."
+        )
     X = CSR(found.x_indptr, found.x_indices, found.x_data, shards.n_features)
     Y = CSR(found.y_indptr, found.y_indices, found.y_data, shards.n_labels)
     return ShardRows(np.arange(int(found.first[0]), int(found.first[0]) + X.n_rows), X, Y)

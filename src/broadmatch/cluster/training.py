@@ -42,8 +42,8 @@ def fit_in_parts(
     place = Path(folder).resolve()
     features, labels, _ = training_data(X, Y)
     arrays = (*features[:3], *labels[:3])
-    data = Checkpoints.of_parts(place / ".shards", {"rows": features.n_rows}, arrays)
-    shards = write_shards(data.folder, data.identity, features, labels, 1)
+    data = Checkpoints.of_parts(place, {"rows": features.n_rows}, arrays)
+    shards = write_shards(place, data.identity, features, labels, 1)
     kept = Checkpoints(place)
     missing = [number for number in range(_n_parts(model, labels.n_cols)) if not kept.has(number)]
     n_portions = max(1, min(_PORTIONS * n_shards, len(missing)))

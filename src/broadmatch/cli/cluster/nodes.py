@@ -1,6 +1,7 @@
 """What commands do with a cluster: join it, see that it fits together, and let it do the work."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,17 @@ class JoinedCluster(NamedTuple):
         how = {name: value for name, value in options.items() if name != "checkpoint"}
         place, n_shards = options["checkpoint"], self.report.shards_for(n_bytes)
         return fit(self.engine, learner, points.X, points.Y, place, n_shards, **how)
+
+    def harvest(self, log: Any, pages: Any, out: Path, settings: Any, **how: Any) -> dict[str, Any]:
+        """Harvest into a folder; what was done before, in OUT.partial, is taken up."""
+        from broadmatch.cluster import harvest_folder
+        from broadmatch.cluster.harvest import MEMORY
+
+        memory, partial = min(MEMORY, self.report.task_memory), out.with_name(f"{out.name}.partial")
+        shards: dict[str, Any] = {"n_shards": self.report.n_cpus, "memory": memory, "folder": partial.resolve()}
+        kept = harvest_folder(self.engine, log, pages, out, settings, **how, **shards)
+        shutil.rmtree(partial, ignore_errors=True)
+        return kept
 
     def model(self, place: Path, found: Any) -> Any:
         """A saved model whose rankings the nodes make."""
