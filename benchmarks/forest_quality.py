@@ -18,16 +18,16 @@ from broadmatch.evaluate import precision_at_k
 from broadmatch.labels import MLRF
 from broadmatch.simulate import synthetic_dataset
 
-TREES = {"delicious": 50, "eurlex-4k": 30, "planted": 5}
-PLANTED, PLANTED_TEST = 300_000, 10_000
+TREES = {"delicious": 50, "eurlex-4k": 30, "planted": 6}
+TEST_POINTS = 10_000  # of the planted
 
 
-def data(name: str) -> tuple[Dataset, Dataset]:
-    """Training and test points."""
+def data(name: str, n: int) -> tuple[Dataset, Dataset]:
+    """Training and test points; `n` is how many are planted."""
     if name != "planted":
         return load(name)
-    both = synthetic_dataset(PLANTED + PLANTED_TEST, PLANTED, PLANTED // 2, seed=1)
-    return both.take(np.arange(PLANTED)), both.take(np.arange(PLANTED, PLANTED + PLANTED_TEST))
+    both = synthetic_dataset(n + TEST_POINTS, n, n // 2, seed=1)
+    return both.take(np.arange(n)), both.take(np.arange(n, n + TEST_POINTS))
 
 
 def measure(train: Dataset, test: Dataset, **settings: Any) -> tuple[list[float], float]:
@@ -39,9 +39,9 @@ def measure(train: Dataset, test: Dataset, **settings: Any) -> tuple[list[float]
     return [100 * precision_at_k(test.Y, ranking, k=k) for k in (1, 5)], taken
 
 
-def compare(name: str, seeds: int, part: int) -> None:
+def compare(name: str, n: int, seeds: int, part: int) -> None:
     """Both ways of growing with each seed."""
-    train, test = data(name)
+    train, test = data(name, n)
     settings: dict[str, Any] = {"n_trees": TREES[name]} | ({"features_per_node": 30} if name == "planted" else {})
     rows = max(1000, len(train) // part)
     found: dict[str, list[list[float]]] = {"whole": [], "staged": []}
@@ -66,11 +66,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(TREES))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--points", type=int, default=300_000, help="how many are planted")
     parser.add_argument("--part", type=int, default=10, help="the points are this many times `subtree_rows`")
     asked = parser.parse_args()
     need_data()
     for name in asked.names:
-        compare(name, asked.seeds, asked.part)
+        compare(name, asked.points, asked.seeds, asked.part)
 
 
 if __name__ == "__main__":

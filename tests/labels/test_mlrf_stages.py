@@ -80,7 +80,12 @@ def test_a_large_tree_is_that_of_the_rule(data, bootstrap):
     growth = GROWTH._replace(bootstrap=bootstrap)
     top = grow_top(growth, 5, *(take_rows(one, sample_rows(growth, 5, 1500)) for one in data), 1500, Stop())
     assert top.n_subtrees > 10
-    assert reference.nested(grow_in_stages(growth, 5, *data, Stop())) == reference.grow(growth, 5, *data)
+    tree = grow_in_stages(growth, 5, *data, Stop())
+    assert reference.nested(tree) == reference.grow(growth, 5, *data)
+    tree._check_whole()
+    sizes = [len(points) for _, _, points in reference.leaves(tree)]
+    assert bootstrap or min(sizes) >= growth.min_leaf
+    assert bootstrap or sum(sizes) == np.count_nonzero(np.diff(data[1].indptr))
 
 
 def test_few_points_grow_as_they_did_without_stages(data):
