@@ -224,7 +224,7 @@ def _choose(
             create_expected(db, "{0}" if settings.exact_pages else PLAIN_PAGE, effects)
         create_entries(db, looks=effects is not None)
         labels = fetch_names(db, "FROM labels SELECT label ORDER BY number")
-        entries = [*_by_page(db, "entries", "page", bounds)]
+        entries = _by_page(db, "entries", "page", bounds)
         if settings.exact_pages:
             return [LabelPart(labels, facts), tables, *({"entries": part} for part in entries)]
         addresses = _by_page(db, "addresses", "plain", bounds)
@@ -238,11 +238,10 @@ def _joined(tables: Iterable[Any]) -> Any:
     return pa.concat_tables(tables)
 
 
-def _by_page(db: Any, table: str, page: str, bounds: list[str]) -> Iterator[Any]:
+def _by_page(db: Any, table: str, page: str, bounds: list[str]) -> list[Any]:
     """The rows of a table by ranges of pages."""
-    db.execute(f"CREATE TABLE dealt AS FROM {table} SELECT *, {range_of(page, len(bounds))} AS part", bounds)
-    yield from by_part(db, "dealt", len(bounds) + 1)
-    db.execute("DROP TABLE dealt")
+    rows = f"FROM {table} SELECT *, {range_of(page, len(bounds))} AS part"
+    return by_part(db, rows, len(bounds) + 1, bounds)
 
 
 def _count_pages(task: HarvestTask, starts: Any, *pieces: Tables) -> tuple[LabelCounts, int]:

@@ -14,6 +14,7 @@ from broadmatch.cluster.beliefs import beliefs_in_shards
 from broadmatch.cluster.engine import Engine
 from broadmatch.cluster.features import ShardedPages
 from broadmatch.cluster.harvest import MEMORY, harvest_in_shards
+from broadmatch.cluster.inputs import shards_for
 from broadmatch.data import CSR, Names
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import Harvest, HarvestSettings, write_harvested
@@ -44,13 +45,14 @@ def harvest_folder(
 ) -> dict[str, Any]:
     """Harvest a log and its pages over `n_shards` shards of each into the folder `out`; gives what was kept.
 
-    All hosts see the files of both. What was harvested, and each iteration of beliefs, is kept in `folder`, which all
-    hosts see too: the same job goes on from there. `memory` is what a task may take.
+    There are more shards if tasks would not have the `memory` for theirs. All hosts see the files of both. What was
+    harvested, and each iteration of beliefs, is kept in `folder`, which all hosts see too: the same job goes on from
+    there.
     """
     OneOf(WEIGHTS).check("labels", labels)
     check_place(out)
     settings = settings._replace(positions=labels == "coec")
-    wrong = sorted(set(exclude or ()))
+    wrong, n_shards = sorted(set(exclude or ())), max(n_shards, shards_for(clicks, memory))
     with tempfile.TemporaryDirectory(prefix="broadmatch-") as temporary:
         job = None if folder is None else Path(folder)
         queries = Path(temporary) if job is None else job / "queries"

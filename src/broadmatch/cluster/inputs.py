@@ -7,9 +7,13 @@ from typing import NamedTuple
 from broadmatch.errors import BadParameter
 from broadmatch.io import ClickLog, Page, PageSource, Rejects
 from broadmatch.io.columns import ColumnMap
-from broadmatch.io.formats import STANDARD_INPUT
+from broadmatch.io.files import packing_of_file
+from broadmatch.io.formats import STANDARD_INPUT, TABLES, format_of
 from broadmatch.io.pages import PageFile, PageReader
 from broadmatch.io.streams import Mark, Span
+
+# Measured by benchmarks/cluster_harvest.py: what a process holds at first, and what becomes of a byte of a log.
+_BASE, _PLAIN, _PACKED = 300_000_000, 4, 24
 
 
 class LogShard(NamedTuple):
@@ -49,6 +53,18 @@ def log_shards(log: ClickLog, n_shards: int) -> list[LogShard]:
     ]
 
 
+def shards_for(log: ClickLog, memory: int) -> int:
+    """In how many shards a log is cut at least, so that a task with so much memory can gather one.
+
+    >>> from pathlib import Path
+    >>> _ = Path("log.csv").write_text("query,page\\n" + 1000 * "tea,a.html\\n")
+    >>> shards_for(ClickLog("log.csv"), memory=10**9)
+    1
+    """
+    sizes = [Path(file).stat().st_size * (_PLAIN if _is_plain(file) else _PACKED) for file in log.files]
+    return -(-sum(sizes) // max(memory - _BASE, _BASE))
+
+
 def page_shards(pages: PageSource, n_shards: int) -> list[PageShard]:
     """Cut a source of pages: Parquet by row groups, large CSV files by lines, all else by files."""
     files = _on_disk([str(file.path) for file in pages.files] or [STANDARD_INPUT])
@@ -85,6 +101,10 @@ def cut_files(
                 shard.append((number, start, stop))
             before, start = before + share, end
     return shards
+
+
+def _is_plain(file: str) -> bool:
+    return format_of(Path(file), TABLES) != "parquet" and packing_of_file(Path(file)) is None
 
 
 def _on_disk(files: Sequence[str]) -> list[str]:

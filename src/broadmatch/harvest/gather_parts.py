@@ -4,9 +4,12 @@ A part of a log has some rows of any query, so what it gathered of a query is ad
 tables are those that the whole log would have made of the queries in a range.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from broadmatch.data.csr import offsets
 from broadmatch.harvest.gather import Gathering
 from broadmatch.io.duck import create_from
 
@@ -52,23 +55,36 @@ def gathered_tables(db: "DuckDBPyConnection", gathering: Gathering) -> Tables:
 
 def dealt_tables(db: "DuckDBPyConnection", tables: Mapping[str, Any], bounds: Sequence[str]) -> list[Tables]:
     """The rows of all tables by the ranges that their labels are in."""
-    spelled = tables["spelled"]
-    create_from(db, spelled.to_batches(), spelled.schema, "CREATE TABLE spelled AS FROM batches")
+    db.register("spelled", tables["spelled"])
     db.execute(f"CREATE TABLE placed AS FROM spelled SELECT query, {range_of('label', len(bounds))} AS part", bounds)
     dealt: list[Tables] = [{} for _ in range(len(bounds) + 1)]
     for name, table in tables.items():
-        rows = "CREATE TABLE dealt AS FROM batches JOIN placed USING (query)"
-        create_from(db, table.to_batches(), table.schema, rows)
-        for part, piece in enumerate(by_part(db, "dealt", len(dealt))):
+        db.register("rows_of_table", table)
+        for part, piece in enumerate(by_part(db, "FROM rows_of_table JOIN placed USING (query)", len(dealt))):
             dealt[part][name] = piece
-        db.execute("DROP TABLE dealt")
+        db.unregister("rows_of_table")
     return dealt
 
 
-def by_part(db: "DuckDBPyConnection", table: str, n_parts: int) -> "Iterator[pa.Table]":
-    """The rows of a table by their column `part`, which is left out."""
-    for part in range(n_parts):
-        yield db.sql(f"FROM {table} SELECT * EXCLUDE (part) WHERE part = {part}").to_arrow_table()
+def by_part(
+    db: "DuckDBPyConnection", sql: str, n_parts: int, parameters: Sequence[str] | None = None
+) -> "list[pa.Table]":
+    """The rows that a statement gives by their column `part`, the last, which is left out."""
+    import pyarrow as pa
+
+    found = pa.RecordBatchReader.from_stream(db.sql(sql, params=parameters))
+    names = found.schema.names[:-1]
+    schema = pa.schema([found.schema.field(name) for name in names])
+    pieces: list[list[Any]] = [[] for _ in range(n_parts)]
+    for batch in found:
+        part = batch.column(len(names)).to_numpy()
+        order = np.argsort(part, kind="stable")
+        ends = offsets(np.bincount(part, minlength=n_parts))
+        rows = batch.select(names)
+        for number, piece in enumerate(pieces):
+            if ends[number] < ends[number + 1]:
+                piece.append(rows.take(pa.array(order[ends[number] : ends[number + 1]])))
+    return [pa.Table.from_batches(piece, schema) for piece in pieces]
 
 
 def range_of(text: str, n_bounds: int) -> str:
