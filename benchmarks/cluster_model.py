@@ -25,8 +25,8 @@ class Data(NamedTuple):
         return 8 * (self.features + self.labels) + 16
 
 
-CPU_PER_ROW = 65e-6
-"""CPU seconds a row and tree to grow subtrees, as measured for a million rows; `benchmarks.cluster alone` says it."""
+CPU_PER_ROW = 61e-6
+"""CPU seconds a row and tree: 304 s for 5 trees of a million rows, by `benchmarks.cluster alone --trees 5`."""
 ROUTE_PER_ROW = 66 * 52e-9
 """66 tests of 52 ns on the way down the top."""
 TREE_BYTES = 35

@@ -222,7 +222,7 @@ def test_commands_give_what_one_machine_gives(whole_cluster, tmp_path, monkeypat
 def test_a_harvest_writes_the_bytes_of_one_machine(whole_cluster, tmp_path, monkeypatch):
     as_joined(whole_cluster, monkeypatch)
     market = simulate_marketplace(tmp_path / "market", n_pages=100, n_sessions=4000, seed=1)
-    words = ("harvest", "--clicks", market.clicks, "--pages", market.pages, "--labels", "beliefs", "--min-pages", 2)
+    words = ("harvest", "--clicks", market.clicks, "--pages", market.pages, "--min-pages", 2)
     run_cli(*words, "--out", tmp_path / "alone")
     run_cli(*words, "--out", tmp_path / "spread", "--cluster", "auto")
     files = sorted(file.relative_to(tmp_path / "alone") for file in (tmp_path / "alone").rglob("*") if file.is_file())
