@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pages")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pages, st.sampled_from(SHARDS))
 def test_any_pages_in_any_shards(folder: Path, rows: list[tuple[str, bytes]], n_shards: int) -> None:
     """Any bytes, names that come twice and thrice, pages that are none: the same pages are taken and rejected."""

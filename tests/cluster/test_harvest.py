@@ -238,3 +238,10 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     file.write_bytes(raw)
     with pytest.raises(BadInput, match=r"log.parquet, row group \d, is damaged"):
         harvest_in_shards(ThreadEngine(), ClickLog(file), HarvestSettings(), n_shards=3)
+
+
+def test_a_log_without_clicks_is_refused_as_on_one_machine(tmp_path: Path) -> None:
+    names = ("query", "page", "clicked", "position")
+    file = write(tmp_path / "log.parquet", [dict(zip(names, ("tea", "a", 0, 1), strict=True))] * 4, names, group=1)
+    with pytest.raises(BadInput, match="None of the 0 queries"):
+        harvest_in_shards(ThreadEngine(), ClickLog(file), HarvestSettings(positions=True), n_shards=2)

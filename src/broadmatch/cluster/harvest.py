@@ -112,6 +112,8 @@ def harvest_in_shards(
     chosen = _sums(part.facts for part in found)
     unknown = {"rows_on_unknown_pages": chosen.pop("rows_on_unknown_pages")}
     check_labels(chosen, settings.min_clicks)
+    if effects is not None:
+        effects.check()
     starts = offsets([len(part.labels) for part in found])
     counted = job.count(starts, parts[2:])
     merged = {"pages_merged": sum(merged for _, merged in counted)}
@@ -219,10 +221,11 @@ def _choose(
             tables = {name: _joined(batches) for name, batches in query_tables(db, task.gathering)}
         facts = choose_pages(db, known, settings.exact_pages)
         facts |= choose_labels(db, settings.min_clicks)
-        if effects is not None:
+        placed = effects is not None and len(effects.positions) > 0
+        if effects is not None and placed:
             create_merged(db, task.gathering, pieces[half:])
             create_expected(db, "{0}" if settings.exact_pages else PLAIN_PAGE, effects)
-        create_entries(db, looks=effects is not None)
+        create_entries(db, looks=placed)
         labels = fetch_names(db, "FROM labels SELECT label ORDER BY number")
         entries = _by_page(db, "entries", "page", bounds)
         if settings.exact_pages:

@@ -149,6 +149,7 @@ def harvest(
         facts |= choose_labels(db, min_clicks)
         check_labels(facts, min_clicks)
         if effects is not None:
+            effects.check()
             create_expected(db, "{0}" if exact_pages else PLAIN_PAGE, effects)
         create_entries(db, looks=positions)
         labels = fetch_names(db, "FROM labels SELECT label ORDER BY number")

@@ -118,10 +118,10 @@ class PlaceLooks(NamedTuple):
 
     @classmethod
     def of(cls, parts: Sequence[ShownPairs]) -> "PlaceLooks":
-        """The effects of all pairs, which stand in parts."""
+        """The effects of all pairs, which stand in parts; of no place if none was clicked, which `check` refuses."""
         pair, position, shows, clicks, totals = (np.concatenate(part) for part in zip(*parts, strict=True))
         if not len(pair):
-            raise BadInput("No row of the log that was shown has a click; clicks over expected clicks need some.")
+            return cls([], [], 0.0)
         order = np.lexsort((position, pair))
         _, number = np.unique(pair[order], return_inverse=True)
         positions, found = place_effects(number, position[order], shows[order], clicks[order])
@@ -133,6 +133,11 @@ class PlaceLooks(NamedTuple):
         # What is shown to the average user's eyes is clicked at this rate; one number, from whole ones.
         rate = sum(clicked for _, clicked, _ in known) / sum(shown * effects[k] for k, _, shown in known)
         return cls(list(effects), list(effects.values()), rate)
+
+    def check(self) -> None:
+        """Refuse a log that tells nothing of places."""
+        if not self.positions:
+            raise BadInput("No row of the log that was shown has a click; clicks over expected clicks need some.")
 
     def expected(self, looks: NDArray[np.int64]) -> NDArray[np.float32]:
         """The clicks that so many looks let expect."""
