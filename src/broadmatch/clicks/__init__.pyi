@@ -9,7 +9,7 @@ from .inclusion import Poisson as Poisson
 from .many_models import ManyModels as ManyModels
 from .model import ClickModel as ClickModel
 from .ogd import OGD as OGD
-from .race import Chosen as Chosen
+from .race import ChosenRates as ChosenRates
 from .rda import RDA as RDA
 from .serving import ServingModel as ServingModel
 from .single_value import SingleValue as SingleValue

@@ -13,7 +13,7 @@ from broadmatch.clicks._record import (
     GLOBAL,
     GRADIENTS,
     RDA,
-    Columns,
+    RecordColumns,
     Settings,
     codec_of,
     coefficient,
@@ -224,7 +224,9 @@ def learn_rows(
 
 
 @kernel
-def weights_and_rates(table: Table, at: Columns, slots: I64, settings: Settings, weights: F64, spread: F64) -> None:
+def weights_and_rates(
+    table: Table, at: RecordColumns, slots: I64, settings: Settings, weights: F64, spread: F64
+) -> None:
     """The coefficient w and the learning rate η = α / (β + √n) of the features in `slots`; w = n = 0 where −1.
 
     With GLOBAL every feature has the rate α / (β + √t) of the examples so far.
@@ -247,7 +249,9 @@ def weights_and_rates(table: Table, at: Columns, slots: I64, settings: Settings,
 
 
 @kernel
-def score_rows(table: Table, at: Columns, rows: Impressions, settings: Settings, scores: F64, spread: F64) -> None:
+def score_rows(
+    table: Table, at: RecordColumns, rows: Impressions, settings: Settings, scores: F64, spread: F64
+) -> None:
     """Of each row the score offset + x·w and the uncertainty u(x) = Σ |x_i| η_i (§6); the table is not changed."""
     indptr, keys, values, offset = rows.indptr, rows.keys, rows.values, rows.offset
     slots, weights, etas = np.empty(0, np.int64), np.empty(0), np.empty(0)

@@ -46,7 +46,7 @@ class Settings(NamedTuple):
     power: float
 
 
-class Columns(NamedTuple):
+class RecordColumns(NamedTuple):
     """Where the numbers of a model stand in a record: the coefficient, its counter, and with COUNTS the clicks."""
 
     kept: int

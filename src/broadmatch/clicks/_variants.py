@@ -18,6 +18,7 @@ from broadmatch.clicks._learners import BLOCK, longest_row, next_block
 from broadmatch.clicks._record import (
     COUNTS,
     GRADIENTS,
+    Cells,
     Settings,
     between_counts,
     codec_of,
@@ -35,7 +36,7 @@ from broadmatch.clicks._record import (
 )
 from broadmatch.clicks._table import STEP, Admission, Table, add_missing, find_all
 from broadmatch.data.impressions import Impressions
-from broadmatch.kernels import F64, I64, U64, kernel
+from broadmatch.kernels import F32, F64, I64, U64, kernel
 from broadmatch.kernels.intrinsics import prefetch
 
 _LINE = 16
@@ -43,6 +44,8 @@ _LINE = 16
 FEW = 4
 """Variants up to which one loop over them is best."""
 EVERYONE = np.uint64(0xFFFFFFFFFFFFFFFF)
+_LEAST = 1e-15
+"""What a probability of 0 counts as, so that its loss is finite."""
 
 
 class Variants(NamedTuple):
@@ -113,6 +116,160 @@ def find_block(
 
 
 @kernel
+def keep_narrow(
+    cells: Cells, slot: int, at: int, kept: F64, uses: F64, variants: Variants, roots: F64, random: np.uint64
+) -> np.uint64:
+    """Write what is kept of the variants that include a feature into cells of 16 bits; gives the random numbers on."""
+    codec = codec_of(cells.itemsize)
+    for v in range(len(kept)):
+        if uses[v] > 0.0:
+            random += codec.stride
+            cells[slot, at + v] = kept_cell(kept[v], codec, settings_of(variants, v), roots[v], random)
+    return random
+
+
+class RowNumbers(NamedTuple):
+    """What is known of the features of a row, by variant, and of the row itself; `squares` are Σ g²."""
+
+    kept: F64
+    weights: F64
+    roots: F64
+    squares: F64
+    scores: F64
+    errors: F64
+    inverses: F64
+
+
+@kernel
+def score_row(
+    table: Table, slots: I64, base: int, rows: Impressions, r: int, variants: Variants, w: RowNumbers
+) -> None:
+    """The score of every variant, and what its features are: `coefficient`, in loops without branches.
+
+    Each is over few arrays: such the compiler turns into instructions that do several variants at once.
+    """
+    cells, first, at = table.cells, table.first, table.first + 2
+    values, offset = rows.values, rows.offset
+    betas, l1s, l2s, powers = variants.betas, variants.l1s, variants.l2s, variants.powers
+    floors, odd, primal, gradients = variants.floors, variants.odd, variants.primal, variants.gradients
+    kept, weights, roots, squares, scores, inverses = w.kept, w.weights, w.roots, w.squares, w.scores, w.inverses
+    codec, n_variants, curvature = codec_of(cells.itemsize), len(betas), w.errors  # not known yet: free to use
+    own = at + n_variants
+    if first < 0:  # never: it tells the compiler that no index counts from the end
+        return
+    scores[:] = float(offset[r]) if len(offset) else 0.0
+    a = rows.indptr[r]
+    for j in range(a, rows.indptr[r + 1]):
+        slot, i = slots[j - base], j - a
+        if slot < 0:
+            continue
+        n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
+        n = between_counts(n, clicks)
+        for v in range(gradients):
+            squares[i, v] = float(cells[slot, own + v])
+        if codec.narrow:
+            for v in range(gradients):
+                squares[i, v] = counter_of(squares[i, v], codec)
+        root = math.sqrt(n)
+        for v in range(gradients):  # `root_of`
+            roots[i, v] = math.sqrt(squares[i, v])
+        for v in range(gradients, n_variants):
+            roots[i, v] = max(root, floors[v])
+        for k in range(len(odd)):
+            v = odd[k]
+            roots[i, v] = max(powered(squares[i, v] if v < gradients else n, powers[v]), floors[v])
+        for v in range(n_variants):
+            kept[i, v] = float(cells[slot, at + v])
+        if codec.narrow:
+            for v in range(n_variants):
+                kept[i, v] = kept_of(kept[i, v], codec, settings_of(variants, v), roots[i, v])
+        for v in range(n_variants):
+            curvature[v] = (betas[v] + roots[i, v]) * inverses[v] + l2s[v]
+        for v in range(n_variants):
+            z = kept[i, v]
+            weight = (math.copysign(l1s[v], z) - z) / curvature[v]
+            weights[i, v] = weight if (abs(z) > l1s[v]) & (curvature[v] != 0.0) else 0.0
+        for k in range(len(primal)):
+            weights[i, primal[k]] = kept[i, primal[k]]
+        x = float(values[j]) if len(values) else 1.0
+        for v in range(n_variants):
+            scores[v] += weights[i, v] * x
+
+
+@kernel
+def update_row(
+    table: Table, slots: I64, base: int, rows: Impressions, r: int, variants: Variants, w: RowNumbers, random: np.uint64
+) -> np.uint64:
+    """Learn a row from the errors of every variant: `updated`, likewise; gives the random numbers on."""
+    words, cells, first, at = table.words, table.cells, table.first, table.first + 2
+    values, floors, powers, odd = rows.values, variants.floors, variants.powers, variants.odd
+    gradients, others, halves = variants.gradients, variants.others, variants.halves
+    kept, weights, roots, squares, errors, inverses = w.kept, w.weights, w.roots, w.squares, w.errors, w.inverses
+    codec, n_variants = codec_of(cells.itemsize), len(floors)
+    narrow, most, own = codec.narrow, codec.most, at + n_variants
+    if first < 0:  # never, as above
+        return random
+    uses, new_roots, steps = np.ones((3, n_variants))
+    used_by, y, importance = EVERYONE, float(rows.clicked[r]), float(rows.weight[r])
+    a = rows.indptr[r]
+    for j in range(a, rows.indptr[r + 1]):
+        slot, i = slots[j - base], j - a
+        if slot < 0:
+            continue
+        x, n = float(values[j]) if len(values) else 1.0, 0.0
+        if gradients < n_variants:
+            n = counter_of(float(cells[slot, first]), codec)
+            clicks = counter_of(float(cells[slot, first + 1]), codec)
+            n, clicks = counted(n, clicks, COUNTS, 0.0, y, importance, 0.0)
+            random += codec.stride
+            n = counter_cell(n, codec, random)
+            random += codec.stride
+            clicks = counter_cell(clicks, codec, random)
+            cells[slot, first] = n
+            cells[slot, first + 1] = clicks
+            n = between_counts(counter_of(n, codec), counter_of(clicks, codec))
+        mask = mask_of(words[slot, 2], words[slot, 3], halves)
+        if mask != used_by:  # most features are of the same variants as the one before
+            used_by = mask
+            for v in range(n_variants):
+                uses[v] = float((mask >> np.uint64(v)) & np.uint64(1))
+        for v in range(n_variants):
+            steps[v] = errors[v] * x * uses[v]
+        for v in range(gradients):
+            squares[i, v] = min(squares[i, v] + steps[v] * steps[v], most)
+        if narrow:
+            for v in range(gradients):
+                random += codec.stride
+                cell = counter_cell(squares[i, v], codec, random)
+                cells[slot, own + v] = cell
+                squares[i, v] = counter_of(cell, codec)
+        root = math.sqrt(n)
+        for v in range(gradients):
+            new_roots[v] = math.sqrt(squares[i, v])
+        for v in range(gradients, n_variants):
+            new_roots[v] = max(root, floors[v])
+        for k in range(len(odd)):
+            v = odd[k]
+            new_roots[v] = max(powered(squares[i, v] if v < gradients else n, powers[v]), floors[v])
+        for k in range(len(others)):
+            v = others[k]
+            settings = settings_of(variants, v)
+            steps[v] = updated(settings, kept[i, v], weights[i, v], steps[v], roots[i, v], new_roots[v])
+        for v in range(n_variants):  # of FTRL
+            kept[i, v] += steps[v] - inverses[v] * (new_roots[v] - roots[i, v]) * weights[i, v]
+        for k in range(len(others)):
+            kept[i, others[k]] = steps[others[k]]
+        if narrow:
+            random = keep_narrow(cells, slot, at, kept[i], uses, variants, new_roots, random)
+            continue
+        for v in range(n_variants):  # `kept_cell`
+            cells[slot, at + v] = min(most, max(-most, kept[i, v]))
+        for v in range(gradients):
+            cells[slot, own + v] = squares[i, v]
+    return random
+
+
+@kernel
 def learn_many_block(
     table: Table, slots: I64, rows: Impressions, start: int, stop: int, out: F64, variants: Variants, stream: U64
 ) -> None:
@@ -121,134 +278,29 @@ def learn_many_block(
     `cells[slot, first:]` are N, P, the coefficients of the variants, and Σ g² of those with gradients of their own. The
     gradient of a variant that does not include a feature is 0, and so its coefficient stays 0.
     """
-    words, cells, first, state = table.words, table.cells, table.first, table.state
-    indptr, values, clicked, weight, offset = rows.indptr, rows.values, rows.clicked, rows.weight, rows.offset
-    betas, l1s, l2s, powers = variants.betas, variants.l1s, variants.l2s, variants.powers
-    floors, odd = variants.floors, variants.odd
-    primal, others, places, halves = variants.primal, variants.others, variants.places, variants.halves
-    if first < 0:  # never: it tells the compiler that no index counts from the end
-        return
-    codec, at, base, random = codec_of(cells.itemsize), first + 2, indptr[start], stream[0]
-    narrow, most = codec.narrow, codec.most
-    n_variants, gradients = len(betas), variants.gradients
-    own = at + n_variants
+    words, indptr, places = table.words, rows.indptr, variants.places
+    n_variants, base, random = len(places), indptr[start], stream[0]
     flat, width = words.reshape(-1), words.shape[1]
     longest = longest_row(indptr, start, stop)
     kept, weights, roots = np.empty((3, longest, n_variants))
-    squares = np.empty((longest, gradients))
-    scores, errors, uses, curvature, inverses, new_roots, steps = np.empty((7, n_variants))
-    uses[:] = 1.0
+    squares = np.empty((longest, variants.gradients))
+    scores, errors, inverses = np.empty((3, n_variants))
     inverses[:] = 1.0 / variants.alphas
-    used_by = EVERYONE
+    work = RowNumbers(kept, weights, roots, squares, scores, errors, inverses)
     for r in range(start, stop):
-        a, b = indptr[r], indptr[r + 1]
         if r + 1 < stop:  # of wide records the search has asked for the first line only
-            for j in range(b, indptr[r + 2]):
+            for j in range(indptr[r + 1], indptr[r + 2]):
                 for line in range(_LINE, width, _LINE):
                     prefetch(flat, max(slots[j - base], 0) * width + line)
-        state[STEP] += 1
-        scores[:] = float(offset[r]) if len(offset) else 0.0
-        for j in range(a, b):
-            slot, i = slots[j - base], j - a
-            if slot < 0:
-                continue
-            n, clicks = counter_of(float(cells[slot, first]), codec), counter_of(float(cells[slot, first + 1]), codec)
-            for v in range(gradients):
-                squares[i, v] = float(cells[slot, own + v])
-            if narrow:  # `counter_of`
-                for v in range(gradients):
-                    squares[i, v] = counter_of(squares[i, v], codec)
-            n = between_counts(n, clicks)
-            root = math.sqrt(n)
-            for v in range(gradients):  # `root_of`, written out, as all here that is done for every variant
-                roots[i, v] = math.sqrt(squares[i, v])
-            for v in range(gradients, n_variants):
-                roots[i, v] = max(root, floors[v])
-            for k in range(len(odd)):
-                v = odd[k]
-                roots[i, v] = max(powered(squares[i, v] if v < gradients else n, powers[v]), floors[v])
-            for v in range(n_variants):
-                kept[i, v] = float(cells[slot, at + v])
-            if narrow:
-                for v in range(n_variants):
-                    kept[i, v] = kept_of(kept[i, v], codec, settings_of(variants, v), roots[i, v])
-            # `coefficient`, in loops without branches, each over few arrays: such the compiler turns into instructions
-            # that do several variants at once.
-            for v in range(n_variants):
-                curvature[v] = (betas[v] + roots[i, v]) * inverses[v] + l2s[v]
-            for v in range(n_variants):
-                z = kept[i, v]
-                w = (math.copysign(l1s[v], z) - z) / curvature[v]
-                weights[i, v] = w if (abs(z) > l1s[v]) & (curvature[v] != 0.0) else 0.0
-            for k in range(len(primal)):
-                weights[i, primal[k]] = kept[i, primal[k]]
-            x = float(values[j]) if len(values) else 1.0
-            for v in range(n_variants):
-                scores[v] += weights[i, v] * x
-        y, importance = float(clicked[r]), float(weight[r])
+        table.state[STEP] += 1
+        score_row(table, slots, base, rows, r, variants, work)
+        y, importance = float(rows.clicked[r]), float(rows.weight[r])
         for v in range(n_variants):
             p = sigmoid(scores[v])
             out[r, places[v]] = p
             errors[v] = (p - y) * importance
-        if importance == 0.0:
-            continue
-        for j in range(a, b):
-            slot, i = slots[j - base], j - a
-            if slot < 0:
-                continue
-            x, n = float(values[j]) if len(values) else 1.0, 0.0
-            if gradients < n_variants:
-                n = counter_of(float(cells[slot, first]), codec)
-                clicks = counter_of(float(cells[slot, first + 1]), codec)
-                n, clicks = counted(n, clicks, COUNTS, 0.0, y, importance, 0.0)
-                random += codec.stride
-                n = counter_cell(n, codec, random)
-                random += codec.stride
-                clicks = counter_cell(clicks, codec, random)
-                cells[slot, first] = n
-                cells[slot, first + 1] = clicks
-                n = between_counts(counter_of(n, codec), counter_of(clicks, codec))
-            mask = mask_of(words[slot, 2], words[slot, 3], halves)
-            if mask != used_by:  # most features are of the same variants as the one before
-                used_by = mask
-                for v in range(n_variants):
-                    uses[v] = float((mask >> np.uint64(v)) & np.uint64(1))
-            for v in range(n_variants):
-                steps[v] = errors[v] * x * uses[v]
-            for v in range(gradients):
-                squares[i, v] = min(squares[i, v] + steps[v] * steps[v], most)
-            if narrow:
-                for v in range(gradients):
-                    random += codec.stride
-                    cell = counter_cell(squares[i, v], codec, random)
-                    cells[slot, own + v] = cell
-                    squares[i, v] = counter_of(cell, codec)
-            root = math.sqrt(n)
-            for v in range(gradients):
-                new_roots[v] = math.sqrt(squares[i, v])
-            for v in range(gradients, n_variants):
-                new_roots[v] = max(root, floors[v])
-            for k in range(len(odd)):
-                v = odd[k]
-                new_roots[v] = max(powered(squares[i, v] if v < gradients else n, powers[v]), floors[v])
-            for k in range(len(others)):
-                v = others[k]
-                settings = settings_of(variants, v)
-                steps[v] = updated(settings, kept[i, v], weights[i, v], steps[v], roots[i, v], new_roots[v])
-            for v in range(n_variants):  # `updated` of FTRL, likewise
-                kept[i, v] += steps[v] - inverses[v] * (new_roots[v] - roots[i, v]) * weights[i, v]
-            for k in range(len(others)):
-                kept[i, others[k]] = steps[others[k]]
-            if not narrow:
-                for v in range(n_variants):  # `kept_cell`, likewise
-                    cells[slot, at + v] = min(most, max(-most, kept[i, v]))
-                for v in range(gradients):
-                    cells[slot, own + v] = squares[i, v]
-                continue
-            for v in range(n_variants):
-                if uses[v] > 0.0:
-                    random += codec.stride
-                    cells[slot, at + v] = kept_cell(kept[i, v], codec, settings_of(variants, v), new_roots[v], random)
+        if importance != 0.0:
+            random = update_row(table, slots, base, rows, r, variants, work, random)
     stream[0] = random
 
 
@@ -482,3 +534,26 @@ def score_variants(table: Table, rows: Impressions, variants: Variants, single: 
                     root = root_of(n, counter_of(float(cells[slot, first + 1]), codec), settings)
                     cell = float(cells[slot, first + 2 if single else first + 2 + v])
                     scores[r, places[v]] += coefficient(settings, kept_of(cell, codec, settings, root), root) * x
+
+
+@kernel
+def follow(probabilities: F64, clicked: F32, weight: F32, standing: F64, losses: F64, out: F64) -> None:
+    """Give of each row the probability of the leader before it, and add the losses of all (rows × candidates).
+
+    The leader has the least `standing`, the first of several; `losses` are those of the heat.
+    """
+    n_candidates = len(standing)
+    for r in range(len(out)):
+        leader = 0
+        for k in range(1, n_candidates):
+            if standing[k] < standing[leader]:
+                leader = k
+        out[r] = probabilities[r, leader]
+        importance = np.float64(weight[r])
+        if importance == 0.0:
+            continue
+        for k in range(n_candidates):
+            p = probabilities[r, k]
+            loss = -importance * math.log(max(p if clicked[r] > 0.5 else 1.0 - p, _LEAST))
+            standing[k] += loss
+            losses[k] += loss

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.clicks import _record, race
-from broadmatch.clicks._record import GRADIENTS, Columns, Settings
+from broadmatch.clicks._record import GRADIENTS, RecordColumns, Settings
 from broadmatch.clicks._table import STEP
 from broadmatch.clicks._variants import learn_variants
 from broadmatch.clicks.learner import RATES, ClickLearner
-from broadmatch.clicks.race import Chosen
+from broadmatch.clicks.race import ChosenRates
 from broadmatch.clicks.serving import ServingModel
 from broadmatch.clicks.table import FeatureTable
 from broadmatch.clicks.variants import Variant, column_settings, columns_of, places_of, width_of
@@ -66,12 +66,12 @@ class FTRL(ClickLearner):
         super()._start()
 
     @property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> ChosenRates:
         """The learning rates that the model has, and how far the race for them is."""
         self._ready()
         if len(race.running(self.race_)):
             return race.chosen(self._field, self.race_)
-        return Chosen(float(self.chosen_[0]), list(RATES)[int(self.chosen_[1])])
+        return ChosenRates(float(self.chosen_[0]), list(RATES)[int(self.chosen_[1])])
 
     @property
     def _racing(self) -> bool:
@@ -152,7 +152,7 @@ class FTRL(ClickLearner):
             return column_settings(self._variants, race.leader(self.race_))
         return super()._settings()
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> RecordColumns:
         if self._racing:
             return places_of(self._variants, race.leader(self.race_), self.table_.first)
         return super()._columns()

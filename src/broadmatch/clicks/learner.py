@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from broadmatch.clicks._bloom import CURRENT
 from broadmatch.clicks._hogwild import learn_beside
 from broadmatch.clicks._learners import BLOCK, learn_rows, score_rows, weights_and_rates
-from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, Columns, Settings
+from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, RecordColumns, Settings
 from broadmatch.clicks._table import STEP, USED, Admission, Table
 from broadmatch.clicks.hogwild import Threads
 from broadmatch.clicks.inclusion import Bloom, Inclusion, InclusionRule, empty_filters, filter_size, kind_and_chance
@@ -285,9 +285,9 @@ class ClickLearner(TableLearner):
         """α, and what n is."""
         return float(self.alpha or 0.0), RATES[self.rates or "gradients"]
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> RecordColumns:
         first = self.table_.first
-        return Columns(first, first + 1, first + 2)
+        return RecordColumns(first, first + 1, first + 2)
 
 
 def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any, offset: float) -> Impressions:

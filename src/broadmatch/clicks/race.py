@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.clicks._race import follow
+from broadmatch.clicks._variants import follow
 from broadmatch.data import Impressions
 from broadmatch.layout import require
 
@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
     rates: str
 
 
-class Chosen(NamedTuple):
+class ChosenRates(NamedTuple):
     """The learning rates that a learner has: given, or of the leader of the race, or of its winner.
 
     `left` of `candidates` run still; with 1, it is decided. `ahead` is by what share the loss of the next best of the
@@ -54,7 +54,7 @@ class Chosen(NamedTuple):
     def __str__(self) -> str:
         """In words, as in a report.
 
-        >>> print(Chosen(0.4, "counts", 1, 34, 0.0031))
+        >>> print(ChosenRates(0.4, "counts", 1, 34, 0.0031))
         alpha 0.4 with counts won the race of 34, 0.31 % ahead of the next
         """
         text = f"alpha {self.alpha:g} with {self.rates}"
@@ -117,14 +117,14 @@ def cut(state: NDArray[np.float64], n_learned: int) -> NDArray[np.int64]:
     return stay
 
 
-def chosen(field: Sequence[Candidate], state: NDArray[np.float64]) -> Chosen:
+def chosen(field: Sequence[Candidate], state: NDArray[np.float64]) -> ChosenRates:
     """How the race stands."""
     left = running(state)
     first = left[leader(state)]
     beside = np.flatnonzero(state[:, HEAT] == state[first, HEAT])
     beside = beside[beside != first]
     own, next_best = state[first, LOSS], state[beside, LOSS].min()
-    return Chosen(
+    return ChosenRates(
         field[first].alpha, field[first].rates, len(left), len(field), float(next_best / own - 1) if own > 0 else None
     )
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from broadmatch.clicks import _record
 from broadmatch.clicks._learners import weights_and_rates
-from broadmatch.clicks._record import COUNTS, GRADIENTS, LEAST, Columns, Settings
+from broadmatch.clicks._record import COUNTS, GRADIENTS, LEAST, RecordColumns, Settings
 from broadmatch.clicks._table import Table
 from broadmatch.clicks._variants import Variants, learn_variants, score_variants
 from broadmatch.clicks.learner import TableLearner
@@ -166,7 +166,7 @@ class VariantModels(TableLearner):
             keys, slots = keys[included], slots[included]
         table, variants = self._table(), self._variants
         at = table.first + 2
-        places = Columns(at, at - 2, at - 1) if self.single else places_of(variants, column, table.first)
+        places = RecordColumns(at, at - 2, at - 1) if self.single else places_of(variants, column, table.first)
         weights, rates = np.empty(len(keys)), np.empty(len(keys))
         weights_and_rates(table, places, slots, column_settings(variants, column), weights, rates)
         return keys, weights, rates
@@ -251,10 +251,10 @@ def column_settings(variants: Variants, column: int) -> Settings:
     return Settings(int(variants.learners[column]), rates, 0.0, *numbers)
 
 
-def places_of(variants: Variants, column: int, first: int) -> Columns:
+def places_of(variants: Variants, column: int, first: int) -> RecordColumns:
     """Where a variant has its numbers in a record, whose numbers begin at `first`."""
     own = first + 2 + len(variants.alphas) + column
-    return Columns(first + 2 + column, own if column < variants.gradients else first, first + 1)
+    return RecordColumns(first + 2 + column, own if column < variants.gradients else first, first + 1)
 
 
 def _masks(fields: list[Iterable[int] | None]) -> NDArray[np.uint64]:

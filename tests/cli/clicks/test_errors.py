@@ -67,7 +67,7 @@ def test_a_run_that_fails_on_the_way(place, tmp_path):
     )
     assert "m.training is left from an earlier run: pass --resume" in failed(*asked)
     said = failed(*asked, "--resume", "--set", "alpha=0.5", "--set", "l1=1")
-    assert "alpha was '0.1' and is '0.5'; parameters: l1 was '0.0' and is '1.0'" in said
+    assert "alpha was 'None' and is '0.5'; parameters: l1 was '0.0' and is '1.0'" in said
     assert said.endswith("go on with those of then, or start anew by --overwrite.")
     assert "100 impressions learned, 0 of them now" in worked(*asked, "--resume", "--max-bad-rows", 5)
     assert json.loads(worked("clicks", "validate", log, "--json"))["impressions"] == 100

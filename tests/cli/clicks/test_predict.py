@@ -66,7 +66,7 @@ def test_standard_input(place, train, tmp_path):
 def test_show(place, tmp_path):
     shown = worked("clicks", "show", place / "model", "--top", 20)
     assert "trained on    6,000 impressions" in shown
-    assert "learner       FTRL: alpha=0.1" in shown
+    assert "learner       FTRL: beta=1.0" in shown
     assert "ad (categorical), query (text), hour (hour)" in shown
     assert "ad19" in shown
     found = json.loads(worked("clicks", "show", place / "model", "--signal", "ad", "--top", 4, "--json"))

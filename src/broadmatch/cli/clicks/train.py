@@ -85,8 +85,7 @@ def command(
     Number(0, 1, above=True, none=True).check("subsample", subsample)
     described = _described(describe, format, data)
     consumption().check(described, out)
-    texts = split_settings(settings)[""]
-    given = parse_values(texts, rules_of(FTRL), "ftrl")
+    given = parse_values(split_settings(settings)[""], rules_of(FTRL), "ftrl")
     learner = variants_of(variant, given, described, data) if variant else FTRL(**given)
     by = options.parse_names(None if calibrate_by is None else [calibrate_by])
     started = time.monotonic()
@@ -117,15 +116,12 @@ def command(
             model = _with_calibration(training.model(), out, resume)
             model.save(out)
         consumption().report(training.consumed())
-    seconds = time.monotonic() - started
-    facts = {"model": str(out), **training.counts(), "learned_now": training.n_learned - before}
+    seconds, learned = time.monotonic() - started, training.n_learned - before
+    facts = {"model": str(out), **training.counts(), "learned_now": learned}
     facts |= {"models": _measured(model, predictions), "seconds": round(seconds, 2)}
-    if isinstance(training.learner, FTRL):
-        facts["chosen"] = training.learner.chosen._asdict()
-    facts["per_second"] = round((training.n_learned - before) / seconds)
-    output.print_json(facts) if json else output.print_text(_line(facts))
-    if not json and isinstance(training.learner, FTRL) and training.learner.alpha is None:
-        output.print_text(f"Learning rates: {training.learner.chosen}.", dim=True)
+    facts |= {"chosen": training.learner.chosen} if isinstance(training.learner, FTRL) else {}
+    facts["per_second"] = round(learned / seconds)
+    output.print_json(_plain(facts)) if json else output.print_text(_line(facts))
 
 
 def _check_places(out: Path, checkpoints: Path, predictions: Path | None, resume: bool, overwrite: bool) -> None:
@@ -214,6 +210,10 @@ def _measured(model: "ClickModel", predictions: Path | None) -> dict[str, dict[s
     return found
 
 
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    return facts | ({"chosen": facts["chosen"]._asdict()} if "chosen" in facts else {})
+
+
 def _line(facts: dict[str, Any]) -> str:
     first = next(iter(facts["models"].values()))
     text = f"{facts['learned']:,} impressions learned"
@@ -226,4 +226,6 @@ def _line(facts: dict[str, Any]) -> str:
         text += f"; progressive LogLoss {first['LogLoss']:.5f}"
     if first.get("AucLoss") is not None:
         text += f", AucLoss {first['AucLoss']:.5f}"
+    if "chosen" in facts:
+        text += f"; {facts['chosen']}"
     return f"{facts['model']}: {text}; {facts['seconds']:.1f} s, {facts['per_second']:,} impressions/s."
