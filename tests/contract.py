@@ -115,6 +115,7 @@ SMALL = {
     "n_trees": 4,
     "rounds": 4,
     "max_leaf": 3,
+    "min_leaf": 1,
     "features_per_node": 5,
     "min_pages": 2,
     "goal": 0.5,
