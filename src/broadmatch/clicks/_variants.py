@@ -332,8 +332,11 @@ def learn_few_block(
             if slot < 0:
                 continue
             x = float(values[j]) if len(values) else 1.0
-            n, clicks = np.float64(cells[slot, first]), np.float64(cells[slot, first + 1])  # float() leaves 32 bits
-            shared = math.sqrt(between_counts(n, clicks))
+            unclicked, seen = (
+                np.float64(cells[slot, first]),
+                np.float64(cells[slot, first + 1]),
+            )  # float() leaves 32 bits
+            shared = math.sqrt(between_counts(unclicked, seen))
             for v in range(n_variants):
                 root = math.sqrt(np.float64(cells[slot, own + v])) if v < gradients else max(shared, floors[v])
                 z, curvature = np.float64(cells[slot, at + v]), (betas[v] + root) * inverses[v] + l2s[v]
