@@ -43,7 +43,11 @@ class MLRF(LabelModel):
 
     n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 50
     max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 10
-    min_leaf: Annotated[int, Whole(1), "both sides of a split keep at least this many points"] = 2
+    min_leaf: Annotated[
+        int,
+        Whole(1),
+        "both sides of a split keep at least this many points, or half of max_leaf + 1 where that is less",
+    ] = 2
     features_per_node: Annotated[
         int | None,
         Whole(1, none=True),
@@ -91,7 +95,9 @@ class MLRF(LabelModel):
         n_rows, n_cols = shape
         mean = max(1, min(round(n_values / max(n_rows, 1)), -(-n_cols // 4)))
         n_tried = mean if self.features_per_node is None else min(self.features_per_node, n_cols)
-        return Growth(self.seed, n_tried, self.max_leaf, self.min_leaf, float(self.balance), self.leaf_labels,
+        # More than half of max_leaf + 1 would leave a node of one point too many whole.
+        min_leaf = min(self.min_leaf, (self.max_leaf + 1) // 2)
+        return Growth(self.seed, n_tried, self.max_leaf, min_leaf, float(self.balance), self.leaf_labels,
                       self.bootstrap, self.subtree_rows)  # fmt: skip
 
     def checkpoints(self, X: CSR, Y: CSR, folder: str | os.PathLike[str] | None) -> Checkpoints:
