@@ -43,7 +43,7 @@ def test_variants_in_one_pass(train, tmp_path):
     shown = worked("clicks", "validate", log, "--baseline", "blind")
     assert "change against blind" in shown
     shown = worked("clicks", "show", out, "--model", "blind")
-    assert "ftrl: alpha=0.5, beta=1.0, l1=0.0, l2=0.0, rates=" in shown and "power=0.5, without ad, hour" in shown
+    assert "ftrl: alpha=0.5, beta=1.0, l1=0.0, l2=0.0, power=0.5, rates=counts, without ad, hour" in shown
     file = tmp_path / "one.parquet"
     pq.write_table(impressions(1), file)
     p = {name: worked("clicks", "predict", out, file, "--model", name) for name in ("all", "blind")}
