@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, PROPENSITY_PRESETS, Names, Ranking, reveal
 from broadmatch.evaluate import psp_at_k
 from broadmatch.kernels.top_k import leave_out
-from broadmatch.labels._forest import add_leaves
 from broadmatch.labels.base import NOTHING, Best, FitOptions, LabelModel, Row
 from broadmatch.labels.ranking_trees._item_sets import item_set
 from broadmatch.labels.ranking_trees._points import unit_rows
@@ -27,7 +26,6 @@ Checkpoint = str | os.PathLike[str] | None
 
 _CELLS = 1 << 22
 _METRIC_K = 5
-_BOTH: NDArray[np.int64] = np.arange(2, dtype=np.int64)
 
 
 class Points(NamedTuple):
@@ -273,17 +271,10 @@ def _added(features: Best, items: Best, Z: CSR, weight: float, k: int) -> Best:
 
 
 def _add_lists(features: Row, items: Row, weight: float, labels: NDArray[np.int32], scores: NDArray[np.float32]) -> int:
-    """Fill in the best labels of one point and say how many there are; two lists add up like the leaves of two trees.
-
-    The leaves' sums are divided by their number, two, so that each list comes with twice its weight.
-    """
+    """Fill in the best labels of one point and say how many there are; of equal scores the smaller label is first."""
     lists = [(scale, row) for scale, row in ((1 - weight, features), (weight, items)) if scale > 0]
-    ptr = np.zeros(3, np.int64)
-    ptr[1:] = len(lists[0][1][0])
-    if len(lists) > 1:
-        ptr[2] += len(lists[1][1][0])
-    shares = [np.float32(2 * scale) * row[1] for scale, row in lists]
-    found: int = add_leaves(
-        _BOTH, ptr, np.concatenate([row[0] for _, row in lists]), np.concatenate(shares), labels, scores
-    )
-    return found
+    names, place = np.unique(np.concatenate([row[0] for _, row in lists]), return_inverse=True)
+    sums = np.bincount(place, np.concatenate([scale * row[1] for scale, row in lists]), len(names))
+    best = np.lexsort((names, -sums))[: len(labels)]
+    labels[: len(best)], scores[: len(best)] = names[best], sums[best]
+    return len(best)

@@ -77,5 +77,5 @@ def test_every_extra_has_code():
             if one.startswith("broadmatch["):
                 continue
             module = re.split(r"[\[<>=~! ]", one)[0].replace("-", "_")
-            used = rf'^\s*(import|from) {module}\b|="(\w+\+)?{module}"'  # uvicorn and SQLAlchemy get names
+            used = rf'^\s*(import|from) (uvicorn[.\w]*\.)?{module}(_impl)?\b|="(\w+\+)?{module}"'  # some get names
             assert re.search(used, source, re.MULTILINE), f"[{name}] {one} has no code"

@@ -162,7 +162,7 @@ def rank_models(predictions: Any, *, level: float = 0.95) -> list[dict[str, Any]
     >>> import pyarrow as pa
     >>> log = pa.table({"clicked": [0, 1, 0, 1], "p_old": [0.2, 0.2, 0.3, 0.4], "p_new": [0.1, 0.4, 0.2, 0.5]})
     >>> [(row["model"], round(row["relative"])) for row in rank_models(log)]
-    [('new', 0), ('old', 68)]
+    [('new', 0), ('old', 60)]
     """
 
     def losses(report: ProgressiveReport) -> list[dict[str, Any]]:
