@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import broadmatch
-from broadmatch.clicks import FTRL, Bloom, Poisson, race
+from broadmatch.clicks import FTRL, Bloom, Poisson
 from broadmatch.clicks.training.training import ClickTraining
+from broadmatch.clicks.variants import race
 from broadmatch.data import Impressions
 from broadmatch.errors import BadArtifact, BadParameter
 from tests.clicks.streams import cut, impressions, random_impressions, streams

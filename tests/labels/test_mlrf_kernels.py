@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from broadmatch.data import CSR
 from broadmatch.kernels.random import seed_stream
-from broadmatch.labels._mlrf import COUNT, MOVED, SWEEP, TALLY_WIDTH, best_threshold, bootstrap, grow_tree
+from broadmatch.labels._mlrf import COUNT, MOVED, SWEEP, TALLY_WIDTH, best_threshold, grow_tree
+from broadmatch.labels._mlrf_rows import bootstrap
 from broadmatch.labels.mlrf_forest import ThresholdForest
 from broadmatch.layout import packed
 from tests.labels.test_forest_kernels import sparse

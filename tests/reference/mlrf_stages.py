@@ -6,7 +6,8 @@ rows it sees. A tree is nested tuples: (feature, threshold, left, right), or (po
 
 import numpy as np
 
-from broadmatch.labels._mlrf import bootstrap, grow_tree
+from broadmatch.labels._mlrf import grow_tree
+from broadmatch.labels._mlrf_rows import bootstrap
 from broadmatch.layout import packed
 from tests.reference.forest import leaves, walk
 from tests.reference.synthetic import ALL, GOLDEN, mix

@@ -6,13 +6,10 @@ from .fobos import FOBOS as FOBOS
 from .ftrl import FTRL as FTRL
 from .inclusion import Bloom as Bloom
 from .inclusion import Poisson as Poisson
-from .many_models import ManyModels as ManyModels
 from .model import ClickModel as ClickModel
 from .ogd import OGD as OGD
-from .race import ChosenRates as ChosenRates
 from .rda import RDA as RDA
 from .serving import ServingModel as ServingModel
-from .single_value import SingleValue as SingleValue
 from .training.from_events import EventTraining as EventTraining
 from .training.guard import ModelGuard as ModelGuard
 from .training.join import ClickJoin as ClickJoin
@@ -20,4 +17,7 @@ from .training.join import joined as joined
 from .training.predict_files import predict_files as predict_files
 from .training.subsample import Subsampler as Subsampler
 from .training.training import ClickTraining as ClickTraining
-from .variants import Variant as Variant
+from .variants.many_models import ManyModels as ManyModels
+from .variants.race import ChosenRates as ChosenRates
+from .variants.single_value import SingleValue as SingleValue
+from .variants.variant_models import Variant as Variant

@@ -7,15 +7,16 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.clicks import _record, race
+from broadmatch.clicks import _record
 from broadmatch.clicks._record import GRADIENTS, RecordColumns, Settings
 from broadmatch.clicks._table import STEP
-from broadmatch.clicks._variants import learn_variants
 from broadmatch.clicks.learner import RATES, ClickLearner
-from broadmatch.clicks.race import ChosenRates
 from broadmatch.clicks.serving import ServingModel
 from broadmatch.clicks.table import FeatureTable
-from broadmatch.clicks.variants import Variant, column_settings, columns_of, places_of, width_of
+from broadmatch.clicks.variants import race
+from broadmatch.clicks.variants._learn import learn_variants
+from broadmatch.clicks.variants.race import ChosenRates
+from broadmatch.clicks.variants.variant_models import Variant, column_settings, columns_of, places_of, width_of
 from broadmatch.data import Impressions
 from broadmatch.errors import BadParameter
 from broadmatch.layout import require
@@ -25,7 +26,7 @@ from broadmatch.params import Number, OneOf, learned
 class FTRL(ClickLearner):
     """Follow the (proximally) regularised leader, per coordinate, for logistic loss (Algorithm 1 of the paper).
 
-    Unless `alpha` is given, the learning rates are chosen by a race over the first 2¹⁸ rows (`broadmatch.clicks.race`):
+    Unless `alpha` is given, the learning rates are chosen by a race over the first 2¹⁸ rows (`clicks.variants.race`):
     candidates learn side by side, the model is that of the one which leads, and in the end bit for bit what the winner
     would be alone. `chosen` tells how it stands.
 

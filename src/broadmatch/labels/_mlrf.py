@@ -407,13 +407,6 @@ def vote_unit(votes: F64, n: int) -> float:
 
 
 @kernel
-def bootstrap(row_weight: F32, candidates: I64, n_draws: int, stream: U64) -> None:
-    """Draw `n_draws` of the candidate rows with replacement: row_weight, 0 before, becomes how often each came."""
-    for _ in range(n_draws):
-        row_weight[candidates[below(stream, len(candidates))]] += 1
-
-
-@kernel
 def fill_tree(
     X: CSR, Y: CSR, row_weight: F32, features_per_node: int, max_leaf: int, min_leaf: int, balance: float, stream: U64,
     stop_flag: I64, node: NodePoints, bag: LabelBag, lists: FeatureLists, tree: Tree,

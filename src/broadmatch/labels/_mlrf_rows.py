@@ -1,11 +1,11 @@
-"""The rows of a large forest's trees: which of them are sampled, where the top of a tree sends them, how they move."""
+"""The rows of a large forest's trees: which are sampled or drawn, where the top of a tree sends them, how they move."""
 
 import numpy as np
 
 from broadmatch.data import CSR
 from broadmatch.kernels import F32, I32, I64, U64, Flags, kernel
 from broadmatch.kernels.hashing import mix
-from broadmatch.kernels.random import STRIDE
+from broadmatch.kernels.random import STRIDE, below
 from broadmatch.labels._forest import reach_leaf
 
 
@@ -59,3 +59,10 @@ def rename_columns(indices: I32, place: I32, renamed: I32) -> None:
     """Column c becomes place[c]."""
     for j in range(len(indices)):
         renamed[j] = place[indices[j]]
+
+
+@kernel
+def bootstrap(row_weight: F32, candidates: I64, n_draws: int, stream: U64) -> None:
+    """Draw `n_draws` of the candidate rows with replacement: row_weight, 0 before, becomes how often each came."""
+    for _ in range(n_draws):
+        row_weight[candidates[below(stream, len(candidates))]] += 1

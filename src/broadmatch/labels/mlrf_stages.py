@@ -18,7 +18,7 @@ from broadmatch.data.csr import offsets
 from broadmatch.kernels import F32, I32, I64
 from broadmatch.kernels.random import seed_stream
 from broadmatch.labels import _mlrf_rows as kernels
-from broadmatch.labels._mlrf import NO_FEATURE, Tree, bootstrap, grow_tree
+from broadmatch.labels._mlrf import NO_FEATURE, Tree, grow_tree
 from broadmatch.labels.mlrf_forest import ThresholdForest, stitched
 from broadmatch.layout import packed
 from broadmatch.parallel import Stop, blocks
@@ -133,7 +133,7 @@ def grow_subtree(growth: Growth, tree: int, number: int, X: CSR, Y: CSR, rows: I
     weights = _labelled(Y)
     if growth.bootstrap:
         weights, candidates = np.zeros_like(weights), np.flatnonzero(weights)
-        bootstrap(weights, candidates, len(candidates), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
+        kernels.bootstrap(weights, candidates, len(candidates), seed_stream(seed ^ np.uint64(0x5DEECE66D)))
     grown = _grown(growth, X, Y, weights, seed, stop)
     starts = np.array(
         [[0, 0, 0, 0], [len(grown.feature), len(grown.vote_end), len(grown.vote_label), len(grown.point)]]

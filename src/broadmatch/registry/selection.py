@@ -9,7 +9,7 @@ import numpy as np
 from broadmatch import progress
 from broadmatch.clicks import ManyModels, SingleValue, Variant
 from broadmatch.clicks.training.batches import BatchStream
-from broadmatch.clicks.variants import MOST
+from broadmatch.clicks.variants.variant_models import MOST
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.io import Rejects
 from broadmatch.io.files import Source

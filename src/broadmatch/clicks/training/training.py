@@ -40,9 +40,9 @@ from broadmatch.state import State, restore
 if TYPE_CHECKING:
     from broadmatch.clicks.calibration.base import WholeCalibration
     from broadmatch.clicks.calibration.sliced import SlicedCalibration
-    from broadmatch.clicks.many_models import ManyModels
     from broadmatch.clicks.training.join import ClickJoin
     from broadmatch.clicks.training.subsample import Subsampler
+    from broadmatch.clicks.variants.many_models import ManyModels
 
 log = logging.getLogger("broadmatch")
 

@@ -3,7 +3,7 @@
 import math
 
 from broadmatch.clicks.serving import ServingModel, not_zero
-from broadmatch.clicks.variants import VariantModels
+from broadmatch.clicks.variants.variant_models import VariantModels
 
 
 class ManyModels(VariantModels):

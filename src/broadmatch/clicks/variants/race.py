@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from broadmatch.clicks._variants import follow
+from broadmatch.clicks.variants._race import follow
 from broadmatch.data import Impressions
 from broadmatch.layout import require
 

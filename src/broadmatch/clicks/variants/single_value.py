@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from broadmatch.clicks.variants import VariantModels
+from broadmatch.clicks.variants.variant_models import VariantModels
 from broadmatch.errors import BadParameter
 from broadmatch.params import Flag
 

@@ -11,10 +11,11 @@ from broadmatch.clicks import _record
 from broadmatch.clicks._learners import weights_and_rates
 from broadmatch.clicks._record import COUNTS, GRADIENTS, LEAST, RecordColumns, Settings
 from broadmatch.clicks._table import Table
-from broadmatch.clicks._variants import Variants, learn_variants, score_variants
 from broadmatch.clicks.learner import TableLearner
 from broadmatch.clicks.serving import sigmoids
 from broadmatch.clicks.table import ENCODINGS, FeatureTable
+from broadmatch.clicks.variants._learn import learn_variants, score_variants
+from broadmatch.clicks.variants._variants import Variants
 from broadmatch.data import Impressions
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.params import Number, OneOf, Rule, Whole, learned
