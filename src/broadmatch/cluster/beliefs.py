@@ -19,10 +19,11 @@ from broadmatch.harvest import belief_stages as stages
 from broadmatch.harvest._beliefs import Entries, LabelSums
 from broadmatch.harvest.belief_stages import ByLabel, Cut, WantedSums
 from broadmatch.harvest.beliefs import check_settings
+from broadmatch.io.artifacts import opening
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.io.files import PathLike
 from broadmatch.kernels import F32, F64, I32, I64
-from broadmatch.layout import Axes, Index, Offsets, Within
+from broadmatch.layout import Axes, Index, Offsets, Within, require
 
 
 class BeliefSettings(NamedTuple):
@@ -40,6 +41,9 @@ class BeliefRows(NamedTuple):
     indptr: Annotated[I64, Offsets(".rows", ".entries")]
     indices: Annotated[I32, Axes(".entries"), Index("labels")]
     data: Annotated[F32, Axes(".entries"), Within(0.0)]
+
+    def _check_whole(self) -> None:
+        CSR(*self, 0)._check_whole()
 
 
 class Turned(NamedTuple):
@@ -130,6 +134,9 @@ class _BeliefJob:
             given = [kept.take(self._number(number, s), BeliefRows, labels=self.n_labels) for s in range(self.n_shards)]
             parts = [part for part in given if part is not None]
             if len(parts) == self.n_shards:
+                with opening(kept.folder):
+                    lengths = [len(part.indptr) - 1 for part in parts]
+                    require(lengths == np.diff(self.bounds).tolist(), "its shards have other rows")
                 rows = [(CSR(*part, self.n_labels),) for part in parts]
                 return self.engine.map(_own, rows, memory=self.memory, title="Taking beliefs up"), number
         return self.labels, 0

@@ -21,11 +21,12 @@ from broadmatch.harvest import Harvest, HarvestSettings, write_harvested
 from broadmatch.harvest.datasets import WEIGHTS, ChosenPages, join_datasets, named_pages, weigh_labels
 from broadmatch.harvest.harvested import check_place, summarise
 from broadmatch.io import ClickLog, PageSource
+from broadmatch.io.artifacts import opening
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.io.files import PathLike
 from broadmatch.io.rejects import Rejected
 from broadmatch.kernels import F32, I32, I64, Bytes
-from broadmatch.layout import Axes, Index, Offsets, Within
+from broadmatch.layout import Axes, Index, Offsets, Within, require
 from broadmatch.params import OneOf
 
 
@@ -97,6 +98,12 @@ class HarvestArrays(NamedTuple):
     test_offsets: Annotated[I64, Offsets("test_pages", "test_bytes")]
     said: Annotated[Bytes, Axes(".said")]
 
+    def _check_whole(self) -> None:
+        for matrix in (CSR(*self[:3], 0), CSR(*self[3:6], 0)):
+            matrix._check_whole()
+        for names in (Names(*self[7:9]), Names(*self[9:11]), Names(*self[11:13])):
+            names._check_whole()
+
 
 class _KeptHarvest:
     """The harvest of a job that is in its folder, if it has one, with the rows that were rejected."""
@@ -115,13 +122,16 @@ class _KeptHarvest:
         kept = self.checkpoints.take(0, HarvestArrays)
         if kept is None:
             return None
-        said = json.loads(kept.said.tobytes())
-        self.clicks.rejects.take_over(Rejected(*said["rejected"]))
+        with opening(self.checkpoints.folder):
+            facts, rejected = _facts(json.loads(kept.said.tobytes()))
+            wanted = len(kept.train_data) if self.settings.positions else 0
+            require(len(kept.expected) == wanted, "it has another number of expected clicks")
+        self.clicks.rejects.take_over(rejected)
         labels, train_pages, test_pages = Names(*kept[7:9]), Names(*kept[9:11]), Names(*kept[11:13])
         train, test = CSR(*kept[:3], len(labels)), CSR(*kept[3:6], len(labels))
         expected = train._replace(data=kept.expected) if self.settings.positions else None
         exact = self.settings.exact_pages
-        return Harvest(train, test, labels, train_pages, test_pages, said["facts"], exact, expected)
+        return Harvest(train, test, labels, train_pages, test_pages, facts, exact, expected)
 
     def keep(self, found: Harvest) -> None:
         """File the harvest."""
@@ -137,3 +147,12 @@ class _KeptHarvest:
         if self.folder is not None:
             shutil.rmtree(queries, ignore_errors=True)
             self.checkpoints.clear()
+
+
+def _facts(said: Any) -> tuple[dict[str, int], Rejected]:
+    """What a kept harvest says of itself, checked."""
+    facts, (n_rows, reasons, first, lines) = said["facts"], said["rejected"]
+    counts = (n_rows, *facts.values(), *reasons.values())
+    require(all(type(count) is int and count >= 0 for count in counts), "a count is none")
+    require(isinstance(first, str) and all(isinstance(line, str) for line in lines), "a rejected row is no text")
+    return facts, Rejected(n_rows, reasons, first, lines)

@@ -10,10 +10,11 @@ import numpy as np
 from broadmatch.data import CSR
 from broadmatch.data.csr import offsets
 from broadmatch.errors import BadArtifact
+from broadmatch.io.artifacts import opening
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.kernels import F32, I32, I64
 from broadmatch.labels.mlrf_stages import take_rows
-from broadmatch.layout import Axes, Index, Offsets
+from broadmatch.layout import Axes, Index, Offsets, require
 from broadmatch.parallel import blocks
 
 
@@ -27,6 +28,10 @@ class ShardArrays(NamedTuple):
     y_indptr: Annotated[I64, Offsets("rows", "entries")]
     y_indices: Annotated[I32, Axes("entries"), Index("labels")]
     y_data: Annotated[F32, Axes("entries")]
+
+    def _check_whole(self) -> None:
+        for matrix in (CSR(*self[1:4], 0), CSR(*self[4:], 0)):
+            matrix._check_whole()
 
 
 class ShardRows(NamedTuple):
@@ -118,7 +123,10 @@ def _read(shards: Shards, number: int, changed: int) -> ShardRows:
         )
     X = CSR(found.x_indptr, found.x_indices, found.x_data, shards.n_features)
     Y = CSR(found.y_indptr, found.y_indices, found.y_data, shards.n_labels)
-    return ShardRows(np.arange(int(found.first[0]), int(found.first[0]) + X.n_rows), X, Y)
+    first = int(found.first[0])
+    with opening(shards.folder):
+        require(0 <= first <= shards.n_rows - X.n_rows, f"shard {number} has rows beyond the last")
+    return ShardRows(np.arange(first, first + X.n_rows), X, Y)
 
 
 def _changed(folder: Path) -> int:
