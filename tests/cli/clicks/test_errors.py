@@ -22,7 +22,7 @@ def test_a_description_that_is_wrong(place, tmp_path):
     assert "bad.toml, signals.ad: The kind" in said('label = "clicked"\n[signals]\nad = "categorial"\n')
     assert "signals.add: the log has no column 'add'" in said('label = "clicked"\n[signals]\nadd = "categorical"\n')
     assert "no label" in said('[signals]\nad = "categorical"\n')
-    assert "must name a description" in failed("clicks", "train", place / "log.parquet", "--out", out)
+    assert "must name a description of what comes on standard input" in failed("clicks", "train", "-", "--out", out)
     assert "There is no description" in failed(
         "clicks", "train", place / "log.parquet", "--describe", tmp_path / "none.toml", "--out", out
     )

@@ -33,6 +33,25 @@ def test_train_says_how_it_went(place, train, tmp_path):
     assert "leads 12 of 34" in worked("clicks", "show", tmp_path / "m")
 
 
+def test_without_a_description_the_columns_are_guessed(place, tmp_path, caplog):
+    out, log = tmp_path / "m", place / "log.parquet"
+    guessed = json.loads(worked("clicks", "train", log, "--out", out, "--predictions", tmp_path / "p", "--json"))
+    described = json.loads((place / "trained.json").read_text())
+    loss = [told["models"]["model"]["LogLoss"] for told in (guessed, described)]
+    assert loss[0] < loss[1]  # it sees the country too
+    assert "label clicked; country (categorical), ad (categorical), query (categorical), hour of time" in caplog.text
+    toml = tmp_path / "m.toml"
+    assert f"{toml} will hold it" in caplog.text
+    before = toml.read_text()
+    assert 'id = "id"' in before
+    toml.write_text(before.replace('"country" = ', '# "country" = '))
+    caplog.clear()
+    worked("clicks", "train", log, "--out", out, "--overwrite")
+    assert "guess" not in caplog.text
+    assert [s.name for s in broadmatch.load(out).description.signals][:2] == ["ad", "query"]
+    worked("clicks", "train", log, "--out", out, "--resume")
+
+
 def test_variants_in_one_pass(train, tmp_path):
     out, log = tmp_path / "m", tmp_path / "p"
     found = json.loads(worked(*train, out, "--predictions", log, "--names", "--json", "--variant", "all: alpha=0.5",

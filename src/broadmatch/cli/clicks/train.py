@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def command(
     data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Files, folders, patterns, or -.")],
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
-    describe: Annotated[Path | None, typer.Option(metavar="TOML", help="What the columns are; not for vw.")] = None,
+    describe: Annotated[Path | None, typer.Option(metavar="TOML", help="What the columns are; else guessed.")] = None,
     format: options.Format = None,
     clicks: Annotated[
         list[str] | None,
@@ -83,7 +83,7 @@ def command(
     from broadmatch.params import Number
 
     Number(0, 1, above=True, none=True).check("subsample", subsample)
-    described = _described(describe, format, data)
+    described = _described(describe, format, data, out)
     consumption().check(described, out)
     given = parse_values(split_settings(settings)[""], rules_of(FTRL), "ftrl")
     learner = variants_of(variant, given, described, data) if variant else FTRL(**given)
@@ -108,6 +108,7 @@ def command(
             rejects=own,
             follow=follow,
         )
+        _keep_description(described if describe is None else "given", out)
         before = training.n_learned
         consumption().check(training.described, out)
         consumption().report(training.consumed())
@@ -116,11 +117,8 @@ def command(
             model = _with_calibration(training.model(), out, resume)
             model.save(out)
         consumption().report(training.consumed())
-    seconds, learned = time.monotonic() - started, training.n_learned - before
-    facts = {"model": str(out), **training.counts(), "learned_now": learned}
-    facts |= {"models": _measured(model, predictions), "seconds": round(seconds, 2)}
-    facts |= {"chosen": training.learner.chosen} if isinstance(training.learner, FTRL) else {}
-    facts["per_second"] = round(learned / seconds)
+    facts = _facts(training, before, time.monotonic() - started)
+    facts |= {"model": str(out), "models": _measured(model, predictions)}
     output.print_json(_plain(facts)) if json else output.print_text(_line(facts))
 
 
@@ -143,22 +141,51 @@ def _check_places(out: Path, checkpoints: Path, predictions: Path | None, resume
         )
 
 
-def _described(describe: Path | None, format: str | None, data: list[str]) -> "Description | str":
-    """What the columns are, or the name of a format that needs no description."""
+def _beside(out: Path) -> Path:
+    """Where a guess of what the columns are is kept."""
+    return out.with_name(f"{out.name}.toml")
+
+
+def _described(describe: Path | None, format: str | None, data: list[str], out: Path) -> "Description | str":
+    """What the columns are, or the name of a format that needs no description; an earlier guess is taken again."""
     from broadmatch.signals import Description
 
     if format == "vw":
         if describe is not None:
             raise BadParameter(f"--describe must be left out for {format}, whose lines are features already.")
         return str(format)
-    if describe is None:
-        raise BadParameter(
-            "--describe must name a description of the columns, unless --format is vw; "
-            "docs/signals.md shows some of five lines."
-        )
-    description = Description.read(describe)
+    if describe is None and not _beside(out).exists():
+        return _guessed(data, format, out)
+    description = Description.read(_beside(out) if describe is None else describe)
     description.format = format or description.format or ("jsonl" if STANDARD_INPUT in data else None)
     return description
+
+
+def _guessed(data: list[str], format: str | None, out: Path) -> "Description":
+    """What the columns probably are, by the first rows; said, for it may be wrong."""
+    from broadmatch.signals.guess import guess_from
+
+    if STANDARD_INPUT in data:
+        raise BadParameter(
+            "--describe must name a description of what comes on standard input; "
+            "docs/signals.md shows some of five lines."
+        )
+    found = guess_from(source_of(data), format=format)
+    kinds = ", ".join(f"{signal.name} ({signal.kind})" for signal in found.description.signals)
+    output.log.info("The first rows say: label %s; %s.", found.description.label, kinds)
+    for name, why in found.left_out.items():
+        output.log.info("Column %s is left out: %s.", name, why)
+    output.log.info("That is a guess: %s will hold it; correct it there, and the next run takes it.", _beside(out))
+    return found.description
+
+
+def _keep_description(description: "Description | str", out: Path) -> None:
+    """Keep a guess, now that all else is right with the run."""
+    from broadmatch.io.files import replacing_file
+
+    if not isinstance(description, str) and not _beside(out).exists():
+        with replacing_file(_beside(out)) as file:
+            file.write(description.to_toml().encode())
 
 
 @contextlib.contextmanager
@@ -195,6 +222,16 @@ def _with_calibration(model: "ClickModel", out: Path, resume: bool) -> "ClickMod
             model.calibration = before.calibration
             output.log.info("%s keeps its calibration; `broadmatch clicks calibrate` makes it anew.", out)
     return model
+
+
+def _facts(training: "ClickTraining", before: int, seconds: float) -> dict[str, Any]:
+    """What a run did, and how fast."""
+    from broadmatch.clicks import FTRL
+
+    learned = training.n_learned - before
+    facts: dict[str, Any] = {**training.counts(), "learned_now": learned, "seconds": round(seconds, 2)}
+    facts |= {"chosen": training.learner.chosen} if isinstance(training.learner, FTRL) else {}
+    return facts | {"per_second": round(learned / seconds)}
 
 
 def _measured(model: "ClickModel", predictions: Path | None) -> dict[str, dict[str, float | None]]:

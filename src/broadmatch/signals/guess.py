@@ -1,0 +1,144 @@
+"""What the columns of a log are, guessed from its first rows: a description to start with, and to correct."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from broadmatch.data.impressions import CONSTANT
+from broadmatch.errors import BadInput
+from broadmatch.io.files import Source
+from broadmatch.io.rejects import Rejects
+from broadmatch.io.streams import RecordStream
+from broadmatch.io.values import NO_TIME, flags, is_text, numbers, times
+from broadmatch.signals.description import Description
+from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Signal, Text, Weekday
+
+ROWS = 10_000
+"""How many rows are looked at."""
+_LABELS = ("clicked", "click", "label", "is_click", "is_clicked", "clicks", "target", "y")
+_TIMES = ("time", "timestamp", "datetime", "date", "ts", "event_time", "created_at")
+_IDS = ("id", "impression", "impression_id", "row_id", "uuid")
+_WEIGHTS = ("weight", "importance")
+_SECONDS_2001 = 1e9  # smaller numbers are hours, days or counts, and no times
+_FEW = 100  # rows from which on it tells something that no value comes twice
+_REPEATED = 0.5  # share of rows with a value that comes again: those are names of something, also if they are numbers
+_WORDS = 3.0  # more a row, and a text is read by its words
+
+
+class Guessed(NamedTuple):
+    """A description, and the columns that are left out with why."""
+
+    description: Description
+    left_out: dict[str, str]
+
+
+def guess_description(table: Any, *, format: str | None = None) -> Guessed:
+    """What the columns of a log probably are, by their names, types and values in a few rows.
+
+    The label is the column of 0 and 1 that is called clicked, click or label, or the like. Times become the hour and
+    the weekday. Whole numbers and texts of which most come again are categories, other numbers go into buckets,
+    and longer texts are read by their words. Columns without a value, or with another one in every row, are left out.
+
+    >>> rows = {"clicked": [0, 1], "ad": ["a", "a"], "price": [0.5, 2.0], "title": ["a pair of red shoes", "taxi"]}
+    >>> print(guess_description(pa.record_batch(rows)).description.to_toml(), end="")
+    label = "clicked"
+    <BLANKLINE>
+    [signals]
+    "ad" = { "kind" = "categorical", "column" = "ad" }
+    "price" = { "kind" = "number", "column" = "price", "buckets" = "log" }
+    "title" = { "kind" = "text", "column" = "title" }
+    """
+    columns = {name: table.column(name) for name in table.schema.names}
+    label = _called(columns, _LABELS, _is_label)
+    if label is None:
+        raise BadInput(
+            f"No column of 0 and 1 is called {', '.join(_LABELS[:3])} or the like among {', '.join(columns)}: "
+            'say what the columns are, at least label = "…" and signals."*" = "categorical", and pass it as --describe.'
+        )
+    weight, name_of_row = _called(columns, _WEIGHTS, _is_weight), _called(columns, _IDS, _is_unique)
+    clocks = [name for name, column in columns.items() if _is_clock(column.type) and _is_time(column)]
+    time = _called(columns, _TIMES, _is_time) or next(iter(clocks), None)
+    signals: list[Signal | Cross] = []
+    left_out: dict[str, str] = {}
+    for name in [name for name in columns if name not in (label, weight, time, name_of_row)]:
+        found = _signal(name, columns[name])
+        if isinstance(found, str):
+            left_out[name] = found
+        else:
+            signals.append(found)
+    if time is not None:
+        signals += [_clock_signal(Hour, time), _clock_signal(Weekday, time)]
+    if not signals:
+        raise BadInput(f"No column is left for signals beside the label {label!r}: a model needs something to see.")
+    described = Description(signals=signals, label=label, weight=weight, time=time, id=name_of_row, format=format)
+    return Guessed(described, left_out)
+
+
+def guess_from(source: Source, *, format: str | None = None) -> Guessed:
+    """What the columns of the files are, by their first rows."""
+    stream = RecordStream(source, format=format, rejects=Rejects(), batch_rows=ROWS)
+    for records in stream:
+        if len(records):
+            return guess_description(records.table, format=format)
+    raise BadInput(f"There is no row in {source} that could be read: what its columns are cannot be guessed.")
+
+
+def _called(columns: dict[str, Any], names: tuple[str, ...], fits: Any) -> str | None:
+    """The first column that has one of these names, in their order, and that fits."""
+    by_name = {column.strip().lower(): column for column in reversed(columns)}
+    return next((by_name[name] for name in names if name in by_name and fits(columns[by_name[name]])), None)
+
+
+def _is_label(column: Any) -> bool:
+    return column.null_count == 0 and not flags(column)[1].any()
+
+
+def _is_weight(column: Any) -> bool:
+    found, bad = numbers(column)
+    return not bad.any() and bool((found >= 0).all())
+
+
+def _is_time(column: Any) -> bool:
+    found, bad = times(column)
+    return not (bad | (found == NO_TIME)).any() and bool(np.median(np.abs(found)) >= _SECONDS_2001 * 1e6)
+
+
+def _is_unique(column: Any) -> bool:
+    return bool(pc.count_distinct(_decoded(column)).as_py() == len(column) - column.null_count)
+
+
+def _is_clock(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _clock_signal(kind: type[Hour] | type[Weekday], column: str) -> Signal:
+    return kind(column, name=f"{kind.default_name} of {column}")
+
+
+def _signal(name: str, column: Any) -> Signal | str:
+    """The signal that a column becomes, or why it becomes none."""
+    if not name or name == CONSTANT or set("*?") & set(name):
+        return "a signal cannot be called like that"
+    decoded = _decoded(column)
+    text = is_text(decoded.type)
+    if _is_clock(decoded.type):
+        return _clock_signal(Hour, name)
+    if not (text or pa.types.is_primitive(decoded.type) or pa.types.is_null(decoded.type)):
+        return f"it holds {decoded.type}"
+    found, bad = numbers(column)
+    number = not bad.any()
+    if number and np.isnan(found).all():
+        return "it has no value"
+    counts = decoded.drop_null().value_counts().field("counts").to_numpy()
+    repeated = counts[counts > 1].sum() / counts.sum()
+    if number and not (repeated >= _REPEATED and (found[~np.isnan(found)] % 1 == 0).all()):
+        return Numeric(name, buckets="log")
+    if text and not number and 1 + pc.mean(pc.count_substring(decoded, " ")).as_py() > _WORDS:
+        return Text(name)
+    return "every row has another value" if repeated == 0 and len(decoded) >= _FEW else Categorical(name)
+
+
+def _decoded(column: Any) -> Any:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
