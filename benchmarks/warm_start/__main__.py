@@ -34,14 +34,14 @@ RECOMMENDERS: dict[str, dict[str, dict[str, Any]]] = {
         "BPR": {"factors": 64, "regularization": 0.01, "learning_rate": 0.1, "iterations": 300},
     },
     "debian": {
-        "user-kNN": {"neighbours": 50},
+        "user-kNN": {"neighbours": 100},
         "item-kNN": {"neighbours": 500},
         "WRMF": {"factors": 256, "regularization": 10.0, "alpha": 40.0},
         "BPR": {"factors": 64, "regularization": 0.001, "learning_rate": 0.1, "iterations": 300},
     },
     "citeulike": {
-        "user-kNN": {"neighbours": 50},
-        "item-kNN": {"neighbours": 500},
+        "user-kNN": {"neighbours": 20},
+        "item-kNN": {"neighbours": 10_000},
         "WRMF": {"factors": 256, "regularization": 10.0, "alpha": 40.0},
         "BPR": {"factors": 256, "regularization": 0.01, "learning_rate": 0.1, "iterations": 300},
     },

@@ -17,7 +17,7 @@ from broadmatch.data import CSR
 
 GRID: dict[str, list[dict[str, Any]]] = {
     "user-kNN": [{"neighbours": n} for n in (10, 20, 50, 100, 200, 500)],
-    "item-kNN": [{"neighbours": n} for n in (10, 20, 50, 100, 200, 500)],
+    "item-kNN": [{"neighbours": n} for n in (10, 50, 200, 500, 10_000)],
 }
 _BLOCK = 1024
 

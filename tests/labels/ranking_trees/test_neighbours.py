@@ -132,6 +132,8 @@ def test_without_neighbours_the_trees_and_the_re_ranker_answer(model, off):
     X, Y = points()
     without = SwiftXML(n_trees=4, max_leaf=4, **off).fit(X, Y)
     assert len(without.neighbours_.row) == 0
+    without.forest_ = model.forest_  # of which trees are grown without some points, to choose on
+    assert (model.predict_topk(X, k=4).to_csr() != without.predict_topk(X, k=4).to_csr()).nnz == 0
     answers = without.predict_topk(X, k=4, revealed=known()).to_csr()
     assert (answers != model.predict_topk(X, k=4, revealed=known()).to_csr()).nnz > 100
     asked, model.neighbours_ = model.neighbours_, NO_POINTS
@@ -142,10 +144,6 @@ def test_without_neighbours_the_trees_and_the_re_ranker_answer(model, off):
     assert "p_near" not in without.explain(X[0], 0, revealed=[1]).factors
     for m in (without, without.add_points(X[:20], Y[:20])):
         assert m.neighbours_ is NO_POINTS
-    assert (
-        model.predict_topk(X, k=4).to_csr()
-        != SwiftXML(n_trees=4, max_leaf=4, **off).fit(X, Y).predict_topk(X, k=4).to_csr()
-    ).nnz == 0
 
 
 def test_the_neighbours_are_saved(model, tmp_path):
