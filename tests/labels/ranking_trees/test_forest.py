@@ -152,8 +152,7 @@ def test_nodes_near_the_roots_keep_rare_features_by_feature(cls):
 @MODELS
 def test_slots_and_back_leave_every_node_its_weights(cls):
     X, Y = points()
-    all_grown = {"neighbours": 0} if cls is SwiftXML else {}  # no points are added to leaves after slots are given
-    forest = cls(n_trees=6, max_leaf=3, **all_grown).fit(X, Y).forest_
+    forest = cls(n_trees=6, max_leaf=3).fit(X, Y).forest_
     own = without_slots(forest)
     expected = reference.node_weights(forest)
     assert reference.node_weights(own) == expected
