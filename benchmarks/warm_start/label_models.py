@@ -8,24 +8,32 @@ import scipy.sparse as sp
 from benchmarks.warm_start.data import WarmStart
 from benchmarks.warm_start.fusion import PfastreXMLEarly, PfastreXMLLate
 from benchmarks.warm_start.measure import Predict
+from benchmarks.warm_start.one_vs_rest import OneVsRestJoined
 from broadmatch.data import CSR, Dataset
-from broadmatch.labels import MLRF, PfastreXML, SwiftXML
+from broadmatch.labels import MLRF, OneVsRest, PfastreXML, SwiftXML
 
 KINDS: dict[str, Any] = {
     "MLRF": MLRF,
+    "OneVsRest": OneVsRest,
+    "OneVsRest-joined": OneVsRestJoined,
     "PfastreXML": PfastreXML,
     "PfastreXML-early": PfastreXMLEarly,
     "PfastreXML-late": PfastreXMLLate,
     "SwiftXML": SwiftXML,
 }
-OF_POINTS = ("MLRF", "PfastreXML")
+OF_LABELS = ("OneVsRest", "OneVsRest-joined")
+"""Models without trees."""
+
+OF_POINTS = ("MLRF", "OneVsRest", "PfastreXML")
 """Models of the points' features alone: revealed labels are left out of what they find, and that is all."""
 
 
 def fitted(name: str, data: WarmStart, settings: dict[str, Any], *, seed: int) -> Any:
-    """The model, fitted on the training points."""
-    more = {} if name in OF_POINTS else {"label_features": data.label_features}
-    return KINDS[name](**settings, seed=seed).fit(data.train.X, data.train.Y, **more)
+    """The model, fitted on the training points; one that sees known labels at prediction learns from them too."""
+    if name in OF_POINTS:
+        return KINDS[name](**settings, seed=seed).fit(data.train.X, data.train.Y)
+    labels = CSR.from_scipy(data.train.Y.to_scipy() + data.known_train.to_scipy())
+    return KINDS[name](**settings, seed=seed).fit(data.train.X, labels, label_features=data.label_features)
 
 
 def inductive(model: Any, data: WarmStart) -> Predict:

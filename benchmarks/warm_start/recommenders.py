@@ -1,10 +1,11 @@
-"""Recommenders that know interactions alone: WRMF and BPR of `implicit`, and what is popular.
+"""Recommenders that know interactions alone: WRMF and BPR of `implicit`, nearest neighbours, and what is popular.
 
-Each is a function of the revealed labels, called as `predict_topk` of a label model is. A recommender has to have seen
-a point to recommend anything for it, so it is fitted anew on the labels of the training points and the revealed labels
-of the test points: the protocol of the SwiftXML paper.
+Each is a function of the revealed labels, called as `predict_topk` of a label model is. WRMF and BPR have to have seen
+a point to recommend anything for it, so they are fitted anew on the labels of the training points and the revealed
+labels of the test points: the protocol of the SwiftXML paper.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import tell
+from benchmarks.warm_start import neighbours
 from benchmarks.warm_start.data import WarmStart
 from benchmarks.warm_start.measure import Predict, figures
 from broadmatch.data import CSR
 
 GRID: dict[str, list[dict[str, Any]]] = {
+    **neighbours.GRID,
     "WRMF": [
         {"factors": factors, "regularization": regularization, "alpha": alpha}
         for factors in (64, 256)
@@ -33,7 +36,9 @@ GRID: dict[str, list[dict[str, Any]]] = {
 
 
 def recommender(name: str, data: WarmStart, settings: dict[str, Any], *, seed: int = 0) -> Predict:
-    """WRMF (Hu, Koren and Volinsky, ICDM 2008) or BPR (Rendle et al., UAI 2009), fitted at each call."""
+    """WRMF (Hu, Koren and Volinsky, ICDM 2008) or BPR (Rendle et al., UAI 2009), fitted at each call; or neighbours."""
+    if name in neighbours.KINDS:
+        return neighbours.KINDS[name](data, **settings)
     from implicit.cpu.als import AlternatingLeastSquares
     from implicit.cpu.bpr import BayesianPersonalizedRanking
 
@@ -67,11 +72,11 @@ def popularity(data: WarmStart) -> Predict:
     return predict
 
 
-def tune(data: WarmStart, *, shares: tuple[float, ...] = (0.2, 0.8)) -> dict[str, dict[str, Any]]:
+def tune(data: WarmStart, names: Sequence[str], *, shares: tuple[float, ...] = (0.2, 0.8)) -> dict[str, dict[str, Any]]:
     """The settings that do best on a fifth of the training points, by P@5 and PSP@5 relative to the best of each."""
     part, chosen = data.held_out(), {}
-    for name, grid in GRID.items():
-        found = []
+    for name in names:
+        grid, found = GRID[name], []
         for settings in grid:
             measured = figures(recommender(name, part, settings), part, shares=shares, seeds=(0,))
             found.append([100 * measured.by_share[share][m].value for share in shares for m in ("P@5", "PSP@5")])

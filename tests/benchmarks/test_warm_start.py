@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from benchmarks.warm_start.data import WarmStart, citeulike, split_libraries
+from benchmarks.warm_start.label_models import fitted, inductive
 from benchmarks.warm_start.measure import System, difference, figures, mean_of, table
 from benchmarks.warm_start.recommenders import popularity, recommender
 from broadmatch.data import CSR, Dataset, Names
@@ -60,11 +61,19 @@ def test_a_held_out_part_keeps_points_and_their_known_labels_together() -> None:
     assert hits(part.test.Y, part.known_test) == 0
 
 
-@pytest.mark.parametrize("name", ["WRMF", "BPR"])
+SETTINGS = {
+    "WRMF": {"factors": 2},
+    "BPR": {"factors": 2, "learning_rate": 0.1},
+    "user-kNN": {"neighbours": 20},
+    "item-kNN": {"neighbours": 4},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
 def test_a_recommender_finds_the_taste_and_repeats_nothing(name: str) -> None:
-    pytest.importorskip("implicit", reason="implicit is of the bench extra")
-    data = two_tastes(200)
-    settings = {"factors": 2} | ({} if name == "WRMF" else {"learning_rate": 0.1})
+    if name in ("WRMF", "BPR"):
+        pytest.importorskip("implicit", reason="implicit is of the bench extra")
+    data, settings = two_tastes(200), SETTINGS[name]
     predict = recommender(name, data, settings)
     answer = CSR.from_scipy(predict(data.test.X, 1, revealed=data.test.Y))
     assert hits(answer, data.test.Y) == hits(answer, data.known_test) == 0
@@ -73,6 +82,32 @@ def test_a_recommender_finds_the_taste_and_repeats_nothing(name: str) -> None:
     )
     assert found > 0.95
     assert popular < 0.6
+
+
+def test_one_vs_rest_finds_the_taste_by_labels_alone() -> None:
+    """All points have the same features: only revealed labels tell."""
+    data = two_tastes(200)
+    model = fitted("OneVsRest-joined", data, {"n_jobs": 1}, seed=0)
+    found = figures(inductive(model, data), data, shares=(0.5,), seeds=(0,)).by_share[0.5]["recall@3"].value
+    blind = inductive(fitted("OneVsRest", data, {"n_jobs": 1}, seed=0), data)
+    assert found > 0.95 > figures(blind, data, shares=(0.5,), seeds=(0,)).by_share[0.5]["recall@3"].value + 0.2
+
+
+def test_neighbours_are_those_of_the_formulas() -> None:
+    """Cosines of whole rows and columns, added up over the nearest, on dense tables."""
+    data, k = two_tastes(30), 3
+    Y = (data.train.Y.to_scipy() + data.known_train.to_scipy()).toarray().astype(float)
+    seen = (data.test.Y.to_scipy() + data.known_test.to_scipy()).toarray().astype(float)
+    seen[:, ::2] = 0
+    shown = CSR.from_scipy(sp.csr_matrix(seen - seen * data.known_test.to_scipy().toarray()))
+    seen = (shown.to_scipy() + data.known_test.to_scipy()).toarray().astype(float)
+    by_item = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-9)
+    alike = by_item.T @ by_item * (1 - np.eye(10))
+    alike = np.where(np.argsort(np.argsort(-alike, axis=1, kind="stable"), axis=1) < 4, alike, 0)
+    expected = np.where(seen > 0, 0, seen @ alike)
+    found = recommender("item-kNN", data, {"neighbours": 4})(data.test.X, k, revealed=shown).toarray()
+    for row, want in zip(found, expected, strict=True):
+        assert np.sort(row)[-k:] == pytest.approx(np.sort(want)[-k:], rel=1e-5)
 
 
 def test_popularity_repeats_nothing_and_starts_with_the_most_frequent() -> None:

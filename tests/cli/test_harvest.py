@@ -127,3 +127,24 @@ def test_positions_and_text_beside_pages(market, tmp_path):
     assert (found.queries.searches >= found.queries.clicks / 4).all()
     worked("train", tmp_path / "data", "--out", tmp_path / "model", "--trees", 1)
     assert worked("recommend", tmp_path / "model", tmp_path / "pages.parquet", *columns, "-k", 1).strip()
+
+
+def test_what_is_split_by_is_said(tmp_path):
+    """Pages with two queries each, no times: the limit is lowered; two pages: one is tested; one: a sentence."""
+    write_pages([Page(f"p{p}", b"<p>our shop") for p in range(60)], tmp_path / "pages.jsonl")
+    asked = ("harvest", "--clicks", tmp_path / "log.csv", "--pages", tmp_path / "pages.jsonl", "--out", tmp_path / "d")
+    said = {}
+    for n in (60, 2, 1):
+        rows = [f"query {q},p{p},5" for p in range(n) for q in range(2)]
+        (tmp_path / "log.csv").write_text("\n".join(["query,page,clicks", *rows]))
+        said[n] = broadmatch_cli(*asked)
+        assert said[n].code == 0
+    limit = "Split by page: {} drawn, tested are those with more than 1 queries, as too few have more than 5."
+    drawn = next(n for n in range(60) if limit.format(n) in said[60].out)
+    assert f"on {60 - drawn} pages to train and {drawn} to test" in said[60].out
+    assert "on 1 pages to train and 1 to test" in said[2].out
+    assert "the hash draws none that can be tested, so one that shares a query with another is." in said[2].out
+    assert "No page is left for testing; only one page has labels" in said[1].err
+    (tmp_path / "log.csv").write_text("query,page,clicks,time\ntea,p1,5,2024-01-01\ntea,p2,5,2024-01-02\n")
+    ran = broadmatch_cli(*asked, "--split-time", "2024-01-02")
+    assert "Split by time: tested are pages with later clicks for more than 0 labels, as too few" in ran.out

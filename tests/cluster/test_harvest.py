@@ -46,7 +46,7 @@ columns = st.sampled_from(
 options = st.fixed_dictionaries(
     {
         "min_clicks": st.integers(1, 3),
-        "min_test_queries": st.integers(0, 1),
+        "min_test_queries": st.sampled_from([None, 0, 1]),
         "test_share": st.sampled_from([0.0, 0.5, 1.0]),
         "exact_pages": st.booleans(),
         "normalise": st.booleans(),

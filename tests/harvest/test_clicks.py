@@ -57,10 +57,13 @@ def check_shape(found: Harvest) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(clicks, min_size=1, max_size=60), st.integers(1, 6), st.integers(0, 3), st.sampled_from([0.0, 0.4, 1.0])
+    st.lists(clicks, min_size=1, max_size=60),
+    st.integers(1, 6),
+    st.none() | st.integers(0, 3),
+    st.sampled_from([0.0, 0.01, 0.4, 1.0]),
 )
 def test_split_by_page_equals_the_reference(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[Click], min_clicks: int, min_queries: int, share: float
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Click], min_clicks: int, min_queries: int | None, share: float
 ) -> None:
     train, test = reference.by_page(rows, min_clicks, min_queries, share, seed=3)
     clicked = write(tmp_path_factory.mktemp("log") / "log.jsonl", rows)
@@ -75,10 +78,11 @@ def test_split_by_page_equals_the_reference(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(clicks, min_size=1, max_size=60), st.integers(1, 6), st.integers(0, 2), st.integers(1, 100))
+@given(st.lists(clicks, min_size=1, max_size=60), st.integers(1, 6), st.none() | st.integers(0, 2), st.integers(1, 100))
 def test_split_by_time_equals_the_reference(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[Click], min_clicks: int, min_queries: int, split_time: int
-) -> None:
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Click], min_clicks: int, min_queries: int | None,
+    split_time: int,
+) -> None:  # fmt: skip
     train, test = reference.by_time(rows, min_clicks, min_queries, split_time)
     clicked = write(tmp_path_factory.mktemp("log") / "log.jsonl", rows)
     options = {"min_clicks": min_clicks, "min_test_queries": min_queries, "split": "time", "split_time": split_time}
@@ -151,6 +155,9 @@ def test_window_and_facts(tmp_path: Path) -> None:
         "queries_too_rare": 2,
         "pairs_excluded": 0,
         "exclusions_unmatched": 0,
+        "min_test_queries": 5,
+        "test_pages_drawn": 0,
+        "test_pages_added": 0,
         "test_pages_too_small": 0,
         "test_labels_outside": 0,
     }
@@ -158,7 +165,7 @@ def test_window_and_facts(tmp_path: Path) -> None:
 
 def test_a_page_with_too_few_queries_stays_in_training(tmp_path: Path) -> None:
     rows = [Click(f"q{i}", "big", 1, 5) for i in range(30)] + [Click("q1", "small", 1, 5)]
-    found = harvest(write(tmp_path / "log.jsonl", rows), test_share=1.0, **SMALL)
+    found = harvest(write(tmp_path / "log.jsonl", rows), min_test_queries=5, test_share=1.0, **SMALL)
     assert list(found.test_pages) == ["big"]
     assert list(found.train_pages) == ["small"]
     assert list(found.labels) == ["q1"]
@@ -173,18 +180,64 @@ def test_queries_as_they_are(tmp_path: Path) -> None:
     assert list(found.labels) == ["Pizza", "pizza"]
 
 
-def test_no_test_page_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+ONE, APART = [Click("pizza", "a", 1, 5)], [Click("pizza", "a", 1, 5), Click("tea", "b", 2, 5)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "how", "said"),
+    [
+        (ONE, {}, "only one page has labels, and it takes two that share a query"),
+        (APART, {}, "no query led to clicks on two pages; give split_time to test on later clicks"),
+        (APART, {"test_share": 0}, "test_share is 0"),
+        (APART, {"min_test_queries": 1}, "lower min_test_queries or raise test_share"),
+        (APART, {"split": "time", "split_time": 3}, "no label was clicked at split_time or later; give an earlier one"),
+    ],
+)
+def test_no_test_page_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rows: list[Click], how: dict[str, Any], said: str
+) -> None:
     with caplog.at_level(logging.WARNING, "broadmatch"):
-        found = harvest(write(tmp_path / "log.jsonl", [Click("pizza", "a", 1, 5)]), **SMALL)
-    assert len(found.test_pages) == 0
-    assert found.test_counts.shape == (0, 1)
-    assert "No page is left for testing" in caplog.text
+        found = harvest(write(tmp_path / "log.jsonl", rows), **how, **SMALL)
+    assert found.test_counts.shape == (0, len(found.labels))
+    assert len(found.train_pages) == len(rows)
+    assert f"No page is left for testing; {said}." in caplog.text
+
+
+def few(n_pages: int, n_queries: int) -> list[str]:
+    """Rows of pages that share all their queries, without times."""
+    return [f"query {q},page {p}" for p in range(n_pages) for q in range(n_queries) for _ in range(5)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("n_pages", "n_queries", "columns"), [(2, 1, ""), (3, 2, ""), (60, 3, ""), (60, 3, ",2024-03-01"), (12, 9, "")]
+)
+def test_any_log_leaves_pages_to_test_on(tmp_path: Path, n_pages: int, n_queries: int, columns: str, seed: int) -> None:
+    """Two pages, few queries a page, no times, or all clicks on one day."""
+    lines = [f"{row}{columns}" for row in few(n_pages, n_queries)]
+    (tmp_path / "log.csv").write_text("\n".join(["query,page" + (",time" if columns else ""), *lines]))
+    found = harvest(ClickLog(tmp_path / "log.csv"), seed=seed, **SMALL)
+    assert len(found.test_pages) >= 1
+    assert len(found.train_pages) + len(found.test_pages) == n_pages
+    assert len(found.labels) == n_queries
+    assert found.facts["min_test_queries"] < n_queries or found.facts["test_pages_added"] == 1
+    assert (found.facts["test_pages_added"] == 1) == (found.facts["test_pages_drawn"] == 0)
+
+
+def test_pages_that_are_all_old_are_tested_on_what_is_clicked_later(tmp_path: Path) -> None:
+    """Few later labels a page: the limit is lowered, and no training click is later than a test click."""
+    rows = [Click(f"q{q}", f"p{p}", t, 5) for p in range(4) for q, t in ((0, 1), (1, 1), (p % 2, 9))]
+    log = write(tmp_path / "log.jsonl", rows)
+    found = harvest(log, split="time", split_time=5, **SMALL)
+    assert both(found)[1] == {f"p{p}": {f"q{p % 2}": 5} for p in range(4)}
+    assert both(found)[0] == {f"p{p}": {"q0": 5, "q1": 5} for p in range(4)}
+    assert found.facts["min_test_queries"] == 0
 
 
 def test_bad_rows_are_kept_and_counted(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("query,page,clicks\npizza,a,5\nshort\n,a,5\npizza,b,-1\npizza,b,6\n")
     with Rejects(tmp_path / "rejects.jsonl", max_bad_rows=3) as rejects:
-        found = harvest(ClickLog(tmp_path / "log.csv", rejects=rejects), **SMALL)
+        found = harvest(ClickLog(tmp_path / "log.csv", rejects=rejects), test_share=0, **SMALL)
     assert both(found)[0] == {"a": {"pizza": 5}, "b": {"pizza": 6}}
     assert (found.facts["rows"], found.facts["bad_rows"]) == (5, 3)
     assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 3

@@ -18,9 +18,14 @@ Labels = dict[str, dict[str, int]]
 """Clicks by page and label."""
 
 
+def hashed(page: str, seed: int) -> int:
+    """32 bits of a page."""
+    return int(hashlib.md5(f"{seed}:{page}".encode(), usedforsecurity=False).hexdigest()[:8], 16)
+
+
 def drawn(page: str, share: float, seed: int) -> bool:
     """Whether the hash draws the page for testing."""
-    return int(hashlib.md5(f"{seed}:{page}".encode(), usedforsecurity=False).hexdigest()[:8], 16) < round(share * 2**32)
+    return hashed(page, seed) < round(share * 2**32)
 
 
 def gather(rows: list[Click]) -> Labels:
@@ -47,20 +52,42 @@ def keep(found: Labels, labels: set[str]) -> Labels:
     return {page: of for page, of in kept.items() if of}
 
 
-def by_page(rows: list[Click], min_clicks: int, min_queries: int, share: float, seed: int) -> tuple[Labels, Labels]:
+def by_page(
+    rows: list[Click], min_clicks: int, min_queries: int | None, share: float, seed: int
+) -> tuple[Labels, Labels]:
     """Training and test pages."""
     found = gather(rows)
     found = keep(found, frequent(found, min_clicks))
-    test = {page: of for page, of in found.items() if drawn(page, share, seed) and len(of) > min_queries}
-    train = {page: of for page, of in found.items() if page not in test}
-    return train, keep(test, {label for of in train.values() for label in of})
+
+    def tested(pages: set[str]) -> tuple[Labels, Labels]:
+        train = {page: of for page, of in found.items() if page not in pages}
+        test = {page: of for page, of in found.items() if page in pages}
+        return train, keep(test, {label for of in train.values() for label in of})
+
+    def limited(limit: int) -> tuple[Labels, Labels]:
+        return tested({page for page, of in found.items() if drawn(page, share, seed) and len(of) > limit})
+
+    chosen = limited(best_limit([limited(limit)[1] for limit in range(6)]) if min_queries is None else min_queries)
+    pages_of = Counter(label for of in found.values() for label in of)
+    shared = [page for page, of in found.items() if any(pages_of[label] > 1 for label in of)]
+    if min_queries is None and share > 0 and not chosen[1] and shared:
+        return tested({min(shared, key=lambda page: (hashed(page, seed), page.encode()))})
+    return chosen
 
 
-def by_time(rows: list[Click], min_clicks: int, min_queries: int, split_time: int) -> tuple[Labels, Labels]:
+def best_limit(tests: list[Labels]) -> int:
+    """The highest of the limits 0, 1, … that leaves 100 test pages, or half of the most that one leaves."""
+    most = max(map(len, tests))
+    return max(limit for limit, test in enumerate(tests) if len(test) >= min(100, most / 2))
+
+
+def by_time(rows: list[Click], min_clicks: int, min_queries: int | None, split_time: int) -> tuple[Labels, Labels]:
     """Labels before and from `split_time` on."""
     early = gather([row for row in rows if row.time < split_time])
     labels = frequent(early, min_clicks)
     late = keep(gather([row for row in rows if row.time >= split_time]), labels)
+    if min_queries is None:
+        min_queries = best_limit([{p: of for p, of in late.items() if len(of) > limit} for limit in range(6)])
     return keep(early, labels), {page: of for page, of in late.items() if len(of) > min_queries}
 
 

@@ -17,8 +17,10 @@ class Points(NamedTuple):
     propensities: Table
     most: int
     share: float
+    half: float
     x_share: float
     power: float
+    alpha: float
 
 
 def label_cosine(known: list[int], i: int, points: Points) -> float:
@@ -47,12 +49,12 @@ def nearest(
 
 
 def mixed(votes: dict[int, float], known: list[int], x: Table, points: Points) -> dict[int, float]:
-    """(1 − ρ_n)·P_trees + ρ_n·Σ_i v_i·y_i/p with v_i = s_i^q / Σ s^q and ρ_n = ρ·n/(n + 1), if anybody is near."""
+    """(1 − ρ_n)·P_trees + ρ_n·Σ_i v_i·y_i/p with v_i = s_i^q / Σ s^q and ρ_n = ρ·n/(n + h), if anybody is near."""
     order, like = nearest(known, x, points)
     voters, likeness = order[: points.most], np.array(like[: points.most])
     if not voters or points.share == 0:
         return votes
-    share = points.share * len(known) / (len(known) + 1)
+    share = points.share * len(known) / (len(known) + points.half)
     weights = likeness**points.power / (likeness**points.power).sum()
     said = weights @ (points.Y[voters] / points.propensities)
     labels = set(votes) | set(np.flatnonzero(said).tolist())

@@ -66,11 +66,11 @@ def scores(
             total[label] = total.get(label, 0.0) + value / len(trees)
     if near is not None and known:
         total = xml_neighbours.mixed(total, known, x, near)
-    if tail is None or tail.alpha == 1:
+    alpha = 1.0 if tail is None else tail.alpha if near is None or not known else near.alpha
+    if tail is None or alpha == 1:
         return total, closest
     return {
-        label: math.exp(tail.alpha * math.log(p) + (1 - tail.alpha) * log_tail(x, z, label, tail))
-        for label, p in total.items()
+        label: math.exp(alpha * math.log(p) + (1 - alpha) * log_tail(x, z, label, tail)) for label, p in total.items()
     }, closest
 
 

@@ -65,7 +65,10 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Table of pages and phrases: wrong pairs.")
     ] = None,
     min_clicks: Annotated[int, typer.Option(help="A query needs so many clicks in all.")] = 5,
-    min_test_queries: Annotated[int, typer.Option(help="A test page needs more queries.")] = 5,
+    min_test_queries: Annotated[
+        int | None,
+        typer.Option(help="A test page needs more queries.", show_default="5, or less if few pages have more"),
+    ] = None,
     test_share: Annotated[float, typer.Option(help="Share of the pages that are for testing.")] = 0.1,
     split_time: Annotated[str | None, typer.Option(metavar="TIME", help="Test on clicks from then on instead.")] = None,
     labels: Annotated[
@@ -134,7 +137,7 @@ def command(
                 kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
                 write_harvested(out, train, test, vectorizer, kept, queries=queries)
     said = kept | {"bad_reasons": dict(bad_rows.reasons), "out": str(out)}
-    output.print_json(said) if json else _print(out, kept, bad_rows.summary())
+    output.print_json(said) if json else _print(out, kept, bad_rows.summary(), min_test_queries)
 
 
 def _consumed(window: str | None, split_time: str | None, labels: str) -> list[str]:
@@ -158,11 +161,26 @@ def _parse_window(given: str | None) -> tuple[str | None, str | None]:
     return since.strip() or None, until.strip() or None
 
 
-def _print(out: Path, kept: dict[str, Any], reasons: str) -> None:
+def _split(kept: dict[str, Any], asked: int | None) -> str:
+    """What was split by, and why so."""
+    from broadmatch.harvest.split import QUERIES
+
+    least = kept["min_test_queries"]
+    lower = f", as too few have more than {QUERIES}" if asked is None and least < QUERIES else ""
+    if kept["split"] == "time":
+        return f"Split by time: tested are pages with later clicks for more than {least} labels{lower}."
+    if kept["test_pages_added"]:
+        return "Split by page: the hash draws none that can be tested, so one that shares a query with another is."
+    return f"Split by page: {kept['test_pages_drawn']:,} drawn, tested are those with more than {least} queries{lower}."
+
+
+def _print(out: Path, kept: dict[str, Any], reasons: str, asked: int | None) -> None:
     output.print_text(
         f"{out}: {kept['labels']:,} labels and {kept['words']:,} words on {kept['train_pages']:,} pages to train and "
         f"{kept['test_pages']:,} to test, from {kept['rows']:,} rows of the log."
     )
+    if kept["test_pages"]:
+        output.print_text(_split(kept, asked))
     if kept["pages_merged"]:
         merged = f"{kept['pages_merged']:,} addresses differ from another only in tracking parameters or slashes"
         output.print_text(f"Merged: {merged}; --exact-pages keeps them apart.")

@@ -261,4 +261,4 @@ def _count_pages(task: HarvestTask, starts: Any, *pieces: Tables) -> tuple[Label
             distinct = "CREATE TABLE addresses AS FROM batches SELECT DISTINCT page, plain"
             create_from(db, batches, pieces[0]["addresses"].schema, distinct)
         merged = count_merged(db, exact)["pages_merged"]
-        return LabelCounts.fetch(db, task.settings.test_share, task.settings.seed), merged
+        return LabelCounts.fetch(db, task.settings.seed), merged

@@ -131,7 +131,8 @@ class _KeptHarvest:
         train, test = CSR(*kept[:3], len(labels)), CSR(*kept[3:6], len(labels))
         expected = train._replace(data=kept.expected) if self.settings.positions else None
         exact = self.settings.exact_pages
-        return Harvest(train, test, labels, train_pages, test_pages, facts, exact, expected)
+        split = self.settings.split
+        return Harvest(train, test, labels, train_pages, test_pages, facts, exact, expected, split)
 
     def keep(self, found: Harvest) -> None:
         """File the harvest."""

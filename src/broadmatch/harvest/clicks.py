@@ -28,6 +28,7 @@ from broadmatch.harvest.label_stages import (
 )
 from broadmatch.harvest.page_names import PLAIN_PAGE
 from broadmatch.harvest.query_counts import query_tables, write_query_tables
+from broadmatch.harvest.split import none_left, split_counts
 from broadmatch.io import ClickLog
 from broadmatch.io.duck import clear_errors, connect, fetch_names
 from broadmatch.params import Flag, Number, OneOf, Whole
@@ -48,6 +49,8 @@ class Harvest:
     exact_pages: bool = False
     train_expected: CSR | None = None
     """The clicks that the places of each entry of `train_counts` let expect, if positions were asked for."""
+    split: str = "page"
+    """What was split by: page or time."""
 
 
 class HarvestSettings(NamedTuple):
@@ -56,7 +59,7 @@ class HarvestSettings(NamedTuple):
     since: Moment | None = None
     until: Moment | None = None
     min_clicks: int = 5
-    min_test_queries: int = 5
+    min_test_queries: int | None = None
     split: str = "page"
     test_share: float = 0.1
     split_time: Moment | None = None
@@ -68,7 +71,8 @@ class HarvestSettings(NamedTuple):
     def gathering(self, clicks: ClickLog, queries: bool) -> Gathering:
         """What to gather from the log; settings that cannot be are refused."""
         Whole(1).check("min_clicks", self.min_clicks)
-        Whole(0).check("min_test_queries", self.min_test_queries)
+        if self.min_test_queries is not None:
+            Whole(0).check("min_test_queries", self.min_test_queries)
         OneOf(("page", "time")).check("split", self.split)
         Number(0, 1).check("test_share", self.test_share)
         Flag().check("normalise", self.normalise)
@@ -90,7 +94,7 @@ def harvest(
     since: Moment | None = None,
     until: Moment | None = None,
     min_clicks: int = 5,
-    min_test_queries: int = 5,
+    min_test_queries: int | None = None,
     split: str = "page",
     test_share: float = 0.1,
     split_time: Moment | None = None,
@@ -112,8 +116,10 @@ def harvest(
     are spelled alike (`normalise_query`), and those with fewer than `min_clicks` clicks in all are dropped.
 
     With split "page", a page is for testing if a hash of its name and `seed` falls into `test_share` and it has more
-    than `min_test_queries` queries; one that has too few stays in training. Queries clicked on no training page are no
-    labels; they are dropped from the test pages and counted. With split "time", clicks before `split_time` train
+    than `min_test_queries` queries; one that has too few stays in training. If that is not given it is 5, or less where
+    too few pages have so many, and where the hash draws no page that can be tested, one that shares a query with
+    another page is: on any log that has two such pages, one is left to test on. Queries clicked on no training page are
+    no labels; they are dropped from the test pages and counted. With split "time", clicks before `split_time` train
     (`min_clicks` counts these only), and the labels clicked from then on are the truth of every page with more than
     `min_test_queries` of them, whether or not it was in training.
 
@@ -153,7 +159,7 @@ def harvest(
             create_expected(db, "{0}" if exact_pages else PLAIN_PAGE, effects)
         create_entries(db, looks=positions)
         labels = fetch_names(db, "FROM labels SELECT label ORDER BY number")
-        counts = LabelCounts.fetch(db, test_share, seed)
+        counts = LabelCounts.fetch(db, seed)
     return split_harvest(counts, labels, facts, settings, exclude, effects)
 
 
@@ -167,17 +173,17 @@ def split_harvest(
 ) -> Harvest:
     """Training and test pages of all counts; what was left out is added to the facts."""
     counts, left_out = counts.without(exclude, labels, settings.normalise, settings.exact_pages)
-    train, test, more = counts.split(settings.split, settings.min_test_queries)
+    train, test, more = split_counts(counts, settings)
     facts = facts | left_out | more
     kept = np.flatnonzero(np.bincount(counts.label[train], minlength=len(labels)))
-    test_inside = test & np.isin(counts.label, kept)
-    facts["test_labels_outside"] = int(test.sum() - test_inside.sum())
     train_counts, train_pages = counts.matrix(train, kept)
-    test_counts, test_pages = counts.matrix(test_inside, kept)
+    test_counts, test_pages = counts.matrix(test, kept)
     expected = None if effects is None else train_counts._replace(data=effects.expected(counts.looks[train]))
     names, exact = labels.take(kept), settings.exact_pages
-    found = Harvest(train_counts, test_counts, names, train_pages, test_pages, facts, exact, expected)
+    found = Harvest(train_counts, test_counts, names, train_pages, test_pages, facts, exact, expected, settings.split)
     _report(found)
+    if not len(found.test_pages):
+        log.warning("No page is left for testing; %s.", none_left(counts, settings))
     return found
 
 
@@ -189,5 +195,3 @@ def _report(found: Harvest) -> None:
         len(found.test_pages),
         ", ".join(f"{name.replace('_', ' ')}: {n:,}" for name, n in found.facts.items()),
     )
-    if not len(found.test_pages):
-        log.warning("No page is left for testing; lower min_test_queries or raise test_share.")

@@ -1,4 +1,4 @@
-"""Clicks of labels on pages as arrays, and what becomes of them: split, excluded pairs, matrices."""
+"""Clicks of labels on pages as arrays, and what becomes of them: drawn pages, excluded pairs, matrices."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,10 +28,10 @@ class LabelCounts:
     clicks: NDArray[np.float32]
     looks: NDArray[np.int64]  # how they were looked at, 0 if positions are not asked for
     pages: Names
-    drawn: NDArray[np.bool_]  # which pages the hash draws for testing
+    hashes: NDArray[np.int64]  # of the pages: 32 bits, the lowest are drawn for testing
 
     @classmethod
-    def fetch(cls, db: "DuckDBPyConnection", test_share: float, seed: int) -> "LabelCounts":
+    def fetch(cls, db: "DuckDBPyConnection", seed: int) -> "LabelCounts":
         """Number the pages of `entries` by name, and fetch all of them."""
         db.execute("""
             CREATE TABLE pages AS
@@ -45,9 +45,8 @@ class LabelCounts:
         pages = fetch_names(db, "FROM pages SELECT page ORDER BY number")
         # The first 32 bits of the MD5 of "seed:page": the same on every machine and for every order.
         hashed = f"CAST(concat('0x', substr(md5(concat('{int(seed)}:', page)), 1, 8)) AS BIGINT)"
-        sql = f"FROM pages SELECT {hashed} < {round(test_share * 2**32)} ORDER BY number"
-        (drawn,) = fetch_arrays(db, sql, np.bool_)
-        return cls(page, label, late, clicks, looks, pages, drawn)
+        (hashes,) = fetch_arrays(db, f"FROM pages SELECT {hashed} ORDER BY number", np.int64)
+        return cls(page, label, late, clicks, looks, pages, hashes)
 
     @classmethod
     def joined(cls, parts: "Sequence[LabelCounts]") -> "LabelCounts":
@@ -58,18 +57,13 @@ class LabelCounts:
         )
         rest = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("label", "late", "clicks", "looks", "drawn")
+            for name in ("label", "late", "clicks", "looks", "hashes")
         }
         return cls(page=page, pages=joined_names([part.pages for part in parts]), **rest)
 
-    def split(self, split: str, min_test_queries: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, int]]:
-        """Which entries are for training and which for testing, and how many pages had too few queries to test."""
-        candidates = self.late if split == "time" else self.drawn[self.page]
-        n_queries = np.bincount(self.page[candidates], minlength=len(self.pages))
-        enough = n_queries > min_test_queries
-        test = candidates & enough[self.page]
-        train = ~(self.late if split == "time" else test)
-        return train, test, {"test_pages_too_small": int(np.count_nonzero((n_queries > 0) & ~enough))}
+    def drawn(self, test_share: float) -> NDArray[np.bool_]:
+        """Which pages the hash draws for testing."""
+        return self.hashes < round(test_share * 2**32)
 
     def without(
         self, exclude: Iterable[tuple[str, str]] | None, labels: Names, normalise: bool, exact_pages: bool

@@ -121,6 +121,7 @@ def summarise(found: Harvest, train: Dataset, test: Dataset, weights: str) -> di
         "test_pages": len(test),
         "words": train.X.n_cols,
         "label_weights": weights,
+        "split": found.split,
         **found.facts,
         "pages_without_html": clicked - len(train) - len(test),
     }

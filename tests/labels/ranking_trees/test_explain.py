@@ -62,17 +62,19 @@ def test_trees_and_re_ranker_make_the_score(model, revealed):
     assert ("p_near" in factors) == (isinstance(model, SwiftXML) and revealed is not None)
     votes = factors["p_trees"]
     if "p_near" in factors:
-        assert factors["near_share"] == pytest.approx(2 / 3 * model.neighbour_share)
+        near = model.neighbours_
+        assert factors["near_share"] == pytest.approx(2 / (2 + near.half) * near.share)
         votes = (1 - factors["near_share"]) * factors["p_trees"] + factors["near_share"] * factors["p_near"]
     if "p_tail" not in factors:
         assert type(model) is FastXML or model.alpha == 1
         assert why.score == votes
         return
-    assert (factors["alpha"], factors["gamma"]) == (model.alpha, model.gamma)
+    alpha = model.neighbours_.alpha if "p_near" in factors else model.tail_.alpha
+    assert (factors["alpha"], factors["gamma"]) == (alpha, model.gamma)
     distance = factors["distance_features"] + factors["distance_revealed"]
     assert factors["p_tail"] == pytest.approx(1 / (1 + math.exp(model.gamma / 2 * distance)), rel=1e-4)
-    assert why.score == pytest.approx(votes**model.alpha * factors["p_tail"] ** (1 - model.alpha), rel=1e-9)
-    assert why.score == votes**model.alpha * factors["tail_factor"]
+    assert why.score == pytest.approx(votes**alpha * factors["p_tail"] ** (1 - alpha), rel=1e-9)
+    assert why.score == votes**alpha * factors["tail_factor"]
 
 
 def test_distances_are_those_to_the_mean_points(swift):
@@ -260,13 +262,13 @@ def test_the_nearest_points_are_named():
     near = model.neighbours_
     assert len(near.row) < 300
     how = xml_neighbours.Points(y[near.row].astype(np.float64), unit(X.toarray())[near.row], model.propensities_,
-                                near.most, near.share, near.x_share, near.power)  # fmt: skip
+                                near.most, *near[-5:])  # fmt: skip
     why = model.explain(X[123], 2, revealed=[0, 3])
     order, like = xml_neighbours.nearest([0, 3], unit(X[123].toarray())[0], how)
     order, like = near.row[order[:20]], np.array(like[:20])
     weights = like**near.power / (like**near.power).sum()
     with_label = y[order, 2] > 0
-    assert (why.factors["n_near"], why.factors["near_share"]) == (20, pytest.approx(0.6 * 2 / 3))
+    assert (why.factors["n_near"], why.factors["near_share"]) == (20, pytest.approx(near.share * 2 / (2 + near.half)))
     assert [one.point for one in why.neighbours] == [f"page {i}" for i in order[with_label]]
     assert [one.likeness for one in why.neighbours] == pytest.approx(like[with_label], rel=1e-5)
     assert [one.weight for one in why.neighbours] == pytest.approx(weights[with_label], rel=1e-4)

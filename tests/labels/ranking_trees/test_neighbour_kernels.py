@@ -32,13 +32,13 @@ def kept(points):
     )  # fmt: skip
 
 
-def random_points(rng, n, n_labels, width=WIDTH, most=50, share=0.6, x_share=1.0, power=2.0):
+def random_points(rng, n, n_labels, width=WIDTH, most=50, share=0.6, half=1.0, x_share=1.0, power=2.0, alpha=0.8):
     """Points with at least one label each, weighted ones and rows of nothing too."""
     Y = np.where(rng.random((n, n_labels)) < rng.choice([0.1, 0.4]), rng.choice([1, 0.5, 3], (n, n_labels)), 0)
     Y[np.arange(n), rng.integers(n_labels, size=n)] = 1
     X = np.where(rng.random((n, width)) < 0.5, rng.normal(size=(n, width)), 0)
     X = np.array([unit(row) for row in X]).reshape(n, width)
-    return reference.Points(Y, X, rng.uniform(0.05, 1, n_labels), most, share, x_share, power)
+    return reference.Points(Y, X, rng.uniform(0.05, 1, n_labels), most, share, half, x_share, power, alpha)
 
 
 @st.composite
@@ -47,6 +47,7 @@ def questions(draw):
     rng = np.random.default_rng(draw(seeds))
     n, n_labels = draw(st.integers(1, 30)), draw(st.sampled_from([1, 2, 7, 20]))
     how = {"most": draw(st.sampled_from([1, 3, 50])), "share": draw(st.sampled_from([0.3, 1.0])),
+           "half": draw(st.sampled_from([0.0, 1.0, 4.0])),
            "x_share": draw(st.sampled_from([0.0, 1.0])), "power": draw(st.sampled_from([1.0, 2.0, 4.0]))}  # fmt: skip
     points = random_points(rng, n, n_labels, **how)
     if draw(st.booleans()):  # duplicates
@@ -124,7 +125,7 @@ def test_nobody_is_near_without_a_shared_label():
 
 def test_a_rare_label_says_more_than_a_common_one():
     Y, X = np.array([[1.0, 0, 1], [0, 1, 1]]), np.zeros((2, WIDTH))
-    points = reference.Points(Y, X, np.array([0.9, 0.1, 0.5]), 50, 0.6, 0.0, 1.0)
+    points = reference.Points(Y, X, np.array([0.9, 0.1, 0.5]), 50, 0.6, 1.0, 0.0, 1.0, 0.8)
     assert ask(points, [0, 1], X[0])[0] == [1, 0]
 
 
@@ -183,4 +184,6 @@ def test_weights_fall_with_the_likeness_and_add_up_to_one():
 
 
 def test_more_revealed_labels_give_neighbours_more_say():
-    assert [neighbours_share(n, 0.6) for n in (0, 1, 2, 5)] == pytest.approx([0, 0.3, 0.4, 0.5])
+    assert [neighbours_share(n, 0.6, 1.0) for n in (0, 1, 2, 5)] == pytest.approx([0, 0.3, 0.4, 0.5])
+    assert [neighbours_share(n, 0.6, 0.0) for n in (1, 2, 5)] == pytest.approx([0.6, 0.6, 0.6])
+    assert [neighbours_share(n, 0.6, 4.0) for n in (1, 2, 8)] == pytest.approx([0.12, 0.2, 0.4])

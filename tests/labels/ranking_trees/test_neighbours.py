@@ -7,13 +7,11 @@ import scipy.sparse as sp
 import broadmatch
 from broadmatch.data import CSR, reveal
 from broadmatch.errors import BadParameter
-from broadmatch.evaluate import psp_at_k
 from broadmatch.labels import SwiftXML
 from broadmatch.labels.ranking_trees import neighbours as xml_neighbours
 from broadmatch.labels.ranking_trees.neighbours import KEPT, NO_POINTS, SETTINGS, keep_points, more_points
 from tests.contract import N_FEATURES, N_LABELS, NEVER, bits, memory_mapped, points
 from tests.labels.ranking_trees.test_pfastrexml import doubles, unit_table
-from tests.reference import ranking_trees_neighbours as reference
 
 HALF = 150
 P = np.linspace(0.2, 1, N_LABELS)
@@ -38,7 +36,7 @@ def lists(near, n_labels=N_LABELS):
 
 def test_points_with_labels_are_kept():
     X, Y = data()
-    near = keep_points(X, Y, P, 20, 0.4, 0)
+    near = keep_points(X, Y, P, 20, 0.4, 0.8)
     labelled = np.flatnonzero(np.diff(Y.indptr))
     assert 7 not in labelled
     assert near.row.tolist() == labelled.tolist()
@@ -57,7 +55,7 @@ def test_points_with_labels_are_kept():
 def test_the_largest_features_of_a_point_are_kept():
     rng = np.random.default_rng(0)
     X, Y = CSR.from_scipy(rng.random((5, 400))), CSR.from_scipy(np.ones((5, 2)))
-    near = keep_points(X, Y, np.ones(2), 5, 0.5, 0)
+    near = keep_points(X, Y, np.ones(2), 5, 0.5, 0.8)
     assert np.diff(near.x_ptr).tolist() == [200] * 5
     unit = unit_table(X.to_scipy())
     for i in range(5):
@@ -68,12 +66,12 @@ def test_the_largest_features_of_a_point_are_kept():
 
 def test_of_a_very_common_label_some_points_are_listed(monkeypatch):
     X, Y = data()
-    whole = keep_points(X, Y, P, 20, 0.4, 0)
+    whole = keep_points(X, Y, P, 20, 0.4, 0.8)
     counts = [len(one) for one in lists(whole)]
     listed = sorted(counts)[-4]
     assert sum(count > listed for count in counts) == 3
     monkeypatch.setattr(xml_neighbours, "_LISTED", listed)
-    thin = keep_points(X, Y, P, 20, 0.4, 0)
+    thin = keep_points(X, Y, P, 20, 0.4, 0.8)
     for some, everyone in zip(lists(thin), lists(whole), strict=True):
         assert len(some) == min(listed, len(everyone))
         at = np.searchsorted(everyone, some)
@@ -87,19 +85,19 @@ def test_of_a_very_common_label_some_points_are_listed(monkeypatch):
 def test_points_that_are_added_are_listed_as_if_they_had_been_there(monkeypatch, listed):
     monkeypatch.setattr(xml_neighbours, "_LISTED", listed)
     X, Y = data()
-    whole = keep_points(X, Y, P, 20, 0.4, 0)
-    first = keep_points(*part(X, Y, 0, HALF), P, 20, 0.4, 0)._replace(x_share=0.5, power=3.0)
+    whole = keep_points(X, Y, P, 20, 0.4, 0.8)
+    first = keep_points(*part(X, Y, 0, HALF), P, 20, 0.4, 0.8)._replace(x_share=0.5, power=3.0)
     both = more_points(first, *part(X, Y, HALF, 200), P, HALF)
     both = more_points(both, *part(X, Y, 200, 300), P, 200)
     for name in KEPT:
         np.testing.assert_array_equal(getattr(both, name), getattr(whole, name), err_msg=name, strict=True)
-    assert [getattr(both, name) for name in SETTINGS] == [20, 0.4, 0.5, 3.0]  # these stay as they were
+    assert [getattr(both, name) for name in SETTINGS] == [20, 0.4, 1.0, 0.5, 3.0, 0.8]  # these stay as they were
 
 
 def test_new_labels_are_listed_too():
     X, Y = data()
     first = CSR.from_scipy(Y.to_scipy()[:HALF, :5])
-    near = keep_points(X.take(np.arange(HALF)), first, P[:5], 20, 0.4, 0)
+    near = keep_points(X.take(np.arange(HALF)), first, P[:5], 20, 0.4, 0.8)
     both = more_points(near, *part(X, Y, HALF, 300), P, HALF)
     assert len(both.rarity) == N_LABELS
     n_before = len(near.row)
@@ -110,57 +108,11 @@ def test_new_labels_are_listed_too():
 @pytest.mark.parametrize(("most", "share"), [(0, 0.5), (5, 0.0)])
 def test_nothing_is_kept_where_nobody_is_asked(most, share):
     X, Y = data()
-    assert keep_points(X, Y, P, most, share, 0) is NO_POINTS
+    assert keep_points(X, Y, P, most, share, 0.8) is NO_POINTS
     assert more_points(NO_POINTS, X, Y, P, 10) is NO_POINTS
 
 
-def found_with(near, X, Y, p, seed, x_share, power):
-    """PSP@5 on the hidden half of the labels, by the formulas; points with one label do not count."""
-    tried = np.flatnonzero((Y > 0).sum(axis=1) > 1)
-    shown, hidden = reveal(CSR.from_scipy(np.where(Y > 0, 1, 0)).take(tried), 0.5, seed=seed)
-    how = reference.Points(Y, X, p, near.most, near.share, x_share, power)
-    votes = np.zeros((len(tried), Y.shape[1]))
-    for i, point in enumerate(tried):
-        order, like = reference.nearest(shown.row(i)[0].tolist(), X[point], how, but=point)
-        voters, weights = order[: near.most], np.array(like[: near.most]) ** power
-        votes[i] = weights / max(weights.sum(), 1e-300) @ (Y[voters] / p)
-        votes[i, shown.row(i)[0]] = 0
-        votes[i, np.argsort(-votes[i], kind="stable")[5:]] = 0
-    return psp_at_k(hidden, sp.csr_matrix(votes), propensity=p, k=5)
-
-
-def test_what_finds_hidden_labels_best_is_chosen():
-    rng = np.random.default_rng(0)
-    Y = np.where(rng.random((80, 30)) < 0.15, 1.0, 0)
-    Y[:, 0] = 1
-    X = np.array([row / np.linalg.norm(row) for row in rng.random((80, 10)) ** 4])
-    p = np.linspace(0.1, 1, 30)
-    near = keep_points(CSR.from_scipy(X), CSR.from_scipy(Y), p, 10, 0.5, 3)
-    found = {(x_share, power): found_with(near, X, Y, p, 3, x_share, power)
-             for x_share in (0.0, 1.0) for power in (1.0, 2.0, 4.0)}  # fmt: skip
-    assert max(found.values()) - min(found.values()) > 0.005
-    assert found[near.x_share, near.power] == pytest.approx(max(found.values()), rel=1e-6)
-
-
-@pytest.mark.parametrize("telling", [True, False])
-def test_features_count_where_they_tell_who_is_like_whom(telling):
-    """Points of a group share rare labels: one that only features can tell, or three; all share two more."""
-    rng = np.random.default_rng(1)
-    i, group = np.arange(300), rng.integers(20, size=300)
-    X, Y = np.zeros((300, 20)), np.zeros((300, 62))
-    Y[:, :2] = 1
-    X[i, group if telling else rng.integers(3, size=300)] = 1
-    for kind in range(1 if telling else 3):
-        Y[i, 2 + 20 * kind + group] = 1
-    p = np.where(np.arange(62) < 2, 0.9, 0.2)
-    near = keep_points(CSR.from_scipy(X), CSR.from_scipy(Y), p, 5, 0.5, 0)
-    assert near.x_share == float(telling)
-
-
 def test_points_with_one_label_tell_nothing_about_others():
-    X, Y = CSR.from_scipy(np.eye(4)), CSR.from_scipy(np.eye(4))
-    near = keep_points(X, Y, np.ones(4), 5, 0.5, 0)
-    assert (near.x_share, near.power) == (NO_POINTS.x_share, NO_POINTS.power)
     model = SwiftXML(n_trees=2).fit(np.eye(4), np.eye(4))
     assert 2 not in model.predict_one([0, 0, 1, 0], revealed=[2])[0]
 
@@ -180,6 +132,8 @@ def test_without_neighbours_the_trees_and_the_re_ranker_answer(model, off):
     X, Y = points()
     without = SwiftXML(n_trees=4, max_leaf=4, **off).fit(X, Y)
     assert len(without.neighbours_.row) == 0
+    without.forest_ = model.forest_  # of which trees are grown without some points, to choose on
+    assert (model.predict_topk(X, k=4).to_csr() != without.predict_topk(X, k=4).to_csr()).nnz == 0
     answers = without.predict_topk(X, k=4, revealed=known()).to_csr()
     assert (answers != model.predict_topk(X, k=4, revealed=known()).to_csr()).nnz > 100
     asked, model.neighbours_ = model.neighbours_, NO_POINTS
@@ -190,10 +144,6 @@ def test_without_neighbours_the_trees_and_the_re_ranker_answer(model, off):
     assert "p_near" not in without.explain(X[0], 0, revealed=[1]).factors
     for m in (without, without.add_points(X[:20], Y[:20])):
         assert m.neighbours_ is NO_POINTS
-    assert (
-        model.predict_topk(X, k=4).to_csr()
-        != SwiftXML(n_trees=4, max_leaf=4, **off).fit(X, Y).predict_topk(X, k=4).to_csr()
-    ).nnz == 0
 
 
 def test_the_neighbours_are_saved(model, tmp_path):
@@ -236,7 +186,7 @@ def test_propensities_near_zero_break_nothing():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"neighbours": -1}, {"neighbours": 1.5}, {"neighbours": None}, {"neighbour_share": -0.1},
+    "wrong", [{"neighbours": -1}, {"neighbours": 1.5}, {"neighbour_share": -0.1},
               {"neighbour_share": 1.1}, {"neighbour_share": "all"}]
 )  # fmt: skip
 def test_bad_parameters_are_refused(wrong):

@@ -163,7 +163,8 @@ def questions(draw):
 def test_rows_equal_the_formulas(question, k, seed, most):
     X, Z, forest, tail, plain, n_labels = question
     rng, trees = np.random.default_rng(seed), xml_tree.trees(forest)
-    points = random_points(rng, 12, n_labels, most=most, share=float(rng.choice([0.0, 0.6])))
+    points = random_points(rng, 12, n_labels, most=most, share=float(rng.choice([0.0, 0.6])),
+                           alpha=float(rng.choice([1.0, 0.9, 0.0])))  # fmt: skip
     near = kept(points)
     known = [np.sort(rng.permutation(n_labels)[: rng.integers(4)]) for _ in X]
     expected = []

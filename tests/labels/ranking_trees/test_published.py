@@ -45,7 +45,8 @@ def test_the_settings_are_those_of_the_papers():
     trees = {"max_leaf": 10, "c_features": 1.0, "damped": False, "normaliser": "ranks", "ties": "random"}
     assert FastXML.as_published().get_params() == FastXML(**trees).get_params()
     assert PfastreXML.as_published().get_params() == PfastreXML(**trees, gamma=30.0).get_params()
-    warm = {"c_item_sets": 1.0, "item_set_weight": 1.0, "item_sets": "plain", "neighbours": 0, "reveal": 1.0}
+    warm = {"c_item_sets": 1.0, "item_set_weight": 1.0, "item_sets": "plain", "neighbours": 0, "reveal": 1.0,
+            "alpha": 0.8}  # fmt: skip
     assert SwiftXML.as_published().get_params() == SwiftXML(**trees, **warm, gamma=30.0).get_params()
     assert SwiftXML.as_published(n_trees=3, reveal=0.5).get_params()["reveal"] == 0.5
 

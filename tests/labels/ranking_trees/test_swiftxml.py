@@ -60,7 +60,7 @@ def training_points(model, X, Y):
     labelled = np.flatnonzero(Y.getnnz(axis=1))
     how = model.neighbours_
     return xml_neighbours.Points(doubles(Y)[labelled], unit_table(X)[labelled], model.propensities_, how.most,
-                                 how.share, how.x_share, how.power)  # fmt: skip
+                                 *how[-5:])  # fmt: skip
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])

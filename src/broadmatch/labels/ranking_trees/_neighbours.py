@@ -19,8 +19,9 @@ _AHEAD = 8  # points whose rows are asked from memory before they are needed
 class NearestPoints(NamedTuple):
     """The training points: their labels, who has each label, and the largest features of their unit rows.
 
-    `most` of them vote for a point, and their votes count `share`·n/(n+1) with n revealed labels; 0 is no neighbours.
-    `x_share` and `power` say who is near, and how fast votes fall with the distance.
+    `most` of them vote for a point, and their votes count `share`·n/(n+half) with n revealed labels; 0 is no
+    neighbours. `x_share` and `power` say who is near, and how fast votes fall with the distance; `alpha` is the share
+    of votes beside the re-ranker where labels are revealed.
     """
 
     label_ptr: Annotated[I64, Offsets(".points", ".label_entries")]  # point -> its labels
@@ -35,9 +36,11 @@ class NearestPoints(NamedTuple):
     x_value: Annotated[F32, Axes(".features")]
     row: Annotated[I32, Axes(".points"), Index("points")]  # its number in the training data, where some have no labels
     most: Annotated[int, Within(0)]
-    share: float
-    x_share: float
-    power: float
+    share: Annotated[float, Within(0, 1)]
+    half: Annotated[float, Within(0)]
+    x_share: Annotated[float, Within(0)]
+    power: Annotated[float, Within(0)]
+    alpha: Annotated[float, Within(0, 1)]
 
 
 @kernel
@@ -98,9 +101,9 @@ def neighbour_weights(likeness: F32, power: float) -> F64:
 
 
 @kernel
-def neighbours_share(n_known: int, share: float) -> float:
-    """How much the neighbours' votes count beside the trees': ρ·n/(n+1) with n revealed labels."""
-    return share * n_known / (n_known + 1)
+def neighbours_share(n_known: int, share: float, half: float) -> float:
+    """How much the neighbours' votes count beside the trees': ρ·n/(n+h) with n revealed labels."""
+    return share * n_known / (n_known + half)
 
 
 @kernel
@@ -117,7 +120,7 @@ def add_neighbours(
     points, likeness = nearest_points(known, dense, near, -1, shared, seen)
     if len(points) == 0:
         return n_touched
-    share = neighbours_share(len(known), near.share)
+    share = neighbours_share(len(known), near.share, near.half)
     for t in range(n_touched):
         # Not 0, which would say that the label has no votes yet.
         sums[touched[t]] = max(sums[touched[t]] * np.float32(1.0 - share), _LEAST)

@@ -216,7 +216,8 @@ def predict_row(
     """Recommend for one point: its best labels and their scores, best first, and how many there are.
 
     s_l = exp(α·log P_l + (1 − α)·log P_tail,l) over the labels of the leaves, and of the nearest points if labels are
-    `known`; α = 1 is without the re-ranker. ‖z‖² is e, how much the item set counts there: trees see it with length 1.
+    `known`, where α is theirs; α = 1 is without the re-ranker. ‖z‖² is e, how much the item set counts there: trees see
+    it with length 1.
     """
     dense, margins, sums, touched = scratch.dense, scratch.margins, scratch.sums, scratch.touched
     shares = np.zeros(2)
@@ -254,6 +255,7 @@ def predict_row(
     n_touched = add_neighbours(
         known, dense, near, scratch.shared, scratch.seen, len(forest.roots), sums, touched, n_touched
     )
+    alpha = near.alpha if near.most > 0 and len(known) > 0 else tail.alpha
     best = np.float32(0)
     for t in range(n_touched):
         best = max(best, sums[touched[t]])
@@ -266,12 +268,12 @@ def predict_row(
                 continue
             score = float(sums[label]) / len(forest.roots)
             sums[label] = 0
-            if tail.alpha < 1:
-                voted = tail.alpha * math.log(score)
-                reach = voted + (1 - tail.alpha) * nearest(label, shares, tail)
+            if alpha < 1:
+                voted = alpha * math.log(score)
+                reach = voted + (1 - alpha) * nearest(label, shares, tail)
                 if n == len(labels) and n > 0 and np.float32(math.exp(reach)) < scores[0]:
                     continue
-                score = math.exp(voted + (1 - tail.alpha) * tail_score(dense, label, shares, tail))
+                score = math.exp(voted + (1 - alpha) * tail_score(dense, label, shares, tail))
             n = keep_best(label, float(np.float32(score)), labels, scores, n)
     order_best(labels, scores, n)
     for e in range(len(x_index)):

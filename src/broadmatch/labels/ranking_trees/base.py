@@ -20,6 +20,9 @@ from broadmatch.labels.ranking_trees.update import NewPoints, read_new_points, u
 from broadmatch.layout import require
 from broadmatch.params import Flag, Jobs, Number, OneOf, Seed, Whole, learned
 
+N_ASKED = 20
+"""Trees that are grown without the points on which a model chooses, where it does; these are added to their leaves."""
+
 _STEPS, _TOLERANCE = 1, 0.01  # of each logistic regression: more cost time and rank no better
 
 PropensityPreset = Annotated[
@@ -123,14 +126,19 @@ class RankingTrees(LabelModel):
         checkpoint: str | os.PathLike[str] | None,
         data: tuple[NDArray[Any], ...],
         c_item_sets: float = 0.0,
+        held_out: NDArray[np.int32] | None = None,
     ) -> RankingForest:
-        """Grow the forest on all points that have labels; `data` and the parameters name the checkpoint."""
+        """Grow the forest on all points that have labels; `data` and the parameters name the checkpoint.
+
+        The first `N_ASKED` trees do not see the points that are `held_out`.
+        """
         shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
         costs = Costs(float(self.c_features), float(c_item_sets), float(self.c_ranking), _STEPS, _TOLERANCE,
                       self.ties == "random")  # fmt: skip
         how = Growing(costs, self.max_leaf, self.leaf_labels, self.seed, self.n_trees, self.n_jobs)
         labelled = np.flatnonzero(np.diff(Y.indptr)).astype(np.int32)
-        return grow_forest(points_of, labelled, how, checkpoint, shaping, data)
+        others = labelled if held_out is None else np.setdiff1d(labelled, held_out)
+        return grow_forest(points_of, lambda t: others if t < N_ASKED else labelled, how, checkpoint, shaping, data)
 
     def _new_points(self, X: Any, Y: Any, label_names: Iterable[str] | None) -> NewPoints:
         """Points that are to be added, checked."""
@@ -140,7 +148,8 @@ class RankingTrees(LabelModel):
 
     def _updated_forest(self, new: NewPoints, points_of: Callable[[int], TreePoints]) -> RankingForest:
         ties = self._routing().ties
-        return updated_forest(self.forest_, points_of, new.rows(), ties, self.leaf_labels, self.n_jobs)
+        rows = new.rows()
+        return updated_forest(self.forest_, points_of, lambda _: rows, ties, self.leaf_labels, self.n_jobs)
 
     def _updated(self, new: NewPoints, **changed: Any) -> Self:
         """Take over what new points changed, all at once and last: an error before leaves the model as it was."""

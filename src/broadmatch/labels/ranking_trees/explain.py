@@ -87,6 +87,7 @@ def explain(ranker: "Ranker", names: NameLists, x: "Row", revealed: "Row", label
     if ranker.near.most and len(revealed[0]):
         neighbours, found = _near(ranker.near, names, dense, revealed[0], label)
         factors |= found
+        tail = tail._replace(alpha=ranker.near.alpha)
     score = (1 - factors.get("near_share", 0.0)) * p_trees + factors.get("near_share", 0.0) * factors.get("p_near", 0.0)
     if tail.alpha < 1:
         factors |= _rerank(tail, dense, bool(len(x[0])), evidence, label)
@@ -189,7 +190,7 @@ def _near(
         if value:
             shared = [name_of(names[1], int(other)) for other in known[np.isin(known, labels)]]
             voters.append(Neighbour(name_of(names[2], int(near.row[point])), value, like, weight, shared))
-    share = neighbours_share(len(known), near.share) if len(points) else 0.0
+    share = neighbours_share(len(known), near.share, near.half) if len(points) else 0.0
     p_near = sum(one.weight * one.value for one in voters)
     return voters, {"p_near": float(p_near), "near_share": share, "n_near": len(points)}
 

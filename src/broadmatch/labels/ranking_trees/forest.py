@@ -55,13 +55,13 @@ class _Split(NamedTuple):
 
 def grow_forest(
     points_of: Callable[[int], TreePoints],
-    rows: NDArray[np.int32],
+    rows_of: Callable[[int], NDArray[np.int32]],
     how: Growing,
     checkpoint: str | os.PathLike[str] | None,
     shaping: Mapping[str, Any],
     data: tuple[NDArray[Any], ...],
 ) -> RankingForest:
-    """Grow all trees on the points `rows`; tree t learns from points_of(t). Parameters and data name the checkpoint."""
+    """Grow all trees; tree t learns from rows_of(t) of points_of(t). Parameters and data name the checkpoint."""
     stop = Stop()
     kept = Checkpoints.of_parts(checkpoint, shaping, data)
     workers = n_workers(how.n_jobs)
@@ -72,7 +72,7 @@ def grow_forest(
         if finished is not None:
             check_inputs(finished, points.x_width + points.z_width)
             return finished
-        grown = _grow_tree(points, rows, how, number, n_jobs, stop)
+        grown = _grow_tree(points, rows_of(number), how, number, n_jobs, stop)
         if not stop.flag[0]:
             kept.keep(number, grown)
         return grown

@@ -23,7 +23,6 @@ class RerankedTrees(RankingTrees):
     """Trees of propensity-weighted labels, and a re-ranker; a model says in `_tail` how far a point is from a label."""
 
     propensity: PropensityPreset = "default"
-    alpha: TreeShare = 0.8
     gamma: TailFall = 12.0
     published: ClassVar[dict[str, Any]] = RankingTrees.published | {"gamma": 30.0}
 
@@ -57,6 +56,7 @@ class PfastreXML(RerankedTrees):
     ['taxi', 'airport taxi']
     """
 
+    alpha: TreeShare = 0.8
     kind: ClassVar[str] = "pfastrexml"
 
     def fit(self, X: Any, Y: Any, *, propensities: Any = None, **options: Unpack[FitOptions]) -> Self:

@@ -2,23 +2,31 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
 from broadmatch.kernels.top_k import leave_out
 from broadmatch.labels.base import Best, FitOptions, Row
 from broadmatch.labels.predictor import NamedLabels
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints
+from broadmatch.labels.ranking_trees.base import N_ASKED
 from broadmatch.labels.ranking_trees.described import PhraseDescriber
 from broadmatch.labels.ranking_trees.item_sets import ItemSets
+from broadmatch.labels.ranking_trees.mixing import GRID, Asked, chosen, points_to_choose_on
 from broadmatch.labels.ranking_trees.neighbours import keep_points, more_points
 from broadmatch.labels.ranking_trees.pfastrexml import RerankedTrees, gains, label_propensities, more_propensities
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.tail import TailClassifier
+from broadmatch.labels.ranking_trees.update import updated_forest
 from broadmatch.layout import Axes, require
 from broadmatch.params import Number, OneOf, Whole, derived, learned
+
+_USUAL = (50, 0.6, 0.8)
+"""Neighbours, their share and α, where there are too few points to choose on."""
 
 
 class SwiftXML(RerankedTrees):
@@ -56,13 +64,19 @@ class SwiftXML(RerankedTrees):
         "'plain', the label features as they are, the paper's way",
     ] = "weighed"
     neighbours: Annotated[
-        int,
-        Whole(0),
+        int | None,
+        Whole(0, none=True),
         "how many training points, those most like the point in revealed labels and features, vote beside the "
-        "trees: P = (1 − ρ_n)·P_trees + ρ_n·P_near with ρ_n = ρ·n/(n+1) for n revealed labels. 0 is the "
-        "paper's way",
-    ] = 50
-    neighbour_share: Annotated[float, Number(0, 1), "ρ"] = 0.6
+        "trees: P = (1 − ρ_n)·P_trees + ρ_n·P_near with ρ_n = ρ·n/(n+h) for n revealed labels. 0 is the "
+        "paper's way; None chooses on training points that some of the trees did not see",
+    ] = None
+    neighbour_share: Annotated[float | None, Number(0, 1, none=True), "ρ; None chooses"] = None
+    alpha: Annotated[
+        float | None,
+        Number(0, 1, none=True),
+        "α, the share of the votes in the score; 1 is the votes alone. None is 0.8, or, with revealed labels and "
+        "neighbours, what is chosen",
+    ] = None
     reveal: Annotated[
         float,
         Number(0, 1),
@@ -76,6 +90,7 @@ class SwiftXML(RerankedTrees):
         "item_set_weight": 1.0,
         "item_sets": "plain",
         "neighbours": 0,
+        "alpha": 0.8,
         "reveal": 1.0,
     }
 
@@ -134,9 +149,37 @@ class SwiftXML(RerankedTrees):
         common = self._points(X, Y, gains(Y, p))
         points_of = sets.shown(common, Y, float(self.reveal), self.seed, bool(self.damped))
         data = (*X[:3], *Y[:3], p, *features[:3])
-        self.forest_ = self._grown(points_of, Y, checkpoint, data, self.c_item_sets)
+        near = keep_points(X, Y, p, *self._usual())
+        held_out = points_to_choose_on(Y, self.seed if near.most else None)
+        self.forest_ = self._grown(points_of, Y, checkpoint, data, self.c_item_sets, held_out)
+        if len(held_out):
+            near = near._replace(**self._chosen(X, Y, held_out, tail, p))
+            rows = np.split(held_out, [len(held_out)])
+            self.forest_ = updated_forest(self.forest_, points_of, lambda t: rows[int(t >= N_ASKED)],
+                                          self._routing().ties, self.leaf_labels, self.n_jobs)  # fmt: skip
         self.propensities_, self.label_features_, self.means_ = p, features, tail.learned(X, Y)
-        self.neighbours_ = keep_points(X, Y, p, self.neighbours, float(self.neighbour_share), self.seed)
+        self.neighbours_ = near
+
+    def _chosen(
+        self, X: CSR, Y: CSR, held_out: NDArray[np.int32], tail: TailClassifier, p: NDArray[np.float64]
+    ) -> dict[str, Any]:
+        """The settings of the nearest points that are best for points which trees, re-ranker and neighbours lack."""
+        others = np.setdiff1d(np.arange(X.n_rows), held_out)
+        x, y = X.take(others), Y.take(others)
+        asked = Asked.of(X.take(held_out.astype(np.int64)), Y.take(held_out.astype(np.int64)), self.seed)
+        some = keep_points(x, y, p, *self._usual())
+        forest = self.forest_._replace(roots=self.forest_.roots[:N_ASKED])
+        ranker = Ranker(forest, self._routing(), X.n_cols, Y.n_cols, tail=tail.tail(tail.learned(x, y)))
+        sets = ItemSets.of_rows(tail.item_sets, asked.shown, self.n_jobs) if tail.item_sets is not None else None
+
+        def judge(one: NearestPoints) -> tuple[float, float]:
+            found = replace(ranker, near=one).best(asked.X, asked.depth(), asked.shown, self.n_jobs, sets)
+            return asked.judged(found, p)
+
+        given = {"most": self.neighbours, "share": self.neighbour_share, "alpha": self.alpha}
+        grid = {name: values for name, values in GRID.items() if given.get(name) is None}
+        best = chosen(some, judge, grid)
+        return {name: getattr(best, name) for name in GRID}
 
     def describe(self, phrases: Iterable[str]) -> CSR | None:
         """Label features of phrases that need not be labels; None if the labels are not described by their own words.
@@ -202,12 +245,21 @@ class SwiftXML(RerankedTrees):
         described = self.item_sets == "plain" or bool(np.diff(self.label_features_.indptr).all())
         require(described, "a label lacks the feature that is its own")
 
+    def _usual(self) -> tuple[int, float, float]:
+        """Neighbours, their share and α: what is given, or where choosing starts."""
+        most, share, alpha = self.neighbours, self.neighbour_share, self.alpha
+        return (
+            _USUAL[0] if most is None else most,
+            _USUAL[1] if share is None else float(share),
+            _USUAL[2] if alpha is None else float(alpha),
+        )
+
     def _item_sets(self) -> ItemSets:
         return ItemSets(self.label_features_, self.item_sets == "weighed")
 
     def _tail(self, sets: ItemSets | None = None) -> TailClassifier:
         found = self._item_sets() if sets is None else sets
-        return TailClassifier(float(self.alpha), float(self.gamma), self.n_jobs, found, float(self.item_set_weight))
+        return TailClassifier(self._usual()[2], float(self.gamma), self.n_jobs, found, float(self.item_set_weight))
 
     def _ranker(self) -> Ranker:
         return Ranker(self.forest_, self._routing(), *self._saved_shape, near=self.neighbours_, tail=self.tail_,

@@ -88,17 +88,17 @@ def _joined(a: Names, b: Names) -> Names:
 def updated_forest(
     forest: RankingForest,
     points_of: Callable[[int], TreePoints],
-    rows: NDArray[np.int32],
+    rows_of: Callable[[int], NDArray[np.int32]],
     ties: int,
     leaf_labels: int,
     n_jobs: int | None,
 ) -> RankingForest:
-    """The same trees with the points `rows` in the leaves that they reach; tree t sees points_of(t)."""
+    """The same trees with the points rows_of(t) in the leaves that they reach; tree t sees points_of(t)."""
     by_node = without_slots(forest)
     leaves = offsets(np.add.reduceat(forest.child < 0, forest.roots).tolist())
 
     def update(tree: int) -> tuple[NDArray[Any], ...]:
-        points = points_of(tree)
+        points, rows = points_of(tree), rows_of(tree)
         dense, sums = np.zeros(points.x_width + points.z_width, np.float32), np.zeros(points.n_labels)
         reached = leaves_reached(rows, points, tree, by_node, ties, dense)
         return add_to_leaves(rows, reached, points, leaves[tree], leaves[tree + 1], forest.leaf_ptr, forest.leaf_label,

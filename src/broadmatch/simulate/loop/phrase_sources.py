@@ -159,7 +159,7 @@ class _Log(NamedTuple):
 
     @classmethod
     def of(cls, logs: Sequence[Path], held_back: float, seed: int) -> "_Log":
-        return cls(logs, harvest(ClickLog(list(logs)), test_share=held_back, seed=seed))
+        return cls(logs, harvest(ClickLog(list(logs)), min_test_queries=5, test_share=held_back, seed=seed))
 
     def clicked(self, pages: Sequence[str]) -> CSR:
         """The queries that led to clicks on each of these pages, as far as they are learned from."""
