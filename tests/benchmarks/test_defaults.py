@@ -3,9 +3,12 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 
 from benchmarks import defaults
+from benchmarks.common import paired
+from broadmatch.evaluate.ranking import PerPoint
 
 ROW = {
     "part": "Forest",
@@ -65,3 +68,19 @@ def test_a_part_that_is_not_there_is_refused(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         defaults.main()
     assert "there is no part nothing" in capsys.readouterr().err
+
+
+def test_paired_differences_are_of_means_over_seeds_and_their_intervals_over_points():
+    rng = np.random.default_rng(3)
+    truth = rng.random((4000, 2)) + 1
+    ours = [PerPoint(rng.random((4000, 2)) * truth, truth) for _ in range(2)]
+    other = PerPoint(ours[0].numerator - 0.1 * truth + rng.normal(0, 0.2, (4000, 2)), truth)
+    found = paired(ours, [other])
+    a, b = np.mean([one.numerator for one in ours], axis=0), other.numerator
+    assert found["ours"] == pytest.approx(100 * a.sum(0) / truth.sum(0), abs=0.006)
+    assert found["tuned"] == pytest.approx(100 * b.sum(0) / truth.sum(0), abs=0.006)
+    assert found["difference"] == pytest.approx(100 * (a - b).sum(0) / truth.sum(0), abs=0.006)
+    drawn = rng.integers(0, 4000, (500, 4000))
+    draws = [100 * (a - b)[rows].sum(0) / truth[rows].sum(0) for rows in drawn]
+    assert found["interval"] == pytest.approx(1.96 * np.std(draws, axis=0), rel=0.15)
+    assert paired([PerPoint(np.array([[1.0], [0.0]]))], [PerPoint(np.array([[0.0], [0.0]]))])["difference"] == [50.0]
