@@ -193,7 +193,7 @@ class OneVsRest(LabelModel):
     def _lift(self, counts: NDArray[np.int64]) -> NDArray[np.float32]:
         """How many times the weights of labels count that were seen so often."""
         often = np.log(np.maximum(1, counts))
-        return np.exp(self.tail * (np.average(often, weights=counts) - often)).astype(np.float32)
+        return np.asarray(np.exp(self.tail * (np.average(often, weights=counts) - often)), np.float32)
 
     def _scaled(self, ptr: NDArray[np.int64], values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The values of rows as they are learned from: of length 1, and damped first if that is asked for."""
