@@ -86,16 +86,16 @@ class Remembered(OneVsRest):
     known: ClassVar[dict[tuple[float, bool, str], OneVsRest]] = {}
 
     def fit(self, X: Any, Y: Any, **more: Any) -> "Remembered":
-        """Take what was learned before from the same data with the same settings; the tail only moves the biases."""
+        """Take what was learned before from the same data with the same settings; the tail only scales weights."""
         digest = hashlib.sha256()
         for array in (X.indptr, X.indices, X.data, Y.indptr, Y.indices):
             digest.update(np.ascontiguousarray(array).data)
         key = (float(self.c), self.damped, digest.hexdigest())
         if key not in self.known:
-            self.known[key] = OneVsRest(c=self.c, damped=self.damped, n_jobs=self.n_jobs).fit(X, Y, **more)
+            self.known[key] = OneVsRest(c=self.c, damped=self.damped, tail=0.0, n_jobs=self.n_jobs).fit(X, Y, **more)
         vars(self).update({name: v for name, v in vars(self.known[key]).items() if name not in self.rules})
         lift = self._lift(np.bincount(Y.indices, minlength=Y.n_cols))
-        self.bias_, self._rank_bias = self.bias_ + lift, self._rank_bias + lift
+        self.weights_ = self.weights_._replace(data=self.weights_.data * lift[self.weights_.indices])
         return self
 
 

@@ -88,7 +88,7 @@ def agreement(found, scores, k=5):
 @pytest.mark.parametrize(("c", "tolerance"), [(0.3, 0.02), (1.0, 0.02), (10.0, 0.01)])  # its square is worth c times
 def test_objectives_are_those_of_scikit_learn(generated, loss, c, tolerance):
     train, _ = generated
-    model = OneVsRest(loss=loss, c=c, prune=0, tolerance=tolerance, n_jobs=1).fit(train.X, train.Y)
+    model = OneVsRest(tail=0, loss=loss, c=c, prune=0, tolerance=tolerance, n_jobs=1).fit(train.X, train.Y)
     assert model.c_ == c
     agrees(loss, model, rows_of(train.X), train.Y.to_scipy(), c, range(0, 300, 7))
 
@@ -97,7 +97,7 @@ def test_rows_are_damped_unless_one_says_no(generated):
     train, test = generated
     raw = train.X._replace(data=train.X.data * np.float32(-7))  # the length of a row does not count, signs do
     for damped in (True, False):
-        model = OneVsRest(damped=damped, prune=0, n_jobs=1).fit(raw, train.Y)
+        model = OneVsRest(tail=0, damped=damped, prune=0, n_jobs=1).fit(raw, train.Y)
         agrees("squared_hinge", model, rows_of(raw, damped), train.Y.to_scipy(), 1.0, range(5, 300, 50))
         said = rows_of(test.X, damped) @ weights(model)[:, :-1].T + model.bias_
         assert model.decision_function(test.X) == pytest.approx(said, abs=1e-4)
@@ -110,9 +110,9 @@ def test_the_five_best_labels_are_those_of_scikit_learn(generated, loss):
     seen = np.flatnonzero(has.any(axis=0) & ~has.all(axis=0))
     peers = np.array([alone(loss, X, has[:, label], 1.0) for label in seen])
     scores = rows_of(test.X) @ peers[:, :-1].T + peers[:, -1]
-    model = OneVsRest(loss=loss, prune=0, n_jobs=1).fit(train.X, train.Y)
+    model = OneVsRest(tail=0, loss=loss, prune=0, n_jobs=1).fit(train.X, train.Y)
     assert agreement(model.decision_function(test.X)[:, seen], scores)[0] >= 0.985  # within the tolerance
-    exact = OneVsRest(loss=loss, tolerance=0.001, prune=0, n_jobs=1).fit(train.X, train.Y)
+    exact = OneVsRest(tail=0, loss=loss, tolerance=0.001, prune=0, n_jobs=1).fit(train.X, train.Y)
     assert agreement(exact.decision_function(test.X)[:, seen], scores)[1] >= 0.995
 
 
@@ -120,8 +120,8 @@ def test_on_eurlex_too(eurlex):
     (X, Y), (X_test, _) = eurlex
     labels = np.argsort(-np.bincount(Y.indices, minlength=Y.n_cols), kind="stable")[:400:20]  # often and seldom seen
     some = CSR.from_scipy(Y.to_scipy()[:, labels])
-    model = OneVsRest(prune=0, n_jobs=1).fit(X, some)
-    exact = OneVsRest(tolerance=0.001, prune=0, n_jobs=1).fit(X, some)
+    model = OneVsRest(tail=0, prune=0, n_jobs=1).fit(X, some)
+    exact = OneVsRest(tail=0, tolerance=0.001, prune=0, n_jobs=1).fit(X, some)
     agrees("squared_hinge", exact, rows_of(X), some.to_scipy(), 1.0, range(0, len(labels), 4))
     has = some.to_scipy().toarray() > 0
     peers = np.array([alone("squared_hinge", rows_of(X), has[:, label], 1.0) for label in range(len(labels))])
@@ -138,10 +138,10 @@ def test_positives_cost_what_their_parameter_says(generated, loss, positives):
     counts = np.bincount(train.Y.indices, minlength=300)
     n = len(train)
     factor = (n - counts) / np.maximum(counts, 1) if positives == "balanced" else 2 / propensity(counts, n) - 1
-    model = OneVsRest(loss=loss, c=0.5, positives=positives, prune=0, n_jobs=1).fit(train.X, train.Y)
+    model = OneVsRest(tail=0, loss=loss, c=0.5, positives=positives, prune=0, n_jobs=1).fit(train.X, train.Y)
     agrees(loss, model, rows_of(train.X), train.Y.to_scipy(), 0.5, range(1, 300, 19),
            lambda label, has: np.where(has, 0.5 * factor[label], 0.5))  # fmt: skip
-    plain = OneVsRest(loss=loss, c=0.5, prune=0, n_jobs=1).fit(train.X, train.Y)
+    plain = OneVsRest(tail=0, loss=loss, c=0.5, prune=0, n_jobs=1).fit(train.X, train.Y)
     has = train.Y.to_scipy().toarray() > 0
     assert (model.decision_function(train.X) > plain.decision_function(train.X))[has].mean() > 0.9
 
@@ -152,7 +152,7 @@ def test_beliefs_are_weights_of_examples(generated, loss):
     beliefs = np.random.default_rng(0).uniform(0.1, 3, train.Y.nnz).astype(np.float32)
     Y = train.Y._replace(data=beliefs)
     dense = Y.to_scipy().toarray()
-    model = OneVsRest(loss=loss, c=2.0, prune=0, n_jobs=1).fit(train.X, Y)
+    model = OneVsRest(tail=0, loss=loss, c=2.0, prune=0, n_jobs=1).fit(train.X, Y)
     agrees(loss, model, rows_of(train.X), Y.to_scipy(), 2.0, range(2, 300, 19),
            lambda label, has: np.where(has, 2.0 * dense[:, label], 2.0))  # fmt: skip
 
@@ -219,7 +219,7 @@ def test_a_label_of_nobody_one_of_everybody_and_empty_rows(loss, positives):
 def test_one_label_and_one_point(loss):
     rng = np.random.default_rng(0)
     X = rng.random((30, 5)).astype(np.float32)
-    one = OneVsRest(loss=loss, prune=0, n_jobs=1).fit(X, (X[:, :1] > 0.5).astype(np.float32))
+    one = OneVsRest(tail=0, loss=loss, prune=0, n_jobs=1).fit(X, (X[:, :1] > 0.5).astype(np.float32))
     agrees(loss, one, rows_of(CSR.from_scipy(sp.csr_matrix(X))), sp.csc_array(X[:, :1] > 0.5), 1.0, [0])
     single = OneVsRest(loss=loss, n_jobs=1).fit([[3.0, 4.0]], [["a", "b"]])
     scores = single.decision_function([[3.0, 4.0]])
@@ -230,7 +230,7 @@ def test_one_label_and_one_point(loss):
 @every_loss
 def test_prune_drops_small_weights_only(generated, loss):
     train, _ = generated
-    whole, some, none = (OneVsRest(loss=loss, prune=p, n_jobs=1).fit(train.X, train.Y) for p in (0, 0.05, 1e9))
+    whole, some, none = (OneVsRest(tail=0, loss=loss, prune=p, n_jobs=1).fit(train.X, train.Y) for p in (0, 0.05, 1e9))
     dense = whole.weights_.to_scipy().toarray()
     assert np.array_equal(some.weights_.to_scipy().toarray(), np.where(np.abs(dense) > 0.05, dense, 0))
     assert np.array_equal(some.bias_, whole.bias_)
@@ -254,8 +254,8 @@ def test_any_number_of_threads_and_any_parts_give_the_same_bits(generated, loss,
 def test_the_bits_do_not_depend_on_other_labels(generated, loss):
     train, _ = generated
     some = np.arange(40, 90)
-    whole = weights(OneVsRest(loss=loss, n_jobs=1).fit(train.X, train.Y))
-    alone = OneVsRest(loss=loss, n_jobs=1).fit(train.X, CSR.from_scipy(train.Y.to_scipy()[:, some]))
+    whole = weights(OneVsRest(tail=0, loss=loss, n_jobs=1).fit(train.X, train.Y))
+    alone = OneVsRest(tail=0, loss=loss, n_jobs=1).fit(train.X, CSR.from_scipy(train.Y.to_scipy()[:, some]))
     # The order in which points are taken up goes by the label's number, so that the hinge differs within the tolerance.
     exact = {"abs": 0} if loss == "logistic" else {"abs": 0.1}
     assert weights(alone) == pytest.approx(whole[some], rel=0, **exact)
@@ -346,14 +346,15 @@ def test_it_ranks_planted_labels(planted):
 
 
 @every_loss
-def test_tail_lifts_rare_labels_by_the_logarithm_of_how_often_they_were_seen(generated, loss, tmp_path):
+def test_tail_lifts_the_weights_of_rare_labels_by_a_power_of_how_often_they_were_seen(generated, loss, tmp_path):
     train, test = generated
-    plain = OneVsRest(loss=loss, n_jobs=1).fit(train.X, train.Y, checkpoint=tmp_path)
+    plain = OneVsRest(loss=loss, tail=0, n_jobs=1).fit(train.X, train.Y, checkpoint=tmp_path)
     lifted = OneVsRest(loss=loss, tail=0.5, n_jobs=1).fit(train.X, train.Y, checkpoint=tmp_path)
     often = np.bincount(train.Y.indices, minlength=train.Y.n_cols)
-    usual = np.log(often[train.Y.indices]).mean()
-    expected = plain.decision_function(test.X) + 0.5 * (usual - np.log(np.maximum(1, often)))
-    np.testing.assert_allclose(lifted.decision_function(test.X), expected, atol=1e-5)
+    usual = np.exp(np.log(often[train.Y.indices]).mean())
+    evidence = plain.decision_function(test.X) - plain.bias_
+    expected = evidence * np.sqrt(usual / np.maximum(1, often)) + plain.bias_
+    np.testing.assert_allclose(lifted.decision_function(test.X), expected, atol=1e-4)
     rarity = [-np.log(often[model.predict_topk(test.X, 5).to_csr().indices]).mean() for model in (plain, lifted)]
     assert rarity[1] > rarity[0]
     never = often == 0

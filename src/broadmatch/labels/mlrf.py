@@ -41,7 +41,7 @@ class MLRF(LabelModel):
     [('taxi', 1.0), ('airport taxi', 0.5)]
     """
 
-    n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 50
+    n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 100
     max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 10
     min_leaf: Annotated[
         int,

@@ -184,8 +184,8 @@ class MetaLabeler(SetModel):
         if self.counter is not None:
             fresh: LabelModel = clone(self.counter)
             return fresh
-        # Words are damped; a score is worth what it says.
-        return OneVsRest(damped=self.on == "content", n_jobs=getattr(model, "n_jobs", None))
+        # Words are damped; a score is worth what it says. Numbers are no labels of a long tail.
+        return OneVsRest(tail=0.0, damped=self.on == "content", n_jobs=getattr(model, "n_jobs", None))
 
     def _cut(self, X: CSR) -> Ranking:
         depth = self._depth()
