@@ -24,6 +24,8 @@ from benchmarks.warm_start.data import SETS, WarmStart, sizes
 from benchmarks.warm_start.label_models import KINDS, OF_LABELS, fitted, inductive, transductive
 from benchmarks.warm_start.measure import SHARES, System, difference, figures, mean_of, table
 from benchmarks.warm_start.recommenders import GRID, popularity, recommender, tune
+from broadmatch.labels import SwiftXML
+from broadmatch.labels.ranking_trees.neighbours import GRID as GRID_OF_NEAR
 
 METRICS = ("P@1", "P@5", "PSP@5")
 RECOMMENDERS: dict[str, dict[str, dict[str, Any]]] = {
@@ -82,19 +84,27 @@ def label_models(data: WarmStart, asked: argparse.Namespace) -> Iterator[System]
     """The mean over the training seeds of each label model."""
     for name in asked.models:
         settings = LABEL_MODELS[name] | ({"n_trees": 10} if asked.small and name not in OF_LABELS else {})
-        reports, seconds = [], 0.0
+        reports, seconds, chosen = [], 0.0, list[Any]()
         for seed in range(asked.seeds):
             start = time.process_time()
             if asked.transductive:
                 predict = transductive(name, data, settings, seed=seed)
             else:
-                predict = inductive(fitted(name, data, settings, seed=seed), data)
+                model = fitted(name, data, settings, seed=seed)
+                chosen.append(settings_of(model))
+                predict = inductive(model, data)
             seconds += time.process_time() - start
             reports.append(figures(predict, data, seeds=reveal_seeds(asked)).by_share)
         facts = {"settings": settings, "training_seeds": asked.seeds}
         if not asked.transductive:
+            facts["chosen"] = chosen
             facts["cpu_s"] = round(seconds / asked.seeds, 1)
         yield System(name, mean_of(reports), facts)
+
+
+def settings_of(model: Any) -> dict[str, Any] | None:
+    """What SwiftXML chose."""
+    return {name: getattr(model.neighbours_, name) for name in GRID_OF_NEAR} if isinstance(model, SwiftXML) else None
 
 
 def reveal_seeds(asked: argparse.Namespace) -> tuple[int, ...]:

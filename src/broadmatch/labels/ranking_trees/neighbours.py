@@ -1,10 +1,20 @@
-"""Keeping the training points of SwiftXML, to find those nearest to a point with revealed labels."""
+"""Keeping SwiftXML's training points, to find those nearest to a point, and choosing how much these count.
+
+What is chosen is chosen on points that some of the trees did not see.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from broadmatch.data import CSR
-from broadmatch.labels.base import NOTHING
+from broadmatch.data import CSR, reveal
+from broadmatch.data.csr import offsets
+from broadmatch.evaluate import precision_at_k, psp_at_k
+from broadmatch.kernels.top_k import leave_out
+from broadmatch.labels.base import NOTHING, Best
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints
 from broadmatch.labels.ranking_trees._points import unit_rows
 from broadmatch.labels.ranking_trees.tail import largest_entries
@@ -23,6 +33,23 @@ NO_POINTS = NearestPoints(
     _EMPTY, *NOTHING, NOTHING[1], _EMPTY, *NOTHING, _EMPTY, *NOTHING, NOTHING[0], most=0, share=0.0, half=1.0,
     x_share=0.0, power=1.0, alpha=1.0,
 )  # fmt: skip
+
+
+SHARES = (0.2, 0.4, 0.6, 0.8)
+"""Of their labels, points to choose on reveal these shares, each point one of them."""
+
+GRID: dict[str, tuple[Any, ...]] = {
+    "share": (0.6, 0.3, 0.9),
+    "alpha": (0.8, 0.9, 0.95),
+    "power": (1.0, 2.0, 4.0),
+    "x_share": (0.0, 1.0),
+    "most": (50, 200),
+    "half": (1.0, 0.0, 4.0),
+}
+"""What may be chosen, one after the other."""
+
+_MOST, _PART, _FEWEST = 500, 10, 20
+_K, _FIRST = 5, 0.5  # P@1 counts half as much as PSP@5
 
 
 def keep_points(
@@ -78,3 +105,74 @@ def _thinned(by_label: CSR) -> CSR:
     of = np.repeat(count, count)
     kept = (of <= _LISTED) | ((number + 1) * _LISTED // of > number * _LISTED // of)
     return by_label.where(kept)
+
+
+def points_to_choose_on(Y: CSR, seed: int | None) -> NDArray[np.int32]:
+    """A tenth of the points with several labels, 500 at most; none if these are hardly any, or without a seed."""
+    if seed is None:
+        return np.zeros(0, np.int32)
+    several = np.flatnonzero(np.diff(Y.indptr) > 1)
+    n = min(_MOST, len(several) // _PART)
+    drawn = np.random.default_rng(seed).permutation(several)[: n if n >= _FEWEST else 0]
+    return np.sort(drawn).astype(np.int32)
+
+
+class Asked(NamedTuple):
+    """Points with some labels revealed, and the others."""
+
+    X: CSR
+    shown: CSR
+    hidden: CSR
+
+    @classmethod
+    def of(cls, X: CSR, Y: CSR, seed: int) -> Self:
+        """Reveal a share of each point's labels; the shares take turns."""
+        ones = Y._replace(data=np.ones_like(Y.data))
+        turn = np.arange(Y.n_rows) % len(SHARES)
+        shown = np.zeros(Y.nnz, np.bool_)
+        for number, share in enumerate(SHARES):
+            drawn, _ = reveal(ones, share, seed=seed)
+            at = ones.rows.astype(np.int64) * Y.n_cols + ones.indices
+            shown |= np.isin(at, drawn.rows.astype(np.int64) * Y.n_cols + drawn.indices) & (turn[ones.rows] == number)
+        return cls(X, ones.where(shown), ones.where(~shown))
+
+    def depth(self) -> int:
+        """How many labels have to be found for each point, revealed ones too."""
+        return min(self.hidden.n_cols, _K + int(np.diff(self.shown.indptr).max(initial=0)))
+
+    def judged(self, best: Best, propensities: NDArray[np.float64]) -> tuple[float, float]:
+        """PSP@5 and P@1 of what was found."""
+        labels, scores, found = best
+        leave_out(labels, scores, found, self.shown.indptr, self.shown.indices, _K)
+        ptr = offsets(found)
+        flat = np.concatenate([row[:n] for row, n in zip(labels, found.tolist(), strict=True)])
+        rank = np.concatenate([np.arange(n, 0, -1) for n in found.tolist()]).astype(np.float32)
+        top = sp.csr_matrix((rank, flat, ptr), shape=self.hidden.shape)
+        psp = psp_at_k(self.hidden, top, propensity=propensities, k=_K)
+        return float(psp), float(precision_at_k(self.hidden, top, k=1))
+
+
+def chosen(
+    near: NearestPoints,
+    judge: Callable[[NearestPoints], tuple[float, float]],
+    grid: Mapping[str, tuple[Any, ...]],
+) -> NearestPoints:
+    """The settings of the grid that are best by PSP@5 and, half as much, P@1, one after the other."""
+    known: dict[tuple[Any, ...], tuple[float, float]] = {}
+
+    def judged(one: NearestPoints) -> tuple[float, float]:
+        key = tuple(getattr(one, name) for name in GRID)
+        if key not in known:
+            known[key] = judge(one)
+        return known[key]
+
+    start = judged(near)
+    if min(start) <= 0:
+        return near
+
+    def value(one: NearestPoints) -> float:
+        return sum(weight * now / first for weight, now, first in zip((1, _FIRST), judged(one), start, strict=True))
+
+    for name in (*grid, *(["share"] if "share" in grid else [])):
+        near = max((near._replace(**{name: setting}) for setting in grid[name]), key=value)
+    return near

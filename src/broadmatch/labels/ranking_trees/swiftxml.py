@@ -16,8 +16,14 @@ from broadmatch.labels.ranking_trees._neighbours import NearestPoints
 from broadmatch.labels.ranking_trees.base import N_ASKED
 from broadmatch.labels.ranking_trees.described import PhraseDescriber
 from broadmatch.labels.ranking_trees.item_sets import ItemSets
-from broadmatch.labels.ranking_trees.mixing import GRID, Asked, chosen, points_to_choose_on
-from broadmatch.labels.ranking_trees.neighbours import keep_points, more_points
+from broadmatch.labels.ranking_trees.neighbours import (
+    GRID,
+    Asked,
+    chosen,
+    keep_points,
+    more_points,
+    points_to_choose_on,
+)
 from broadmatch.labels.ranking_trees.pfastrexml import RerankedTrees, gains, label_propensities, more_propensities
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.tail import TailClassifier
@@ -154,9 +160,9 @@ class SwiftXML(RerankedTrees):
         self.forest_ = self._grown(points_of, Y, checkpoint, data, self.c_item_sets, held_out)
         if len(held_out):
             near = near._replace(**self._chosen(X, Y, held_out, tail, p))
-            rows = np.split(held_out, [len(held_out)])
-            self.forest_ = updated_forest(self.forest_, points_of, lambda t: rows[int(t >= N_ASKED)],
-                                          self._routing().ties, self.leaf_labels, self.n_jobs)  # fmt: skip
+            added, ties = (held_out, held_out[:0]), self._routing().ties
+            self.forest_ = updated_forest(self.forest_, points_of, lambda tree: added[tree >= N_ASKED], ties,
+                                          self.leaf_labels, self.n_jobs)  # fmt: skip
         self.propensities_, self.label_features_, self.means_ = p, features, tail.learned(X, Y)
         self.neighbours_ = near
 
@@ -170,7 +176,7 @@ class SwiftXML(RerankedTrees):
         some = keep_points(x, y, p, *self._usual())
         forest = self.forest_._replace(roots=self.forest_.roots[:N_ASKED])
         ranker = Ranker(forest, self._routing(), X.n_cols, Y.n_cols, tail=tail.tail(tail.learned(x, y)))
-        sets = ItemSets.of_rows(tail.item_sets, asked.shown, self.n_jobs) if tail.item_sets is not None else None
+        sets = None if tail.item_sets is None else tail.item_sets.of_rows(asked.shown, self.n_jobs)
 
         def judge(one: NearestPoints) -> tuple[float, float]:
             found = replace(ranker, near=one).best(asked.X, asked.depth(), asked.shown, self.n_jobs, sets)

@@ -6,8 +6,7 @@ import pytest
 from broadmatch.data import CSR
 from broadmatch.labels import SwiftXML
 from broadmatch.labels.ranking_trees import swiftxml as swiftxml_module
-from broadmatch.labels.ranking_trees.mixing import GRID, SHARES, Asked, chosen, points_to_choose_on
-from broadmatch.labels.ranking_trees.neighbours import NO_POINTS
+from broadmatch.labels.ranking_trees.neighbours import GRID, NO_POINTS, SHARES, Asked, chosen, points_to_choose_on
 from tests.contract import bits, points
 
 
