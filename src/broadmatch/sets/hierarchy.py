@@ -75,8 +75,8 @@ class HierarchicalLabels(LabelPredictor):
     counter: Annotated[
         OneVsRest | None,
         NodeModel(),
-        "the one-vs-rest that learns the number of children; None is `OneVsRest()`; it takes rows as the model does: "
-        "both `damped`, or none",
+        "the one-vs-rest that learns the number of children; None is `OneVsRest(tail=0)`; it takes rows as the model "
+        "does: both `damped`, or none",
     ] = None
     most: Annotated[int | None, Whole(1, none=True), "as in `MetaLabeler`, larger numbers are taken for this one"] = (
         None
@@ -201,8 +201,9 @@ class HierarchicalLabels(LabelPredictor):
     def _meta(self) -> MetaLabeler | None:
         if self.sets is None:
             return None
-        model, counter = self._fresh(self.model), self._fresh(self.counter)
-        return MetaLabeler(model, counter=counter, most=self.most, score_weight=self.score_weight)
+        # Numbers are no labels of a long tail.
+        counter = self._fresh(self.counter or OneVsRest(damped=self._damped(), tail=0.0))
+        return MetaLabeler(self._fresh(self.model), counter=counter, most=self.most, score_weight=self.score_weight)
 
     def _weight(self) -> float:
         return -1.0 if self.score_weight is None else float(self.score_weight)

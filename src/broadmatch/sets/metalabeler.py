@@ -47,7 +47,7 @@ class MetaLabeler(SetModel):
     """
 
     counter: Annotated[
-        LabelModel | None, AnyLabelModel(), "the label model that learns the number; None is `OneVsRest()`"
+        LabelModel | None, AnyLabelModel(), "the label model that learns the number; None is `OneVsRest(tail=0)`"
     ] = None
     on: Annotated[str, OneOf(("content", "scores", "ranks")), "what the number is learned from"] = "content"
     most: Annotated[
