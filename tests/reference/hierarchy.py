@@ -22,11 +22,12 @@ def with_ancestors(above, categories):
 class Recursion:
     """Training and prediction of MetaLabeler §5.2, with a model of its own for each inner node, as Python objects.
 
-    `model` ranks, or with `meta` gives sets. `None` stands for the node above the roots.
+    `model` ranks, and ways above `bar` are followed, or with `meta` gives sets. `None` stands for the node above the
+    roots.
     """
 
-    def __init__(self, above, model, meta):
-        self.above, self.model, self.meta, self.nodes = above, model, meta, {}
+    def __init__(self, above, model, meta, bar=0.0):
+        self.above, self.model, self.meta, self.bar, self.nodes = above, model, meta, bar, {}
 
     def fit(self, X, sets):
         """X is dense; sets are Python sets of categories."""
@@ -62,12 +63,12 @@ class Recursion:
         ways, model = self.nodes[node]
         if model is None:
             chosen = [(w, 1.0) for w in range(len(ways))]
-        elif self.meta is not None and self.meta.score_weight is not None and node is not None:
+        elif self.meta is not None and self.meta.score_weight != 0 and node is not None:
             chosen = weighted_or_none(model, x)
         elif self.meta is not None:
             chosen = list(zip(*(a.tolist() for a in model.predict_one(x)), strict=True))
         else:
-            chosen = [(w, s) for w, s in enumerate(model.decision_function(x[None])[0].tolist()) if s > 0]
+            chosen = [(w, s) for w, s in enumerate(model.decision_function(x[None])[0].tolist()) if s > self.bar]
         if not chosen and node is not None:
             found[node] = max(score, found.get(node, score))
         for w, s in chosen:
@@ -86,7 +87,7 @@ def weighted_or_none(meta, x):
 
     def z(k):
         steps = sum(said[t] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
-        return steps + meta.score_weight * sum(scores[w] for w in ranked[: sizes[k]])
+        return steps + sum(meta.score_weight * scores[w] - meta.bar for w in ranked[: sizes[k]])
 
     best = max(range(len(sizes)), key=lambda k: (z(k), -k))
     return [(w, scores[w]) for w in ranked[: sizes[best]]] if z(best) > 0 else []
@@ -120,15 +121,15 @@ def weight(nodes, feature, column):
 
 def how_many(nodes, node, scores, ranked, numbers):
     if not numbers:
-        return sum(scores[j] > 0 for j in ranked)
+        return sum(scores[j] > nodes.bar for j in ranked)
     sizes = [int(nodes.meaning[j]) for j in numbers]
-    if nodes.score_weight < 0:
+    if nodes.score_weight == 0:
         return sizes[max(range(len(numbers)), key=lambda k: (scores[numbers[k]], -k))]
 
     def z(k):
-        """Σ over the sizes after the smallest of d_r, once for each step, and w·s_r of all ranks."""
+        """Σ over the sizes after the smallest of d_r, once for each step, and w·s_r − bar of all ranks."""
         steps = sum(scores[numbers[t]] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
-        return steps + nodes.score_weight * sum(scores[j] for j in ranked[: sizes[k]])
+        return steps + sum(nodes.score_weight * scores[j] - nodes.bar for j in ranked[: sizes[k]])
 
     best = max(range(len(numbers)), key=lambda k: (z(k), -k))
     return sizes[best] if node == 0 or z(best) > 0 else 0

@@ -31,7 +31,8 @@ class Nodes(NamedTuple):
     ptr: Annotated[I64, Offsets("features", "weights")]  # feature -> its weights
     column: Annotated[I32, Axes("weights"), Index("columns")]
     weight: Annotated[F32, Axes("weights")]
-    score_weight: float  # below 0: the numbers are classes, and the best one is taken
+    score_weight: Annotated[float, Within(0)]  # 0: the numbers are classes, and the best one is taken
+    bar: Annotated[float, Within()]  # what a way has to be above
 
     def check_ways(self, n_categories: int) -> None:
         """Refuse ways that lead back, or to no category, and numbers that are not those of ways."""
@@ -69,31 +70,43 @@ def node_scores(nodes: Nodes, node: int, index: I32, value: F32, scores: F32) ->
 
 
 @kernel
+def every_score(nodes: Nodes, x_ptr: I64, x_index: I32, x_value: F32) -> F32:
+    """The scores of the columns of all nodes, rows × columns: for rows that are asked again and again."""
+    scores = np.empty((len(x_ptr) - 1, len(nodes.bias)), np.float32)
+    for i in range(len(scores)):
+        scores[i] = nodes.bias
+        for j in range(x_ptr[i], x_ptr[i + 1]):
+            for e in range(nodes.ptr[x_index[j]], nodes.ptr[x_index[j] + 1]):
+                scores[i, nodes.column[e]] += x_value[j] * nodes.weight[e]
+    return scores
+
+
+@kernel
 def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
     """How many of the best ways to go; `ranked` are the ways of the node, best first.
 
-    Without numbers: those that score above 0. With numbers as classes: the class that scores best. With a score weight
-    w: the n that maximises Σ_{r≤n} (d_r + w·s_r), where d_r scores "at least r ways" and s_r is the score of the way at
-    rank r; below the roots n may be 0, since a point may have been sent to the node in error.
+    Without numbers: those that score above the bar. With numbers as classes: the class that scores best. With a score
+    weight w: the n that maximises Σ_{r≤n} (d_r + w·s_r − bar), where d_r scores "at least r ways" and s_r is the score
+    of the way at rank r; below the roots n may be 0, since a point may have been sent to the node in error.
     """
     start, ways = nodes.first[node], nodes.ways[node]
     n_columns = nodes.first[node + 1] - start
     if n_columns == ways:
         n = 0
-        while n < ways and scores[ranked[n]] > 0:
+        while n < ways and scores[ranked[n]] > nodes.bar:
             n += 1
         return n
     best, best_z, z, before = 0, -np.inf, 0.0, nodes.meaning[start + ways]
-    if node > 0 and nodes.score_weight >= 0:
+    if node > 0 and nodes.score_weight > 0:
         best_z = 0.0
     for j in range(ways, n_columns):
         number = nodes.meaning[start + j]
-        if nodes.score_weight < 0:
+        if nodes.score_weight == 0:
             z = float(scores[j])
         else:
             z += float(scores[j]) * (number - before)
             for r in range(before if j > ways else 0, number):
-                z += nodes.score_weight * float(scores[ranked[r]])
+                z += nodes.score_weight * float(scores[ranked[r]]) - nodes.bar
         if z > best_z:
             best, best_z = number, z
         before = number
@@ -101,8 +114,12 @@ def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
 
 
 @kernel
-def walk_row(nodes: Nodes, index: I32, value: F32, scores: F32, reached: F32, queue: I64, found: F32, out: I32) -> int:
+def walk_row(
+    nodes: Nodes, index: I32, value: F32, known: F32, scores: F32, reached: F32, queue: I64, found: F32, out: I32
+) -> int:
     """The categories of one row in `out`, and how many; their scores, by category, in `found`.
+
+    `known` are the scores of all columns, or nothing: then those of the nodes that are reached are made.
 
     A category is in the answer if a way to it was taken that ends there, or if none of the ways on from it was. It is
     asked for by each of its parents that is reached, and its score is the highest of those by which it was taken.
@@ -121,7 +138,10 @@ def walk_row(nodes: Nodes, index: I32, value: F32, scores: F32, reached: F32, qu
         queue[at] = queue[n_queue]
         own, reached[node] = reached[node], -np.inf
         start, ways = nodes.first[node], nodes.ways[node]
-        node_scores(nodes, node, index, value, scores)
+        if len(known):
+            scores[: nodes.first[node + 1] - start] = known[start : nodes.first[node + 1]]
+        else:
+            node_scores(nodes, node, index, value, scores)
         ranked = np.argsort(-scores[:ways], kind="mergesort")  # equal scores stay in the order of the ways
         n = n_ways(nodes, node, scores, ranked)
         if n == 0 and nodes.category[node] >= 0:
@@ -153,9 +173,12 @@ def report(category: int, score: float, found: F32, out: I32, n: int) -> int:
 
 @kernel
 def walk_rows(
-    start: int, stop: int, x_ptr: I64, x_index: I32, x_value: F32, nodes: Nodes, n_categories: int
+    start: int, stop: int, x_ptr: I64, x_index: I32, x_value: F32, known: F32, nodes: Nodes, n_categories: int
 ) -> tuple[I64, I32, F32]:
-    """How many categories each of the rows start to stop has, which (ascending), and their scores."""
+    """How many categories each of the rows start to stop has, which (ascending), and their scores.
+
+    `known` are `every_score` of all rows, or 0 wide.
+    """
     widest = 1
     for node in range(len(nodes.ways)):
         widest = max(widest, nodes.first[node + 1] - nodes.first[node])
@@ -166,7 +189,7 @@ def walk_rows(
     categories, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     for i in range(start, stop):
         here = slice(x_ptr[i], x_ptr[i + 1])
-        new = walk_row(nodes, x_index[here], x_value[here], scores, reached, queue, found, out)
+        new = walk_row(nodes, x_index[here], x_value[here], known[i], scores, reached, queue, found, out)
         out[:new].sort()
         if n + new > len(categories):
             size = 2 * (n + new)

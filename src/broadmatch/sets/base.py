@@ -23,6 +23,7 @@ from broadmatch.params import Rule, Whole, clone, derived, learned
 
 log = logging.getLogger("broadmatch")
 _CELLS = 1 << 22  # scores held at a time while predicting
+_CLICKED = 0.6 / 1.6 - 1e-6  # β / (1 + β) of sparse beliefs, which a label that was clicked keeps at least
 _OF_THE_WHOLE = ("label_names", "feature_names", "point_names", "checkpoint")
 
 Candidates = Annotated[int, Whole(1), "how many of the best labels of a point are looked at"]
@@ -53,6 +54,8 @@ class Training:
     model: LabelModel
     X: CSR
     Y: CSR
+    truth: CSR
+    """The labels that count: sets are learned from them, the ranking from Y."""
     unseen: bool
     more: dict[str, Any]
 
@@ -71,6 +74,19 @@ class Training:
             rest, rows = np.flatnonzero(~held), np.flatnonzero(held)
             yield rows, self._without(rest, self.X.take(rows), k)
             log.info("Scored fold %d of %d by a model trained without it.", fold + 1, min(folds, n))
+
+    def one_fold(
+        self, k: int, folds: int, seed: int, known: Ranking | None = None
+    ) -> tuple[NDArray[np.int64], Ranking]:
+        """A part of the points and their k best labels, scored by a model that has not seen them.
+
+        `known` are such scores of all points, where there are some already.
+        """
+        if known is None and not self.unseen:
+            return next(self.new_scores(k, folds, seed))
+        n = self.X.n_rows
+        rows = np.sort(np.random.default_rng(seed).permutation(n)[::folds])
+        return rows, self.model.predict_topk(self.X.take(rows), k) if known is None else known.take(rows)
 
     def scores(self, k: int) -> Ranking:
         """The k best labels of all points by the model itself."""
@@ -104,11 +120,14 @@ class SetModel(LabelPredictor):
     tuning_seconds_: float = derived()
     """The time that `fit` spent beyond the training of the model."""
 
-    def fit(self, X: Any, Y: Any, **more: Any) -> Self:
+    def fit(self, X: Any, Y: Any, *, truth: Any = None, **more: Any) -> Self:
         """Train the model on X and Y, then learn how many of its labels are right.
 
         A model that is fitted already is used as it is, and never trained again: give points that it has not seen.
-        `more` (`label_names`, `label_features`, …) goes to the model's own `fit`.
+        `truth` are the labels that belong into the sets, where Y holds others too, or weights. None takes those of Y
+        that weigh at least 0.375 of the heaviest, or of 1 if that is less: what `broadmatch.harvest.sparse_beliefs`
+        leaves of a label that was clicked, and hardly gives to one that was not. `more` (`label_names`,
+        `label_features`, …) goes to the model's own `fit`.
         """
         self.check_params()
         given = self.model
@@ -125,7 +144,12 @@ class SetModel(LabelPredictor):
             model = fresh.fit(features, labels, **{name: v for name, v in known.items() if v is not None})
         start = time.perf_counter()
         parts = {name: value for name, value in more.items() if name not in _OF_THE_WHOLE}
-        self._tune(Training(model, features, labels, unseen, parts))
+        right = weighty(labels) if truth is None else model._renumbered(*as_labels(truth), "truth")
+        if right.n_rows != labels.n_rows:
+            raise BadInput(
+                f"truth has {right.n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points."
+            )
+        self._tune(Training(model, features, labels, right, unseen, parts))
         self.tuning_seconds_ = time.perf_counter() - start
         self.dense_labels_ = is_table(Y, names)
         self.model_ = model  # last, so that a fit that was interrupted does not pass for one that ended
@@ -205,6 +229,12 @@ class SetModel(LabelPredictor):
         width = max(1, min(self._width(), len(self.label_names_)))
         for start, stop in blocks(X.n_rows, max(1, _CELLS // width)):
             yield X if stop - start == X.n_rows else X.take(np.arange(start, stop))
+
+
+def weighty(labels: CSR) -> CSR:
+    """The labels that weigh enough to be right, and not only believed; see `SetModel.fit`."""
+    kept = labels.data >= _CLICKED * min(1.0, float(labels.data.max(initial=0)))
+    return labels if kept.all() else labels.where(kept)
 
 
 def size_name(n: int) -> str:
