@@ -9,7 +9,7 @@ from broadmatch.data import CSR
 from broadmatch.errors import BadInput
 from broadmatch.harvest import sparse_beliefs
 from broadmatch.labels import MLRF, OneVsRest
-from broadmatch.sets import MetaLabeler, PCut, RCut, Threshold
+from broadmatch.sets import MetaLabeler, PCut, RCut
 from broadmatch.sets.base import weighty
 from broadmatch.sets.chosen import Decision, Evidence, Held
 from tests.reference import sets as slow
@@ -120,15 +120,10 @@ def test_sets_are_as_large_as_what_was_clicked():
     assert F.nnz / F.n_rows > 2 * mean
     own = weighty(F)
     assert (own.indptr.tolist(), own.indices.tolist()) == (Y.indptr.tolist(), Y.indices.tolist())
-    for sets in (
-        MetaLabeler(OneVsRest(n_jobs=1)),
-        MetaLabeler(OneVsRest(n_jobs=1), score_weight=0.0),
-        RCut(k="ceiling"),
-    ):
+    for sets in (MetaLabeler(), MetaLabeler(score_weight=0.0), RCut(k="ceiling")):
         sizes = sets.fit(X, F).set_sizes(X)
         assert abs(sizes.mean() - mean) < 0.7
     assert PCut().fit(X, F).shares_.sum() == pytest.approx(mean)
-    assert Threshold(OneVsRest(n_jobs=1)).fit(X, F).set_sizes(X).mean() < 2 * mean
 
 
 def test_truth_may_be_given_by_name_and_has_to_be_of_the_same_points(data):

@@ -124,7 +124,8 @@ class MetaLabeler(SetModel):
         """Why the second model says so many: what each feature adds to the score of that number.
 
         `factors` are the scores of all numbers, of which the highest is taken; where scores have a say, what is added
-        up to them, and the weight and the bar. Features are those of the point, of "scores" the labels, of "ranks" the places of the ranking.
+        up to them, and the weight and the bar. Features are those of the point, of "scores" the labels, of "ranks" the
+        places of the ranking.
         """
         best, phi, said = self._answers(self._row(x), len(self.numbers_))
         z, number = self._totals(said, best)[0], int(self._decided(said, best)[0])
