@@ -86,8 +86,7 @@ def weighted_or_none(meta, x):
     sizes = meta.numbers_.tolist()
 
     def z(k):
-        steps = sum(said[t] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
-        return steps + sum(meta.score_weight * scores[w] - meta.bar for w in ranked[: sizes[k]])
+        return said[k] + sum(meta.score_weight * scores[w] - meta.bar for w in ranked[: sizes[k]])
 
     best = max(range(len(sizes)), key=lambda k: (z(k), -k))
     return [(w, scores[w]) for w in ranked[: sizes[best]]] if z(best) > 0 else []
@@ -123,16 +122,13 @@ def how_many(nodes, node, scores, ranked, numbers):
     if not numbers:
         return sum(scores[j] > nodes.bar for j in ranked)
     sizes = [int(nodes.meaning[j]) for j in numbers]
-    if nodes.score_weight == 0:
-        return sizes[max(range(len(numbers)), key=lambda k: (scores[numbers[k]], -k))]
 
     def z(k):
-        """Σ over the sizes after the smallest of d_r, once for each step, and w·s_r − bar of all ranks."""
-        steps = sum(scores[numbers[t]] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
-        return steps + sum(nodes.score_weight * scores[j] - nodes.bar for j in ranked[: sizes[k]])
+        """The score of the number, and w·s_r − bar of all its ranks."""
+        return scores[numbers[k]] + sum(nodes.score_weight * scores[j] - nodes.bar for j in ranked[: sizes[k]])
 
     best = max(range(len(numbers)), key=lambda k: (z(k), -k))
-    return sizes[best] if node == 0 or z(best) > 0 else 0
+    return sizes[best] if node == 0 or nodes.score_weight == 0 or z(best) > 0 else 0
 
 
 def report(found, key, score):

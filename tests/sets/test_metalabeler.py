@@ -165,15 +165,14 @@ def test_the_set_goes_on_while_content_and_scores_together_say_so(data):
     X, Y = data[0]
     model = MetaLabeler(score_weight=2.0, bar=0.0).fit(X, Y)
     model.numbers_ = np.array([1, 2, 4])
-    said = ranked([list(enumerate(row)) for row in ([1, -1, 0.5], [1, -1, -1], [1, 1, 1])], 3)
-    # first: −1 + 2·0.7 > 0, then 2·0.5 + 2·(0.2 + 0.1) > 0; second: −1 + 1.4 > 0, −2 + 1.8 < 0;
-    # third: 1 − 2·0.5 (the second best) = 0 is no gain over 1, and neither is 1 − 1 + 2 − 2·(0.6 + 3)
+    said = ranked([list(enumerate(row)) for row in ([1, -1, 0.5], [1, 0.5, -3], [1, 1, 1])], 3)
+    # c_n + 2·Σ s_r is 2.8, 2.2 and 4.3 in the first row, 2.8, 3.7 and 2 in the second, 0.2, −0.8 and −8 in the third
     rows = [0.9, 0.7, 0.2, 0.1], [0.9, 0.7, 0.5, 0.4], [-0.4, -0.5, -0.6, -3]
     best = ranked([list(enumerate(row)) for row in rows], N_LABELS)
     assert model._decided(said, best).tolist() == [4, 2, 1]
     model.bar_ = 0.7
-    assert model._decided(said, best).tolist() == [1, 1, 1]
-    model.bar_ = -0.2
+    assert model._decided(said, best).tolist() == [1, 2, 1]
+    model.bar_ = -1.1
     assert model._decided(said, best).tolist() == [4, 4, 2]
 
 

@@ -85,9 +85,9 @@ def every_score(nodes: Nodes, x_ptr: I64, x_index: I32, x_value: F32) -> F32:
 def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
     """How many of the best ways to go; `ranked` are the ways of the node, best first.
 
-    Without numbers: those that score above the bar. With numbers as classes: the class that scores best. With a score
-    weight w: the n that maximises Σ_{r≤n} (d_r + w·s_r − bar), where d_r scores "at least r ways" and s_r is the score
-    of the way at rank r; below the roots n may be 0, since a point may have been sent to the node in error.
+    Without numbers: those that score above the bar. With numbers: the n that maximises c_n + Σ_{r≤n} (w·s_r − bar),
+    where c_n is the score of "n ways", s_r that of the way at rank r and w the score weight. If w is not 0, n may be 0
+    below the roots, since a point may have been sent to the node in error.
     """
     start, ways = nodes.first[node], nodes.ways[node]
     n_columns = nodes.first[node + 1] - start
@@ -96,19 +96,15 @@ def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
         while n < ways and scores[ranked[n]] > nodes.bar:
             n += 1
         return n
-    best, best_z, z, before = 0, -np.inf, 0.0, nodes.meaning[start + ways]
+    best, best_z, z, before = 0, -np.inf, 0.0, 0
     if node > 0 and nodes.score_weight > 0:
         best_z = 0.0
     for j in range(ways, n_columns):
         number = nodes.meaning[start + j]
-        if nodes.score_weight == 0:
-            z = float(scores[j])
-        else:
-            z += float(scores[j]) * (number - before)
-            for r in range(before if j > ways else 0, number):
-                z += nodes.score_weight * float(scores[ranked[r]]) - nodes.bar
-        if z > best_z:
-            best, best_z = number, z
+        for r in range(before, number):
+            z += nodes.score_weight * float(scores[ranked[r]]) - nodes.bar
+        if float(scores[j]) + z > best_z:
+            best, best_z = number, float(scores[j]) + z
         before = number
     return best
 

@@ -43,9 +43,9 @@ class AnyLabelModel(Rule):
         return "a label model, as those of broadmatch.labels, or None"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Training:
-    """The points that a cut is learned from, and the fitted model whose ranking it cuts.
+    """The points that a cut is learned from, and the fitted model whose ranking it cuts, or another in its place.
 
     `unseen` says that the model was not trained on these points; then its scores of them are what it would say of new
     ones. Otherwise such scores come from models that are trained without them, fold by fold.
@@ -67,38 +67,34 @@ class Training:
             return
         if n < 2:
             raise BadInput("Scores of new points cannot be had from one point; give at least two.")
-        order = np.random.default_rng(seed).permutation(n)
         for fold in range(min(folds, n)):
-            held = np.zeros(n, np.bool_)
-            held[order[fold::folds]] = True
-            rest, rows = np.flatnonzero(~held), np.flatnonzero(held)
-            yield rows, self._without(rest, self.X.take(rows), k)
+            rows = self.fold(fold, folds, seed)
+            model, held = self.without(rows), self.X.take(rows)
+            if model is None:  # nothing to learn there, so nothing is ranked
+                nothing = np.empty(0, np.int32), np.empty(0, np.float32)
+                yield rows, Ranking.of(np.zeros(len(rows), np.int64), *nothing, self.model.label_names_)
+            else:
+                yield rows, model.predict_topk(held, k)
             log.info("Scored fold %d of %d by a model trained without it.", fold + 1, min(folds, n))
-
-    def one_fold(
-        self, k: int, folds: int, seed: int, known: Ranking | None = None
-    ) -> tuple[NDArray[np.int64], Ranking]:
-        """A part of the points and their k best labels, scored by a model that has not seen them.
-
-        `known` are such scores of all points, where there are some already.
-        """
-        if known is None and not self.unseen:
-            return next(self.new_scores(k, folds, seed))
-        n = self.X.n_rows
-        rows = np.sort(np.random.default_rng(seed).permutation(n)[::folds])
-        return rows, self.model.predict_topk(self.X.take(rows), k) if known is None else known.take(rows)
 
     def scores(self, k: int) -> Ranking:
         """The k best labels of all points by the model itself."""
         return self.model.predict_topk(self.X, k)
 
-    def _without(self, rest: NDArray[np.int64], held: CSR, k: int) -> Ranking:
+    def fold(self, fold: int, folds: int, seed: int) -> NDArray[np.int64]:
+        """The rows of one of the folds."""
+        return np.sort(np.random.default_rng(seed).permutation(self.X.n_rows)[fold::folds])
+
+    def without(self, rows: NDArray[np.int64]) -> LabelModel | None:
+        """A model that has not seen some of the points; None where the others have no label to learn."""
+        if self.unseen:
+            return self.model
+        rest = np.delete(np.arange(self.X.n_rows), rows)
         labels = self.Y.take(rest)
-        if not labels.nnz:  # nothing to learn there, so nothing is ranked
-            nothing = np.empty(0, np.int32), np.empty(0, np.float32)
-            return Ranking.of(np.zeros(held.n_rows, np.int64), *nothing, self.model.label_names_)
+        if not labels.nnz:
+            return None
         fresh: LabelModel = clone(self.model)
-        return fresh.fit(self.X.take(rest), labels, **self.more).predict_topk(held, k)
+        return fresh.fit(self.X.take(rest), labels, **self.more)
 
 
 class SetModel(LabelPredictor):
@@ -149,10 +145,11 @@ class SetModel(LabelPredictor):
             raise BadInput(
                 f"truth has {right.n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points."
             )
-        self._tune(Training(model, features, labels, right, unseen, parts))
+        training = Training(model, features, labels, right, unseen, parts)
+        self._tune(training)
         self.tuning_seconds_ = time.perf_counter() - start
         self.dense_labels_ = is_table(Y, names)
-        self.model_ = model  # last, so that a fit that was interrupted does not pass for one that ended
+        self.model_ = training.model  # last, so that a fit that was interrupted does not pass for one that ended
         self._derive()
         return self
 

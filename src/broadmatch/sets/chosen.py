@@ -10,13 +10,15 @@ from broadmatch.sets.ranked import right_labels
 
 FEW = 50
 """Points that are too few to choose by."""
-_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # of scores, in the range where sets end
-_SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0)
+_MOST = 10_000  # points that are enough
+_WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0)  # of scores, in the range where sets end
+_SHARES = tuple(0.4 * 1.15**i for i in range(18))
 """How many labels are to be above the thresholds that are tried, for each one that is true."""
+_EXACT = 1 / 3  # how much exact match counts, and micro-F1 the rest: so both come near their best
 
 
 class Decision(NamedTuple):
-    """What d_r + w·s_r has to be above, so that a set goes on to rank r: w and the bar."""
+    """How scores have their say in how many labels a set has: their weight w, and the bar for w·s_r."""
 
     score_weight: float
     bar: float
@@ -27,13 +29,13 @@ class Evidence(NamedTuple):
 
     numbers: NDArray[np.int64]
     said: NDArray[np.float64]
-    """Σ_{r≤n} d_r, where d_r is the second model's score for 'at least r labels'."""
+    """c_n, the second model's score for 'n labels'."""
     scores: NDArray[np.float64]
     """Σ_{r≤n} s_r, where s_r is the score of the label at rank r."""
 
     def totals(self, how: Decision) -> NDArray[np.float64]:
-        """Σ_{r≤n} (d_r + w·s_r − bar) of each number n."""
-        return self.said - how.bar * (self.numbers - self.numbers[0]) + how.score_weight * self.scores
+        """c_n + Σ_{r≤n} (w·s_r − bar) of each number n."""
+        return self.said + how.score_weight * self.scores - how.bar * self.numbers
 
 
 class Held(NamedTuple):
@@ -60,19 +62,22 @@ class Held(NamedTuple):
         )  # fmt: skip
 
     def worth(self, how: Decision) -> float:
-        """The mean of exact match and micro-F1 of the sets that are decided so."""
+        """Exact match and micro-F1 of the sets that are decided so; micro-F1 counts twice."""
         picked = np.argmax(self.evidence.totals(how), axis=1)[:, None]
         size, right = (np.take_along_axis(part, picked, 1)[:, 0] for part in (self.sizes, self.right))
         exact = float(((right == self.n_true) & (size == self.n_true)).mean())
-        return (exact + 2 * float(right.sum()) / max(float(size.sum() + self.n_true.sum()), 1.0)) / 2
+        micro_f1 = 2 * float(right.sum()) / max(float(size.sum() + self.n_true.sum()), 1.0)
+        return _EXACT * exact + (1 - _EXACT) * micro_f1
 
-    def best(self, score_weight: float | None, bar: float | None, middle: float) -> Decision:
-        """The weight and the bar that are worth most, unless they are given; `middle` is where d_r is undecided."""
+    def best(self, score_weight: float | None, bar: float | None) -> tuple[float, Decision]:
+        """The weight and the bar that are worth most, unless they are given, and what they are worth."""
         reach = float(self.thresholds[0] - self.thresholds[-1]) or 1.0
         weights = [w / reach for w in _WEIGHTS] if score_weight is None else [score_weight]
-        tried = [
-            Decision(w, b)
-            for w in weights
-            for b in ([middle + w * t for t in self.thresholds.tolist()] if bar is None else [bar])
-        ]
-        return max(tried, key=self.worth)
+        bars = self.thresholds.tolist()
+        tried = [Decision(w, b) for w in weights for b in ([w * t for t in bars] if bar is None else [bar])]
+        return max(((self.worth(how), how) for how in tried), key=lambda found: found[0])
+
+
+def some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """As many of the rows as are enough to choose by, spread over all."""
+    return rows[:: -(-len(rows) // _MOST)]

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names, Ranking
-from broadmatch.data.csr import offsets
 from broadmatch.errors import BadParameter
 from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import LabelModel
@@ -19,7 +18,9 @@ from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
-from broadmatch.sets.chosen import FEW, Decision, Evidence, Held
+from broadmatch.sets.chosen import FEW, Decision, Evidence, Held, some
+
+_TAILS = (0.0, 0.03, 0.06)
 
 
 class MetaLabeler(SetModel):
@@ -65,16 +66,16 @@ class MetaLabeler(SetModel):
     score_weight: Annotated[
         float | None,
         Number(0, none=True),
-        "how much scores count beside the second model, w: it learns for each number whether a point has at least so "
-        "many, and n maximises Σ_{r≤n} (d_r + w·s_r − bar), where d_r is its score for 'at least r' and s_r the score "
-        "of the label at rank r, so that both have a say whether the set goes on; None chooses w by exact match and "
-        "micro-F1 on points held out; 0 is the paper: a class for each number, and scores have no say",
+        "how much scores count beside the second model, w: n maximises c_n + Σ_{r≤n} (w·s_r − bar), where c_n is its "
+        "score for n labels and s_r that of the label at rank r; 0 is the paper, in which scores have no say; None "
+        "chooses w by exact match and micro-F1 on points held out and, on 'content', the `tail` of a `OneVsRest` "
+        "that is trained here and has none",
     ] = None
     bar: Annotated[
         float | None,
         Number(none=True),
-        "what d_r + w·s_r has to be above: a lower bar makes larger sets, for recall and micro-F1, a higher one "
-        "smaller sets, for precision; None chooses it as the weight",
+        "what w·s_r has to be above: a lower bar makes larger sets, for recall and micro-F1, a higher one smaller "
+        "sets, for precision; None chooses it as the weight",
     ] = None
     candidates: Annotated[
         int, Whole(1), "with 'scores' and 'ranks', how many of the best labels of a point are looked at"
@@ -153,34 +154,44 @@ class MetaLabeler(SetModel):
         self.calibrations_ = None
         scored = None if self.on == "content" else self._learn_scores(training)
         phi = training.X if scored is None else self._phi(scored)
-        self.score_weight_, self.bar_ = self._chosen(training, scored, phi, number)
-        asked = self._classes(number)
+        ones = np.ones(len(n), np.float32)
+        asked = CSR(np.arange(len(n) + 1), number.astype(np.int32), ones, len(often))
+        self.score_weight_, self.bar_ = self._chosen(training, scored, phi, asked)
         self.counter_ = self._new_counter(training.model).fit(phi, asked)
 
-    def _chosen(
-        self, training: Training, scored: Ranking | None, phi: CSR, number: NDArray[np.int64]
-    ) -> tuple[float, float]:
+    def _chosen(self, training: Training, scored: Ranking | None, phi: CSR, asked: CSR) -> Decision:
         """The weight of the scores and the bar: as given, or those that are best on points held out."""
         weight, bar = self.score_weight, self.bar
-        if weight == 0 or (weight is not None and bar is not None):
-            return float(weight), float(bar or 0)
-        few = training.X.n_rows < FEW
-        if few or len(self.numbers_) == 1:  # nothing to choose by, or from
-            return float(weight or 0), float(bar or 0)
-        rows, best = training.one_fold(int(self.numbers_[-1]), self.folds, self.seed, scored)
-        rest = np.delete(np.arange(training.X.n_rows), rows)
-        self.score_weight_, self.bar_ = 1.0, 0.0  # not 0: not the paper's classes
-        counter = self._new_counter(training.model).fit(phi.take(rest), self._classes(number[rest]))
-        said = counter.predict_topk(phi.take(rows), len(self.numbers_))
-        held = Held.of(self._evidence(said, best), best, training.truth.take(rows))
-        return held.best(weight, bar, counter.bar)
+        plain = Decision(float(weight or 0), float(bar or 0))  # where there is nothing to choose by, or from
+        given = weight == 0 or (weight is not None and bar is not None)
+        if given or training.X.n_rows < FEW or len(self.numbers_) == 1:
+            return plain
+        rows = training.fold(0, self.folds, self.seed)
+        model = training.without(rows) if scored is None else training.model
+        if model is None:
+            return plain
+        rest, held = np.delete(np.arange(training.X.n_rows), rows), some(rows)
+        counter = self._new_counter(training.model).fit(phi.take(rest), asked.take(rest))
+        said = counter.predict_topk(phi.take(held), len(self.numbers_))
+        found = []
+        for tail in self._tails(training):
+            ranks = model.lifted(tail) if tail and isinstance(model, OneVsRest) else model
+            if scored is None:
+                best = ranks.predict_topk(training.X.take(held), int(self.numbers_[-1]))
+            else:
+                best = scored.take(held)
+            points = Held.of(self._evidence(said, best), best, training.truth.take(held))
+            found.append((*points.best(weight, bar), tail))
+        _, how, tail = max(found, key=lambda one: one[0])
+        if tail and isinstance(training.model, OneVsRest):
+            training.model = training.model.lifted(tail)
+        return how
 
-    def _classes(self, number: NDArray[np.int64]) -> CSR:
-        """What the second model learns of points whose numbers are at these places of `numbers_`."""
-        n = len(number)
-        if self.score_weight_:
-            return _all_up_to(number, len(self.numbers_))
-        return CSR(np.arange(n + 1), number.astype(np.int32), np.ones(n, np.float32), len(self.numbers_))
+    def _tails(self, training: Training) -> tuple[float, ...]:
+        """What is tried as the tail of the model: 0 leaves it as it is."""
+        model = training.model
+        free = isinstance(model, OneVsRest) and not model.tail and not training.unseen
+        return _TAILS if free and self.on == "content" and self.score_weight is None else (0.0,)
 
     def _learn_scores(self, training: Training) -> Ranking:
         """Scores of the training points by models that have not seen them."""
@@ -243,23 +254,19 @@ class MetaLabeler(SetModel):
         return np.asarray(self.numbers_[np.argmax(self._totals(said, best), axis=1)], np.int64)
 
     def _totals(self, said: Ranking, best: Ranking | None) -> NDArray[np.float64]:
-        """What speaks for each number: its score, or with a score weight the sum that is as large as it can be."""
-        if best is None or self.score_weight_ == 0:
-            z = np.full((len(said), len(self.numbers_)), -np.inf)
-            z[said.rows, said.labels[said.found]] = said.scores[said.found]
-            return z
+        """What speaks for each number: its score, and where scores have a say, theirs too."""
         return self._evidence(said, best).totals(Decision(self.score_weight_, self.bar_))
 
-    def _evidence(self, said: Ranking, best: Ranking) -> Evidence:
+    def _evidence(self, said: Ranking, best: Ranking | None) -> Evidence:
         """What the second model and the scores say for each number."""
-        numbers = self.numbers_
-        at_least = np.full((len(said), len(numbers)), -1.0)
-        at_least[said.rows, said.labels[said.found]] = said.scores[said.found]
-        ranked = np.zeros((len(best), int(numbers[-1]) + 1))
-        scores = np.where(best.found, best.scores, 0)[:, : int(numbers[-1])]
-        ranked[:, 1 : scores.shape[1] + 1] = scores
-        steps = np.diff(numbers, prepend=numbers[0])
-        return Evidence(numbers, np.cumsum(at_least * steps, axis=1), np.cumsum(ranked, axis=1)[:, numbers])
+        numbers, most = self.numbers_, int(self.numbers_[-1])
+        number = np.full((len(said), len(numbers)), -1.0)
+        number[said.rows, said.labels[said.found]] = said.scores[said.found]
+        ranked = np.zeros((len(said), most + 1))
+        if best is not None:
+            scores = np.where(best.found, best.scores, 0)[:, :most]
+            ranked[:, 1 : scores.shape[1] + 1] = scores
+        return Evidence(numbers, number, np.cumsum(ranked, axis=1)[:, numbers])
 
     def _choices(self) -> int:
         """How many of its labels the second model has to rank."""
@@ -272,13 +279,6 @@ class MetaLabeler(SetModel):
 
     def _width(self) -> int:
         return max(self._depth(), int(self.numbers_[-1]), len(self.numbers_))
-
-
-def _all_up_to(number: NDArray[np.int64], n_cols: int) -> CSR:
-    """Rows with the columns 0 to number[i]."""
-    indptr = offsets(number + 1)
-    indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1], number + 1)
-    return CSR(indptr, indices.astype(np.int32), np.ones(len(indices), np.float32), n_cols)
 
 
 def _one_row(row: Row, names: Names) -> Ranking:
