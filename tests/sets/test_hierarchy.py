@@ -57,7 +57,7 @@ def said(model, X):
 @pytest.mark.parametrize("empty", [True, False])
 @pytest.mark.parametrize(
     "settings",
-    [{"sets": None, "bar": -0.1}, PAPER, PAPER | {"most": 2}, {"score_weight": 1.5, "bar": -0.2}],
+    [{"sets": None, "bar": -1.1}, PAPER, PAPER | {"most": 2}, {"score_weight": 1.5, "bar": -1.8}],
     ids=str,
 )
 @pytest.mark.parametrize("damped", [True, False])
@@ -79,7 +79,10 @@ def test_without_depth_it_is_the_flat_model():
     Y, tree = matrix(sets, 4), named(FLAT)
     for flat, filing in (
         (MetaLabeler(OneVsRest(n_jobs=1), **PAPER), HierarchicalLabels(n_jobs=1, **PAPER)),
-        (Threshold(OneVsRest(n_jobs=1), threshold=-0.1), HierarchicalLabels(sets=None, bar=-0.1, n_jobs=1)),
+        (
+            Threshold(OneVsRest(n_jobs=1), threshold=-0.1),
+            HierarchicalLabels(sets=None, bar=slow.log_chance(4 * -0.1), n_jobs=1),
+        ),
     ):
         expected, found = (m.predict_sets(X).to_csr() for m in (flat.fit(X, Y), filing.fit(X, Y, tree)))
         assert abs(expected - found).max() < 1e-5

@@ -38,7 +38,7 @@ def any_nodes(draw):
         np.array(meaning, np.int32), np.array(leads, np.int32), np.array(bias, np.float32),
         np.concatenate([[0], np.cumsum(np.bincount(feature, minlength=N_FEATURES))]).astype(np.int64),
         column.astype(np.int32), dense[feature, column].astype(np.float32),
-        draw(st.sampled_from([0.0, 1.0, 2.0])), draw(st.sampled_from([0.0, -0.5, 0.25])),
+        draw(st.sampled_from([0.0, 1.0, 2.0])), draw(st.sampled_from([0.0, -0.5, -2.25])), 4.0,
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def test_more_answers_than_room_was_made_for():
     every = Nodes(
         np.array([0, n]), np.array([n]), np.array([-1], np.int32), np.arange(n, dtype=np.int32),
         np.full(n, STOP, np.int32), np.ones(n, np.float32), np.zeros(2, np.int64), np.empty(0, np.int32),
-        np.empty(0, np.float32), 0.0, 0.0,
+        np.empty(0, np.float32), 0.0, -1.0, 4.0,
     )  # fmt: skip
     ptr = np.zeros(4, np.int64)
     lengths, categories, scores = walk_rows(

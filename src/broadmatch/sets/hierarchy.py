@@ -23,7 +23,7 @@ from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Jobs, Number, OneOf, Rule, Whole, derived, learned
 from broadmatch.sets._hierarchy import Nodes, walk_rows
 from broadmatch.sets.base import FoldSeed
-from broadmatch.sets.chosen import FEW, Decision
+from broadmatch.sets.chosen import FEW, Decision, some
 from broadmatch.sets.hierarchy_chosen import best_decision, tried
 from broadmatch.sets.hierarchy_explain import Ways
 from broadmatch.sets.hierarchy_nodes import Node, Plan, joined, trained_node
@@ -32,6 +32,8 @@ from broadmatch.sets.metalabeler import MetaLabeler
 log = logging.getLogger("broadmatch")
 
 _FOLDS = 5  # of which one is held out
+_LIKELY = -1.5  # the bar of ways, where there are too few points to choose it by
+_SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # of the chance that a score stands for
 _ROWS = 256  # that a thread asks at once
 _SHOWN = 5  # names in a message
 
@@ -54,9 +56,10 @@ class HierarchicalLabels(LabelPredictor):
     L. Tang, S. Rajan and V. Narayanan, "Large scale multi-label classification via MetaLabeler", WWW 2009, §5.2. A node
     learns from the points that have its category or one below it. Points that have the category itself are the points
     of one more child, an artificial leaf: whoever is sent there stops. A prediction starts above the roots and follows
-    as many of the best children as the MetaLabeler of the node says. It ends in leaves and in artificial leaves, and
-    where no child is followed. Where a category has several parents, each that is reached may send a point there; it
-    is in the answer once. Points without any category teach the MetaLabeler above the roots that there are such.
+    as many of the best children as the MetaLabeler of the node says. It ends in leaves and in artificial leaves; where
+    no child is followed, the node itself is the answer if there is no other. Where a category has several parents, each
+    that is reached may send a point there; it is in the answer once. Points without any category teach the MetaLabeler
+    above the roots that there are such.
 
     >>> from broadmatch.data import Hierarchy
     >>> tree = Hierarchy.of({"food": [], "pizza": ["food"], "pasta": ["food"], "travel": [], "taxi": ["travel"]})
@@ -74,7 +77,7 @@ class HierarchicalLabels(LabelPredictor):
         str | None,
         OneOf(("metalabeler", None)),
         "'metalabeler' follows as many children as a second model says, by the features; None follows the children "
-        "that score above the bar",
+        "whose log-chance is above the bar",
     ] = "metalabeler"
     counter: Annotated[
         OneVsRest | None,
@@ -88,14 +91,15 @@ class HierarchicalLabels(LabelPredictor):
     score_weight: Annotated[
         float | None,
         Number(0, none=True),
-        "as in `MetaLabeler`, how much scores count beside what the second model says; None chooses it by micro-F1, "
-        "with ancestors and without, on points held out, and 0 is the paper; above 0, a node below the roots may be "
-        "followed no further: the point may have been sent there in error",
+        "as in `MetaLabeler`, how much scores count, w: n maximises c_n + Σ_{r≤n} (w·p_r − bar), where p_r is "
+        "the log-chance of the way from the roots to the child at rank r, so that doubts add up on the "
+        "way; None chooses it by micro-F1, with ancestors and without, on points held out; 0 is the paper; above 0, a "
+        "node below the roots may be followed no further: the point may have been sent there in error",
     ] = None
     bar: Annotated[
         float | None,
         Number(none=True),
-        "as in `MetaLabeler`, what a way has to be above, in all nodes; None chooses it as the weight",
+        "what w·p_r, or without a MetaLabeler p_r, has to be above in all nodes; None chooses it as the weight",
     ] = None
     seed: FoldSeed = 0
     n_jobs: Jobs = None
@@ -196,13 +200,15 @@ class HierarchicalLabels(LabelPredictor):
     def _chosen(self, X: CSR, labels: CSR, hierarchy: Hierarchy) -> Decision:
         """The weight of scores and the bar: as given, or those that are best on points held out."""
         weight, bar, counted = self.score_weight, self.bar, self.sets is not None
-        if X.n_rows < FEW or (counted and weight == 0) or (bar is not None and (weight is not None or not counted)):
-            return Decision(float(weight or 0), float(bar or 0))
+        usual = 0.0 if counted else _LIKELY
+        plain = Decision(float(weight or 0) if counted else 0.0, usual if bar is None else float(bar))
+        given = (weight == 0 or (weight is not None and bar is not None)) if counted else bar is not None
         rows = np.sort(np.random.default_rng(self.seed).permutation(X.n_rows)[::_FOLDS])
         rest = np.delete(np.arange(X.n_rows), rows)
-        if not labels.take(rest).nnz:
-            return Decision(float(weight or 0), float(bar or 0))
+        if given or X.n_rows < FEW or not labels.take(rest).nnz:
+            return plain
         nodes = self._trained(X.take(rest), Plan.of(labels.take(rest), hierarchy), Decision(1.0, 0.0))
+        rows = some(rows)
         held = X.take(rows)
         return best_decision(nodes, held, self._values(held), labels.take(rows), hierarchy, tried(weight, bar, counted))
 
@@ -217,7 +223,8 @@ class HierarchicalLabels(LabelPredictor):
             for node in map_threads(train, range(len(plan.category)), self.n_jobs):
                 done.append(node)
                 bar.advance()
-        return joined(done, plan, X.n_cols, how)
+        loss = (OneVsRest() if self.model is None else self.model).loss
+        return joined(done, plan, X.n_cols, how, _SLOPES[loss])
 
     def _fresh(self, given: OneVsRest | None) -> OneVsRest:
         """A model of one node: nodes are what is spread over threads."""

@@ -13,8 +13,8 @@ from broadmatch.sets._hierarchy import Nodes, every_score, walk_rows
 from broadmatch.sets.chosen import Decision
 
 _CELLS = 1 << 22  # scores held at a time
-_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0)
-_BARS = (0.2, 0.1, 0.0, -0.1, -0.2, -0.3, -0.4, -0.5, -0.6)  # in scores of ways
+_WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0)
+_BARS = tuple(-0.6 - 0.2 * i for i in range(12))  # log-chances of ways
 
 
 def tried(score_weight: float | None, bar: float | None, counted: bool) -> list[Decision]:

@@ -112,7 +112,7 @@ def trained_node(X: CSR, plan: Plan, node: int, model: OneVsRest, meta: MetaLabe
     return Node(numbers, bias, feature.astype(np.int32), column, np.concatenate([w.data for w in weights]))
 
 
-def joined(done: list[Node], plan: Plan, n_features: int, how: Decision) -> Nodes:
+def joined(done: list[Node], plan: Plan, n_features: int, how: Decision, slope: float) -> Nodes:
     """All nodes in a row, with one matrix of weights."""
     ways = [plan.ways(node) for node in range(len(done))]
     n_ways = np.array([len(children) + stops for children, stops in ways], np.int64)
@@ -131,5 +131,5 @@ def joined(done: list[Node], plan: Plan, n_features: int, how: Decision) -> Node
     weight = np.concatenate([node.weight for node in done])[order]
     return Nodes(
         first, n_ways, plan.category, np.concatenate(meaning), np.concatenate(leads),
-        np.concatenate([node.bias for node in done]), ptr, column[order].astype(np.int32), weight, *how,
+        np.concatenate([node.bias for node in done]), ptr, column[order].astype(np.int32), weight, *how, slope,
     )  # fmt: skip
