@@ -247,7 +247,7 @@ def _sentence(facts: Mapping[str, Any]) -> str:
         return (
             f"{text} It goes down a hierarchy of {facts['categories']:,} categories, {facts['depth']} deep, with a "
             f"model in each of {facts['nodes']:,} nodes; "
-            f"{learned if 'sets' in facts else 'children that score above {bar:.3g} are followed'.format(**facts)}."
+            f"{learned if 'sets' in facts else 'children with a log-chance above {bar:.3g} are followed'.format(**facts)}."
         )
     if "sets" not in facts:
         return text
