@@ -243,11 +243,12 @@ def _sentence(facts: Mapping[str, Any]) -> str:
         f"{facts['labels']:,} labels, in {facts['seconds']:.1f} s."
     )
     if "nodes" in facts:
-        learned = f"metalabeler learned how many children of each to follow{_weighed(facts)}"
+        followed = f"metalabeler learned how many children of each to follow{_weighed(facts)}"
+        if "sets" not in facts:
+            followed = f"children with a log-chance above {facts['bar']:.3g} are followed"
         return (
             f"{text} It goes down a hierarchy of {facts['categories']:,} categories, {facts['depth']} deep, with a "
-            f"model in each of {facts['nodes']:,} nodes; "
-            f"{learned if 'sets' in facts else 'children with a log-chance above {bar:.3g} are followed'.format(**facts)}."
+            f"model in each of {facts['nodes']:,} nodes; {followed}."
         )
     if "sets" not in facts:
         return text
