@@ -11,7 +11,7 @@ from broadmatch.harvest import sparse_beliefs
 from broadmatch.labels import MLRF, OneVsRest
 from broadmatch.sets import MetaLabeler, PCut, RCut
 from broadmatch.sets.base import weighty
-from broadmatch.sets.chosen import Decision, Evidence, Held
+from broadmatch.sets.chosen import Weighing, Evidence, Held
 from tests.reference import sets as slow
 from tests.sets.conftest import ranked
 
@@ -47,13 +47,13 @@ def said(how, numbers, counted, best):
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_decision_is_worth(seed):
     points, counted, best, truth = held(seed)
-    for how in (Decision(0.5, 0.0), Decision(3.0, 1.1), Decision(8.0, -2.3)):
+    for how in (Weighing(0.5, 0.0), Weighing(3.0, 1.1), Weighing(8.0, -2.3)):
         sets = said(how, [0, 1, 3], counted, best)
         expected = (slow.exact_match(sets, truth) + 2 * slow.micro_f1(sets, truth)) / 3
         assert points.worth(how) == pytest.approx(expected)
     worth, found = points.best(None, None)
     assert worth == points.worth(found)
-    assert worth > -0.02 + max(points.worth(Decision(w, w * t)) for w in (1.0, 4.0) for t in (-0.5, 0.0, 0.5))
+    assert worth > -0.02 + max(points.worth(Weighing(w, w * t)) for w in (1.0, 4.0) for t in (-0.5, 0.0, 0.5))
     assert points.best(2.0, None)[1].score_weight == 2.0
     assert points.best(None, 0.25)[1].bar == 0.25
 

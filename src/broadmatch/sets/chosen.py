@@ -17,7 +17,7 @@ _SHARES = tuple(0.4 * 1.15**i for i in range(18))
 _EXACT = 1 / 3  # how much exact match counts, and micro-F1 the rest: so both come near their best
 
 
-class Decision(NamedTuple):
+class Weighing(NamedTuple):
     """How scores have their say in how many labels a set has: their weight w, and the bar for w·s_r."""
 
     score_weight: float
@@ -33,7 +33,7 @@ class Evidence(NamedTuple):
     scores: NDArray[np.float64]
     """Σ_{r≤n} s_r, where s_r is the score of the label at rank r."""
 
-    def totals(self, how: Decision) -> NDArray[np.float64]:
+    def totals(self, how: Weighing) -> NDArray[np.float64]:
         """c_n + Σ_{r≤n} (w·s_r − bar) of each number n."""
         return self.said + how.score_weight * self.scores - how.bar * self.numbers
 
@@ -61,7 +61,7 @@ class Held(NamedTuple):
             np.diff(truth.indptr), scores[places] if len(scores) else np.zeros(1),
         )  # fmt: skip
 
-    def worth(self, how: Decision) -> float:
+    def worth(self, how: Weighing) -> float:
         """Exact match and micro-F1 of the sets that are decided so; micro-F1 counts twice."""
         picked = np.argmax(self.evidence.totals(how), axis=1)[:, None]
         size, right = (np.take_along_axis(part, picked, 1)[:, 0] for part in (self.sizes, self.right))
@@ -69,12 +69,12 @@ class Held(NamedTuple):
         micro_f1 = 2 * float(right.sum()) / max(float(size.sum() + self.n_true.sum()), 1.0)
         return _EXACT * exact + (1 - _EXACT) * micro_f1
 
-    def best(self, score_weight: float | None, bar: float | None) -> tuple[float, Decision]:
+    def best(self, score_weight: float | None, bar: float | None) -> tuple[float, Weighing]:
         """The weight and the bar that are worth most, unless they are given, and what they are worth."""
         reach = float(self.thresholds[0] - self.thresholds[-1]) or 1.0
         weights = [w / reach for w in _WEIGHTS] if score_weight is None else [score_weight]
         bars = self.thresholds.tolist()
-        tried = [Decision(w, b) for w in weights for b in ([w * t for t in bars] if bar is None else [bar])]
+        tried = [Weighing(w, b) for w in weights for b in ([w * t for t in bars] if bar is None else [bar])]
         return max(((self.worth(how), how) for how in tried), key=lambda found: found[0])
 
 

@@ -23,8 +23,8 @@ from broadmatch.parallel import blocks, map_threads
 from broadmatch.params import Jobs, Number, OneOf, Rule, Whole, derived, learned
 from broadmatch.sets._hierarchy import Nodes, walk_rows
 from broadmatch.sets.base import FoldSeed
-from broadmatch.sets.chosen import FEW, Decision, some
-from broadmatch.sets.hierarchy_chosen import best_decision, tried
+from broadmatch.sets.chosen import FEW, Weighing, some
+from broadmatch.sets.hierarchy_chosen import best_weighing, tried
 from broadmatch.sets.hierarchy_explain import Ways
 from broadmatch.sets.hierarchy_nodes import Node, Plan, joined, trained_node
 from broadmatch.sets.metalabeler import MetaLabeler
@@ -197,22 +197,22 @@ class HierarchicalLabels(LabelPredictor):
         self.label_names_ = self.hierarchy_.names
         self.score_weight_, self.bar_ = self.nodes_.score_weight, self.nodes_.bar
 
-    def _chosen(self, X: CSR, labels: CSR, hierarchy: Hierarchy) -> Decision:
+    def _chosen(self, X: CSR, labels: CSR, hierarchy: Hierarchy) -> Weighing:
         """The weight of scores and the bar: as given, or those that are best on points held out."""
         weight, bar, counted = self.score_weight, self.bar, self.sets is not None
         usual = 0.0 if counted else _LIKELY
-        plain = Decision(float(weight or 0) if counted else 0.0, usual if bar is None else float(bar))
+        plain = Weighing(float(weight or 0) if counted else 0.0, usual if bar is None else float(bar))
         given = (weight == 0 or (weight is not None and bar is not None)) if counted else bar is not None
         rows = np.sort(np.random.default_rng(self.seed).permutation(X.n_rows)[::_FOLDS])
         rest = np.delete(np.arange(X.n_rows), rows)
         if given or X.n_rows < FEW or not labels.take(rest).nnz:
             return plain
-        nodes = self._trained(X.take(rest), Plan.of(labels.take(rest), hierarchy), Decision(1.0, 0.0))
+        nodes = self._trained(X.take(rest), Plan.of(labels.take(rest), hierarchy), Weighing(1.0, 0.0))
         rows = some(rows)
         held = X.take(rows)
-        return best_decision(nodes, held, self._values(held), labels.take(rows), hierarchy, tried(weight, bar, counted))
+        return best_weighing(nodes, held, self._values(held), labels.take(rows), hierarchy, tried(weight, bar, counted))
 
-    def _trained(self, X: CSR, plan: Plan, how: Decision) -> Nodes:
+    def _trained(self, X: CSR, plan: Plan, how: Weighing) -> Nodes:
         """The models of all nodes, joined."""
 
         def train(node: int) -> Node:
@@ -238,7 +238,7 @@ class HierarchicalLabels(LabelPredictor):
         """The values of rows as the models of the nodes take them."""
         return (damped_rows if self._damped() else unit_rows)(rows.indptr, rows.data)
 
-    def _meta(self, how: Decision) -> MetaLabeler | None:
+    def _meta(self, how: Weighing) -> MetaLabeler | None:
         if self.sets is None:
             return None
         model, counter = self._fresh(self.model), self._fresh(self.counter)

@@ -10,7 +10,7 @@ from broadmatch.data.csr import offsets
 from broadmatch.data.hierarchy import add_ancestors
 from broadmatch.labels import OneVsRest
 from broadmatch.sets._hierarchy import STOP, Nodes
-from broadmatch.sets.chosen import Decision
+from broadmatch.sets.chosen import Weighing
 from broadmatch.sets.metalabeler import MetaLabeler
 
 _NOBODY = -1  # the category of the node above the roots
@@ -112,7 +112,7 @@ def trained_node(X: CSR, plan: Plan, node: int, model: OneVsRest, meta: MetaLabe
     return Node(numbers, bias, feature.astype(np.int32), column, np.concatenate([w.data for w in weights]))
 
 
-def joined(done: list[Node], plan: Plan, n_features: int, how: Decision, slope: float) -> Nodes:
+def joined(done: list[Node], plan: Plan, n_features: int, how: Weighing, slope: float) -> Nodes:
     """All nodes in a row, with one matrix of weights."""
     ways = [plan.ways(node) for node in range(len(done))]
     n_ways = np.array([len(children) + stops for children, stops in ways], np.int64)

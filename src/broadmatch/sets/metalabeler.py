@@ -18,7 +18,7 @@ from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
-from broadmatch.sets.chosen import FEW, Decision, Evidence, Held, some
+from broadmatch.sets.chosen import FEW, Weighing, Evidence, Held, some
 
 _TAILS = (0.0, 0.03, 0.06)
 
@@ -159,10 +159,10 @@ class MetaLabeler(SetModel):
         self.score_weight_, self.bar_ = self._chosen(training, scored, phi, asked)
         self.counter_ = self._new_counter(training.model).fit(phi, asked)
 
-    def _chosen(self, training: Training, scored: Ranking | None, phi: CSR, asked: CSR) -> Decision:
+    def _chosen(self, training: Training, scored: Ranking | None, phi: CSR, asked: CSR) -> Weighing:
         """The weight of the scores and the bar: as given, or those that are best on points held out."""
         weight, bar = self.score_weight, self.bar
-        plain = Decision(float(weight or 0), float(bar or 0))  # where there is nothing to choose by, or from
+        plain = Weighing(float(weight or 0), float(bar or 0))  # where there is nothing to choose by, or from
         given = weight == 0 or (weight is not None and bar is not None)
         if given or training.X.n_rows < FEW or len(self.numbers_) == 1:
             return plain
@@ -255,7 +255,7 @@ class MetaLabeler(SetModel):
 
     def _totals(self, said: Ranking, best: Ranking | None) -> NDArray[np.float64]:
         """What speaks for each number: its score, and where scores have a say, theirs too."""
-        return self._evidence(said, best).totals(Decision(self.score_weight_, self.bar_))
+        return self._evidence(said, best).totals(Weighing(self.score_weight_, self.bar_))
 
     def _evidence(self, said: Ranking, best: Ranking | None) -> Evidence:
         """What the second model and the scores say for each number."""
