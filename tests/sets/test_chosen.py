@@ -11,7 +11,7 @@ from broadmatch.harvest import sparse_beliefs
 from broadmatch.labels import MLRF, OneVsRest
 from broadmatch.sets import MetaLabeler, PCut, RCut
 from broadmatch.sets.base import weighty
-from broadmatch.sets.chosen import Weighing, Evidence, Held
+from broadmatch.sets.chosen import Evidence, Held, Weighing
 from tests.reference import sets as slow
 from tests.sets.conftest import ranked
 

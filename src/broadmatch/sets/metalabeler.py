@@ -18,7 +18,7 @@ from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
-from broadmatch.sets.chosen import FEW, Weighing, Evidence, Held, some
+from broadmatch.sets.chosen import FEW, Evidence, Held, Weighing, some
 
 _TAILS = (0.0, 0.03, 0.06)
 
