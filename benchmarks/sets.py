@@ -6,7 +6,8 @@ and bar) are chosen alike: by the mean of exact match and micro-F1 on a fifth of
 latest fifth where the test points are later ones. MetaLabeler on scores and ranks takes the settings of the ranking
 from the one on content. `tuning_s` is what a method takes beyond the training of the ranking, with these settings.
 debian-deps (18,160 labels) shows only what MetaLabeler adds to the time of training. --small leaves the two large sets
-out.
+out. --defaults has all methods as they come, nothing chosen: MetaLabeler() against each, paired, and rows for
+docs/defaults.md against the best of the others.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import numpy as np
 from benchmarks.common import DATA, held_out, lines, load, need_data, reuters, searched, tell
 from broadmatch.data import CSR, Dataset, Names, as_labels
 from broadmatch.errors import BadInput
-from broadmatch.evaluate import exact_match, micro_f1, paired_difference, set_report
+from broadmatch.evaluate import Report, exact_match, micro_f1, paired_difference, set_report
 from broadmatch.labels import OneVsRest
 from broadmatch.sets import MetaLabeler, PCut, RCut, SCut, TargetCut, Threshold
 from broadmatch.sets.base import SetModel
@@ -119,8 +120,9 @@ def methods(n_jobs: int) -> dict[str, tuple[Make, dict[str, tuple[Any, ...]]]]:
             more: dict[str, Any] = dict(settings)
             if cls is MetaLabeler:
                 more["counter"] = learner(c=found["number_c"], damped=on_content and found["damped"], n_jobs=n_jobs)
-            if "weight" in found:
-                more |= {"score_weight": found["weight"], "bar": found["weight"] * found["bar"]}
+            if cls is MetaLabeler:
+                weight = found.get("weight", 0.0)
+                more |= {"score_weight": weight, "bar": weight * found.get("bar", 0.0)}
             if "candidates" in cls.rules:
                 more["candidates"] = CANDIDATES
             return cls(model=learner(**{name: found[name] for name in RANKING}, n_jobs=n_jobs), **more)
@@ -177,8 +179,7 @@ def measure(name: str, n_jobs: int) -> None:
             found_on_content = settings
         found = set_report(test.Y, method.predict(test.X))
         reports[row], seconds[row] = found, method.tuning_seconds_
-        figures = {n: 100 * found[n].value for n in ("exact match", "micro-F1", "macro-F1", "precision", "recall")}
-        tell(set=name, method=row, **settings, **figures, tuning_s=method.tuning_seconds_)
+        tell(set=name, method=row, **settings, **figures(found), tuning_s=method.tuning_seconds_)
     for ours in ("MetaLabeler content", "MetaLabeler content, weighted"):
         for peer in ("plain", "RCut floor", "RCut ceiling", "SCut micro", "SCut macro"):
             gains = {m: str(paired_difference(reports[ours], reports[peer], m)) for m in ("exact match", "micro-F1")}
@@ -192,10 +193,71 @@ def many_labels(n_jobs: int) -> None:
     start = time.perf_counter()
     ranking = OneVsRest(n_jobs=n_jobs).fit(train.X, train.Y)
     trained = time.perf_counter() - start
-    for weight in (None, 1.0):
-        sets = MetaLabeler(model=ranking, score_weight=weight).fit(train.X, train.Y)
+    for weight in (0.0, 1.0):
+        sets = MetaLabeler(model=ranking, score_weight=weight, bar=0.0).fit(train.X, train.Y)
         facts = {"labels": train.Y.n_cols, "numbers": len(sets.numbers_), "score_weight": weight}
         tell(set=MANY, **facts, ranking_s=trained, tuning_s=sets.tuning_seconds_, ratio=sets.tuning_seconds_ / trained)
+
+
+RIVALS: dict[str, Callable[[OneVsRest], SetModel]] = {
+    "Threshold(threshold=0.0)": lambda model: Threshold(model, threshold=0.0),
+    "Threshold(threshold=0.0, at_least=1)": lambda model: Threshold(model, threshold=0.0, at_least=1),
+    "Threshold(), tuned": Threshold,
+    "SCut()": SCut,
+    "SCut(metric='macro-F1')": lambda model: SCut(model, metric="macro-F1"),
+    "RCut()": RCut,
+    "PCut()": PCut,
+    "MetaLabeler(score_weight=0), the paper's": lambda model: MetaLabeler(model, score_weight=0.0),
+}
+DEFAULT = "score_weight, bar and tail chosen on a fifth of the training points by exact match and, twice, micro-F1"
+
+
+def defaults(name: str, n_jobs: int) -> None:
+    """All methods as they come, on one set."""
+    train, test = SETS[name]()
+    start = time.process_time()
+    ours = MetaLabeler(OneVsRest(n_jobs=n_jobs)).fit(train.X, train.Y)
+    seconds = time.process_time() - start
+    sets = ours.predict(test.X)
+    found = set_report(test.Y, sets)
+    start = time.process_time()
+    OneVsRest(n_jobs=n_jobs).fit(train.X, train.Y)
+    ranking = time.process_time() - start
+    tell(set=name, method="MetaLabeler()", **figures(found), labels_a_set=sets.nnz / len(test), cpu_s=seconds,
+         ranking_cpu_s=ranking, score_weight=ours.score_weight_, bar=ours.bar_)  # fmt: skip
+    reports = {}
+    for rival, make in RIVALS.items():
+        reports[rival] = set_report(test.Y, make(Remembered(n_jobs=n_jobs)).fit(train.X, train.Y).predict(test.X))
+        gains = {m: str(paired_difference(found, reports[rival], m)) for m in ("exact match", "micro-F1")}
+        tell(set=name, method=rival, **figures(reports[rival]), gains=gains)
+    Remembered.known.clear()
+    for metric in ("exact match", "micro-F1"):
+        best = max(reports, key=lambda rival: reports[rival][metric].value)
+        tell_default("MetaLabeler", DEFAULT, "each data set's own training points", name, metric, found, best,
+                     reports[best], f"python -m benchmarks.sets --defaults {name}", seconds)  # fmt: skip
+
+
+def tell_default(
+    part: str,
+    default: str,
+    on: str,
+    data: str,
+    metric: str,
+    ours: Report,
+    rival: str,
+    its: Report,
+    how: str,
+    cpu: float,
+) -> None:
+    """A row of docs/defaults.md."""
+    gain = paired_difference(ours, its, metric)
+    tell(part=part, default=default, chosen_on=on, data=data, metric=metric, ours=100 * ours[metric].value,
+         tuned=100 * its[metric].value, rival=rival, difference=100 * gain.value,
+         interval=[round(100 * gain.low, 2), round(100 * gain.high, 2)], command=how, cpu_s=cpu)  # fmt: skip
+
+
+def figures(report: Report) -> dict[str, float]:
+    return {n: 100 * report[n].value for n in ("exact match", "micro-F1", "macro-F1", "precision", "recall")}
 
 
 def main() -> None:
@@ -203,9 +265,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"some of {', '.join([*SETS, MANY])}; all, unless named")
     parser.add_argument("--small", action="store_true", help="without the two large ones")
+    parser.add_argument("--defaults", action="store_true", help="all methods as they come")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
     asked = parser.parse_args()
     need_data()
+    if asked.defaults:
+        for name in asked.sets or SETS:
+            defaults(name, asked.jobs)
+        return
     for name in asked.sets or (["reuters", "cooking"] if asked.small else [*SETS, MANY]):
         if name == MANY:
             many_labels(asked.jobs)

@@ -97,14 +97,14 @@ def made() -> dict[str, Any]:
         "swiftxml_plain": SwiftXML(**few, item_sets="plain").fit(X, Y, label_features=np.eye(N_LABELS)),
         "one_vs_rest": one.fit(X, Y),
         "adaboost_lc": AdaBoostLC(rounds=2, n_jobs=1).fit(X, Y, evaluation=(X, Y)),
-        "metalabeler": MetaLabeler(one, score_weight=1.0).fit(X, Y),
+        "metalabeler": MetaLabeler(one, score_weight=1.0, bar=0.0).fit(X, Y),
         "metalabeler_ranks": MetaLabeler(one, on="ranks", calibrated=True, folds=2).fit(X, Y),
         "rcut": RCut(one).fit(X, Y),
         "pcut": PCut(one).fit(X, Y),
         "scut": SCut(one).fit(X, Y),
         "threshold": Threshold(one, at_least=1).fit(X, Y),
         "target_cut": TargetCut(one, goal=0.3).fit(X, Y),
-        "hierarchical_labels": HierarchicalLabels(n_jobs=1, score_weight=1.0).fit(X, Y, tree),
+        "hierarchical_labels": HierarchicalLabels(n_jobs=1, score_weight=1.0, bar=-1.0).fit(X, Y, tree),
         "hierarchical_classes": HierarchicalLabels(n_jobs=1).fit(X, Y, tree),
     }
     vectorizer = PageVectorizer(min_pages=1, n_jobs=1)

@@ -54,7 +54,7 @@ def flat(points):
     [
         ({}, None, {}),
         ({"c": 2.0, "damped": False, "tail": 0.1, "prune": 0, "seed": 3}, None, {}),
-        ({"c": 3.0}, "metalabeler", {"most": 1, "score_weight": 0.5}),
+        ({"c": 3.0}, "metalabeler", {"most": 1, "score_weight": 0.5, "bar": -1.0}),
     ],
 )
 def test_options_reach_the_model(points, tree, tmp_path, linear, sets, given):
@@ -81,9 +81,12 @@ def test_what_was_trained_is_told(points, tree, tmp_path):
     asked = ("train", points, "--out", tmp_path / "m", *LINEAR, "--hierarchy", tree)
     said = worked(*asked)
     assert "m: one-vs-rest with c = 1 from 240 points, 26 features and 6 labels, in " in said
-    assert "a hierarchy of 7 categories, 3 deep, with a model in each of 4 nodes; children that score above 0 " in said
+    assert (
+        "a hierarchy of 7 categories, 3 deep, with a model in each of 4 nodes; children with a log-chance above -"
+        in said
+    )
     said = worked(*asked, "--sets", "metalabeler")
-    assert "of 4 nodes; metalabeler learned how many children of each to follow." in said
+    assert "of 4 nodes; metalabeler learned how many children of each to follow, scores weighing " in said
 
 
 @pytest.mark.parametrize("name", ["filed", "flat", "boosted"])

@@ -47,7 +47,7 @@ def test_how_sets_are_made_is_said(points, tmp_path):
     asked = ("train", points, "--out", tmp_path / "m", *LINEAR, "--sets")
     assert " rcut keeps 1 labels; it took 0.0 s of that." in worked(*asked, "rcut", "--set", "sets.k=1")
     assert " threshold keeps scores above 0.5; it took " in worked(*asked, "threshold", "--set", "sets.threshold=0.5")
-    assert " metalabeler learned how many labels a point gets; it took " in worked(*asked, "metalabeler")
+    assert " metalabeler learned how many labels a point gets, scores weighing " in worked(*asked, "metalabeler")
     said = worked(*asked, "target", *settings("sets.", goal=0.6, folds=2))
     model = broadmatch.load(tmp_path / "m")
     assert f"which reached {model.measured_:.1%} on points held out, at least {model.low_:.1%} by the interval" in said

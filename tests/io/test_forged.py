@@ -226,6 +226,7 @@ def test_a_number_of_rows_beyond_all_rows_is_refused(folders, tmp_path):
 
 
 def test_a_second_model_that_says_nothing_gives_the_usual_number():
-    model, nothing = made()["metalabeler"].set_params(score_weight=None), np.zeros((1, 0))
+    model, nothing = made()["metalabeler"], np.zeros((1, 0))
+    model.score_weight_ = 0.0
     said = Ranking(nothing.astype(np.int32), nothing.astype(np.float32), np.zeros(1, np.int64), Names.of([]))
     assert model._decided(said, None).tolist() == [model.usual_]

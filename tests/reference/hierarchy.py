@@ -1,5 +1,7 @@
 """Hierarchies the slow, obvious way. `above` is a list of the parents of each category, by number."""
 
+import math
+
 from sklearn.base import clone
 
 
@@ -22,11 +24,12 @@ def with_ancestors(above, categories):
 class Recursion:
     """Training and prediction of MetaLabeler §5.2, with a model of its own for each inner node, as Python objects.
 
-    `model` ranks, or with `meta` gives sets. `None` stands for the node above the roots.
+    `model` ranks, and ways above `bar` are followed, or with `meta` gives sets. `None` stands for the node above the
+    roots.
     """
 
-    def __init__(self, above, model, meta):
-        self.above, self.model, self.meta, self.nodes = above, model, meta, {}
+    def __init__(self, above, model, meta, bar=0.0):
+        self.above, self.model, self.meta, self.bar, self.nodes = above, model, meta, bar, {}
 
     def fit(self, X, sets):
         """X is dense; sets are Python sets of categories."""
@@ -53,48 +56,55 @@ class Recursion:
         return model.fit(X, Y)
 
     def predict_one(self, x):
-        """{category: score} of a dense row."""
-        found = {}
-        self._down(None, float("inf"), x, found)
+        """{category: score} of a dense row; where no way ends in a category, the likeliest of those that go nowhere."""
+        found, ends = {}, []
+        reached = {None: (float("inf"), 0.0)}
+        for node in sorted(self.nodes, key=lambda node: 0 if node is None else depth(self.above, node)):
+            if node not in reached:
+                continue
+            ways, model = self.nodes[node]
+            score, path = reached[node]
+            chosen = self._chosen(node, ways, model, x, path)
+            if not chosen and node is not None:
+                ends.append((path, node, score))
+            for w, s in chosen:
+                kind, to = ways[w]
+                if kind == "go" and to in self.nodes:
+                    known, before = reached.get(to, (s, -float("inf")))
+                    reached[to] = max(s, known), max(before, path + log_chance(4 * s))
+                else:
+                    found[to] = max(s, found.get(to, s))
+        if not found and ends:
+            _, node, score = max(ends, key=lambda end: end[0])
+            found[node] = score
         return found
 
-    def _down(self, node, score, x, found):
-        ways, model = self.nodes[node]
-        if model is None:
-            chosen = [(w, 1.0) for w in range(len(ways))]
-        elif self.meta is not None and self.meta.score_weight is not None and node is not None:
-            chosen = weighted_or_none(model, x)
-        elif self.meta is not None:
-            chosen = list(zip(*(a.tolist() for a in model.predict_one(x)), strict=True))
+    def _chosen(self, node, ways, model, x, path):
+        """The ways that are followed, and their scores."""
+        if model is None:  # everybody goes every way, with a score of 1
+            scores, said, sizes = [1.0] * len(ways), [0.0], [len(ways)]
+        elif self.meta is None:
+            scores, said, sizes = model.decision_function(x[None])[0].tolist(), [], []
         else:
-            chosen = [(w, s) for w, s in enumerate(model.decision_function(x[None])[0].tolist()) if s > 0]
-        if not chosen and node is not None:
-            found[node] = max(score, found.get(node, score))
-        for w, s in chosen:
-            kind, to = ways[w]
-            if kind == "go" and to in self.nodes:
-                self._down(to, s, x, found)
-            else:
-                found[to] = max(s, found.get(to, s))
+            scores, said = (m.decision_function(x[None])[0].tolist() for m in (model.model_, model.counter_))
+            sizes = model.numbers_.tolist()
+        ranked = sorted(range(len(ways)), key=lambda w: (-scores[w], w))
+        p = [path + log_chance(4 * scores[w]) for w in ranked]
+        if self.meta is None:
+            return [(w, scores[w]) for w, one in zip(ranked, p, strict=True) if one > self.bar]
+        weight, bar = self.meta.score_weight, self.meta.bar or 0.0
 
+        def z(k):
+            return said[k] + sum(weight * one - bar for one in p[: sizes[k]])
 
-def weighted_or_none(meta, x):
-    """The ways of a MetaLabeler with a score weight, and none where no number has anything above 0 to say for it."""
-    scores, said = (m.decision_function(x[None])[0].tolist() for m in (meta.model_, meta.counter_))
-    ranked = sorted(range(len(scores)), key=lambda w: (-scores[w], w))
-    sizes = meta.numbers_.tolist()
-
-    def z(k):
-        steps = sum(said[t] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
-        return steps + meta.score_weight * sum(scores[w] for w in ranked[: sizes[k]])
-
-    best = max(range(len(sizes)), key=lambda k: (z(k), -k))
-    return [(w, scores[w]) for w in ranked[: sizes[best]]] if z(best) > 0 else []
+        best = max(range(len(sizes)), key=lambda k: (z(k), -k))
+        nowhere = weight > 0 and node is not None and z(best) <= 0
+        return [] if nowhere else [(w, scores[w]) for w in ranked[: sizes[best]]]
 
 
 def walk(nodes, x):
     """{category: score} by the arrays of `broadmatch.sets._hierarchy.Nodes`, breadth first; x is {feature: value}."""
-    found, reached = {}, {0: None}
+    found, reached, paths, ends = {}, {0: None}, {0: 0.0}, []
     for node in range(len(nodes.ways)):
         if node not in reached:
             continue
@@ -102,15 +112,24 @@ def walk(nodes, x):
         scores = {j: float(nodes.bias[j]) + sum(v * weight(nodes, f, j) for f, v in x.items()) for j in columns}
         ways, numbers = columns[: nodes.ways[node]], columns[nodes.ways[node] :]
         ranked = sorted(ways, key=lambda j: (-scores[j], j))
-        chosen = ranked[: how_many(nodes, node, scores, ranked, numbers)]
+        path = {j: paths[node] + log_chance(nodes.slope * scores[j]) for j in ranked}
+        chosen = ranked[: how_many(nodes, node, scores, path, ranked, numbers)]
         if not chosen and node:
-            report(found, int(nodes.category[node]), reached[node])
+            ends.append((paths[node], -node, int(nodes.category[node]), reached[node]))
         for j in chosen:
             if nodes.leads[j] < 0:
                 report(found, int(nodes.meaning[j]), scores[j])
             else:
                 report(reached, int(nodes.leads[j]), scores[j])
+                report(paths, int(nodes.leads[j]), path[j])
+    if not found and ends:
+        _, _, category, score = max(ends)
+        report(found, category, score)
     return found
+
+
+def log_chance(x):
+    return -math.log1p(math.exp(-x)) if x > 0 else x - math.log1p(math.exp(x))
 
 
 def weight(nodes, feature, column):
@@ -118,20 +137,17 @@ def weight(nodes, feature, column):
     return sum(float(nodes.weight[e]) for e in entries if nodes.column[e] == column)
 
 
-def how_many(nodes, node, scores, ranked, numbers):
+def how_many(nodes, node, scores, path, ranked, numbers):
     if not numbers:
-        return sum(scores[j] > 0 for j in ranked)
+        return sum(path[j] > nodes.bar for j in ranked)
     sizes = [int(nodes.meaning[j]) for j in numbers]
-    if nodes.score_weight < 0:
-        return sizes[max(range(len(numbers)), key=lambda k: (scores[numbers[k]], -k))]
 
     def z(k):
-        """Σ over the sizes after the smallest of d_r, once for each step, and w·s_r of all ranks."""
-        steps = sum(scores[numbers[t]] * (sizes[t] - sizes[t - 1]) for t in range(1, k + 1))
-        return steps + nodes.score_weight * sum(scores[j] for j in ranked[: sizes[k]])
+        """The score of the number, and w·p_r − bar of all its ranks."""
+        return scores[numbers[k]] + sum(nodes.score_weight * path[j] - nodes.bar for j in ranked[: sizes[k]])
 
     best = max(range(len(numbers)), key=lambda k: (z(k), -k))
-    return sizes[best] if node == 0 or z(best) > 0 else 0
+    return sizes[best] if node == 0 or nodes.score_weight == 0 or z(best) > 0 else 0
 
 
 def report(found, key, score):

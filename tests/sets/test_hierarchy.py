@@ -20,6 +20,7 @@ TREE = [[], [0], [0], [1], [1], [2], [], [6], [6], [7]]
 DAG = [[], [0], [0], [1, 2], [2], [3], [], [6, 2], [6, 0], [7, 3]]
 CHAIN = [[], [0], [1], [2]]
 FLAT = [[], [], [], []]
+PAPER = {"score_weight": 0.0}
 
 
 def named(above):
@@ -54,7 +55,11 @@ def said(model, X):
 
 
 @pytest.mark.parametrize("empty", [True, False])
-@pytest.mark.parametrize("settings", [{"sets": None}, {}, {"most": 2}, {"score_weight": 1.5}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [{"sets": None, "bar": -1.1}, PAPER, PAPER | {"most": 2}, {"score_weight": 1.5, "bar": -1.8}],
+    ids=str,
+)
 @pytest.mark.parametrize("damped", [True, False])
 @pytest.mark.parametrize("above", [TREE, DAG, CHAIN, FLAT], ids=["tree", "dag", "chain", "flat"])
 def test_equals_the_slow_recursion(above, settings, damped, empty):
@@ -64,7 +69,7 @@ def test_equals_the_slow_recursion(above, settings, damped, empty):
     fast = HierarchicalLabels(model=plain, counter=counter, n_jobs=1, **settings)
     fast.fit(X, matrix(sets, len(above)), named(above))
     meta = None if "sets" in settings else MetaLabeler(model=plain, counter=counter, **settings)
-    reference = slow.Recursion(above, plain, meta).fit(X, sets)
+    reference = slow.Recursion(above, plain, meta, settings.get("bar")).fit(X, sets)
     for found, x in zip(said(fast, asked), asked, strict=True):
         assert found == pytest.approx(reference.predict_one(x), abs=1e-5)
 
@@ -73,8 +78,11 @@ def test_without_depth_it_is_the_flat_model():
     X, sets = points(FLAT)
     Y, tree = matrix(sets, 4), named(FLAT)
     for flat, filing in (
-        (MetaLabeler(model=OneVsRest(n_jobs=1)), HierarchicalLabels(n_jobs=1)),
-        (Threshold(model=OneVsRest(n_jobs=1), threshold=0.0), HierarchicalLabels(sets=None, n_jobs=1)),
+        (MetaLabeler(OneVsRest(tail=0.0, n_jobs=1), **PAPER), HierarchicalLabels(n_jobs=1, **PAPER)),
+        (
+            Threshold(OneVsRest(tail=0.0, n_jobs=1), threshold=-0.1),
+            HierarchicalLabels(sets=None, bar=slow.log_chance(4 * -0.1), n_jobs=1),
+        ),
     ):
         expected, found = (m.predict_sets(X).to_csr() for m in (flat.fit(X, Y), filing.fit(X, Y, tree)))
         assert abs(expected - found).max() < 1e-5

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broadmatch.sets._hierarchy import STOP, Nodes, walk_rows
+from broadmatch.sets._hierarchy import STOP, Nodes, every_score, walk_rows
 from tests.reference import hierarchy as slow
 
 N_FEATURES, N_CATEGORIES = 3, 8
@@ -38,7 +38,7 @@ def any_nodes(draw):
         np.array(meaning, np.int32), np.array(leads, np.int32), np.array(bias, np.float32),
         np.concatenate([[0], np.cumsum(np.bincount(feature, minlength=N_FEATURES))]).astype(np.int64),
         column.astype(np.int32), dense[feature, column].astype(np.float32),
-        draw(st.sampled_from([-1.0, 0.0, 1.0, 2.0])),
+        draw(st.sampled_from([0.0, 1.0, 2.0])), draw(st.sampled_from([0.0, -0.5, -2.25])), 4.0,
     )  # fmt: skip
 
 
@@ -47,7 +47,11 @@ def test_walk_rows(nodes, sample):
     ptr = np.cumsum([0, *map(len, sample)]).astype(np.int64)
     index = np.array([f for row in sample for f in sorted(row)], np.int32)
     value = np.array([row[f] for row in sample for f in sorted(row)], np.float32)
-    lengths, categories, scores = walk_rows(0, len(sample), ptr, index, value, nodes, N_CATEGORIES)
+    nothing, known = np.empty((len(sample), 0), np.float32), every_score(nodes, ptr, index, value)
+    lengths, categories, scores = walk_rows(0, len(sample), ptr, index, value, nothing, nodes, N_CATEGORIES)
+    again = walk_rows(0, len(sample), ptr, index, value, known, nodes, N_CATEGORIES)
+    for one, other in zip((lengths, categories, scores), again, strict=True):
+        assert np.array_equal(one, other)
     ends = np.cumsum([0, *lengths])
     for i, row in enumerate(sample):
         here = slice(ends[i], ends[i + 1])
@@ -61,10 +65,12 @@ def test_more_answers_than_room_was_made_for():
     every = Nodes(
         np.array([0, n]), np.array([n]), np.array([-1], np.int32), np.arange(n, dtype=np.int32),
         np.full(n, STOP, np.int32), np.ones(n, np.float32), np.zeros(2, np.int64), np.empty(0, np.int32),
-        np.empty(0, np.float32), -1.0,
+        np.empty(0, np.float32), 0.0, -1.0, 4.0,
     )  # fmt: skip
     ptr = np.zeros(4, np.int64)
-    lengths, categories, scores = walk_rows(1, 3, ptr, np.empty(0, np.int32), np.empty(0, np.float32), every, n)
+    lengths, categories, scores = walk_rows(
+        1, 3, ptr, np.empty(0, np.int32), np.empty(0, np.float32), np.empty((3, 0), np.float32), every, n
+    )
     assert lengths.tolist() == [n, n]
     assert categories.tolist() == [*range(n), *range(n)]
     assert (scores == 1).all()

@@ -23,7 +23,8 @@ every_kind = pytest.mark.parametrize(
     "settings",
     [
         {},
-        {"score_weight": 1.0},
+        {"score_weight": 0.0},
+        {"score_weight": 1.0, "bar": 0.0},
         {"on": "scores"},
         {"on": "ranks"},
         {"on": "scores", "calibrated": True},
@@ -140,7 +141,7 @@ def test_scores_to_learn_from_are_not_of_points_trained_on(data, monkeypatch):
 
     monkeypatch.setattr(OneVsRest, "fit", spy_fit)
     monkeypatch.setattr(OneVsRest, "predict_topk", spy_topk)
-    MetaLabeler(model=OneVsRest(n_jobs=1), on="scores").fit(X, Y)
+    MetaLabeler(model=OneVsRest(n_jobs=1), on="scores", score_weight=0.0).fit(X, Y)
     assert len(seen) == X.shape[0]
     assert not any(seen)
 
@@ -153,26 +154,25 @@ def test_scores_that_say_no_make_sets_smaller_and_those_that_say_yes_larger(data
     (X, Y), (asked, _) = data
     model = OneVsRest(n_jobs=1).fit(X, Y)
     said = model.decision_function(asked) > 0
-    heavy = MetaLabeler(model=model, score_weight=1e6).fit(X, Y)
+    heavy = MetaLabeler(model=model, score_weight=1e6, bar=0.0).fit(X, Y)
     assert heavy.set_sizes(asked).tolist() == np.clip(said.sum(axis=1), 1, 2).tolist()  # training has one or two labels
-    none = MetaLabeler(model=model).fit(X, Y).set_sizes(asked)
-    light = MetaLabeler(model=model, score_weight=0.0).fit(X, Y).set_sizes(asked)
+    none = MetaLabeler(model=model, score_weight=0.0).fit(X, Y).set_sizes(asked)
+    light = MetaLabeler(model=model, score_weight=1e-9, bar=0.0).fit(X, Y).set_sizes(asked)
     assert light.tolist() == none.tolist() != heavy.set_sizes(asked).tolist()  # of two numbers, one is the other's no
 
 
 def test_the_set_goes_on_while_content_and_scores_together_say_so(data):
     X, Y = data[0]
-    model = MetaLabeler(score_weight=2.0).fit(X, Y)
+    model = MetaLabeler(score_weight=2.0, bar=0.0).fit(X, Y)
     model.numbers_ = np.array([1, 2, 4])
-    said = ranked([list(enumerate(row)) for row in ([1, -1, 0.5], [1, -1, -1], [1, 1, 1])], 3)
-    # first: −1 + 2·0.7 > 0, then 2·0.5 + 2·(0.2 + 0.1) > 0; second: −1 + 1.4 > 0, −2 + 1.8 < 0;
-    # third: 1 − 2·0.5 (the second best) = 0 is no gain over 1, and neither is 1 − 1 + 2 − 2·(0.6 + 3)
+    said = ranked([list(enumerate(row)) for row in ([1, -1, 0.5], [1, 0.5, -3], [1, 1, 1])], 3)
+    # c_n + 2·Σ s_r is 2.8, 2.2 and 4.3 in the first row, 2.8, 3.7 and 2 in the second, 0.2, −0.8 and −8 in the third
     rows = [0.9, 0.7, 0.2, 0.1], [0.9, 0.7, 0.5, 0.4], [-0.4, -0.5, -0.6, -3]
     best = ranked([list(enumerate(row)) for row in rows], N_LABELS)
     assert model._decided(said, best).tolist() == [4, 2, 1]
-    model.bar = 0.7
-    assert model._decided(said, best).tolist() == [1, 1, 1]
-    model.bar = -0.2
+    model.bar_ = 0.7
+    assert model._decided(said, best).tolist() == [1, 2, 1]
+    model.bar_ = -1.1
     assert model._decided(said, best).tolist() == [4, 4, 2]
 
 
@@ -183,8 +183,8 @@ def test_a_lower_bar_makes_larger_sets(data):
     assert set(counts[0].tolist()) == {2}
     assert set(counts[2].tolist()) == {1}
     assert (counts[0] >= counts[1]).all() and (counts[1] >= counts[2]).all()
-    with pytest.raises(BadParameter, match="bar must be 0 where score_weight is None"):
-        MetaLabeler(bar=1.0).fit(X, Y)
+    with pytest.raises(BadParameter, match="bar must be None where score_weight is 0"):
+        MetaLabeler(score_weight=0.0, bar=1.0).fit(X, Y)
 
 
 @every_kind
@@ -197,9 +197,11 @@ def test_why_there_are_so_many_labels(settings, data):
     for i in range(20):
         why = model.explain(asked[i])
         assert why.label == {1: "1 label", 2: "2 labels"}[sizes[i]]
-        assert max(why.factors, key=why.factors.get) == why.label
+        totals = {name: value for name, value in why.factors.items() if "label" in name}
+        assert max(totals, key=totals.get) == why.label
+        assert ("bar" in why.factors) == (model.score_weight_ > 0)
         assert sum(one.amount for one in why.contributions) == pytest.approx(why.score)
-        if "score_weight" not in settings:
+        if not model.score_weight_:
             assert why.score == pytest.approx(why.factors[why.label], abs=1e-6)
         names = {one.feature for one in why.of("feature")}
         kinds = {"content": words, "scores": [str(j) for j in range(N_LABELS)]}

@@ -107,6 +107,8 @@ def command(
         more["hierarchy"] = read_hierarchy(hierarchy)
     else:
         more |= {"point_names": points.points, "checkpoint": partial}
+    if sets is not None and harvested is not None:
+        more["truth"] = harvested.clicked
     if label_features is not None:
         more["label_features"] = read_label_features(label_features, points.labels, columns=columns)
     elif model == "swiftxml" and harvested is not None:
@@ -211,7 +213,8 @@ def _learner(
 
 
 _LEARNED = {"n_trees": "trees", "n_rounds_": "rounds", "c_": "c", "k_": "keep", "threshold_": "threshold",
-            "measured_": "measured", "low_": "low", "tuning_seconds_": "tuning_seconds"}  # fmt: skip
+            "measured_": "measured", "low_": "low", "score_weight_": "score_weight", "bar_": "bar",
+            "tuning_seconds_": "tuning_seconds"}  # fmt: skip
 """Attributes that say in a number what was learned, and what they are called in the facts."""
 
 
@@ -221,7 +224,8 @@ def _learned(learner: Any, sets: str | None) -> dict[str, Any]:
     if hasattr(learner, "hierarchy_"):
         tree = learner.hierarchy_
         facts = {"categories": tree.n_categories, "depth": int(tree.depth.max()), "nodes": len(learner.nodes_.category)}
-        return {"c": learner.get_params()["model__c"], **facts, **how}
+        chosen = {"score_weight": learner.score_weight_, "bar": learner.bar_}
+        return {"c": learner.get_params()["model__c"], **facts, **how, **chosen}
     parts = [learner] if sets is None else [learner.model_, learner]
     found = {called: getattr(part, name) for part in parts for name, called in _LEARNED.items() if hasattr(part, name)}
     return how | {name: round(value, 2) if name == "tuning_seconds" else value for name, value in found.items()}
@@ -239,17 +243,27 @@ def _sentence(facts: Mapping[str, Any]) -> str:
         f"{facts['labels']:,} labels, in {facts['seconds']:.1f} s."
     )
     if "nodes" in facts:
-        learned = "metalabeler learned how many children of each to follow"
+        followed = f"metalabeler learned how many children of each to follow{_weighed(facts)}"
+        if "sets" not in facts:
+            followed = f"children with a log-chance above {facts['bar']:.3g} are followed"
         return (
             f"{text} It goes down a hierarchy of {facts['categories']:,} categories, {facts['depth']} deep, with a "
-            f"model in each of {facts['nodes']:,} nodes; "
-            f"{learned if 'sets' in facts else 'children that score above 0 are followed'}."
+            f"model in each of {facts['nodes']:,} nodes; {followed}."
         )
     if "sets" not in facts:
         return text
     cut = {"keep": "keeps {keep} labels", "threshold": "keeps scores above {threshold:.4g}"}
     how = next((words for name, words in cut.items() if name in facts), "learned how many labels a point gets")
-    text += f" {facts['sets']} {how}".format(**facts)
+    text += f" {facts['sets']} {how}".format(**facts) + _weighed(facts)
     if "measured" in facts:
         text += ", which reached {measured:.1%} on points held out, at least {low:.1%} by the interval".format(**facts)
     return f"{text}; it took {facts['tuning_seconds']:.1f} s of that."
+
+
+def _weighed(facts: Mapping[str, Any]) -> str:
+    """How much scores count beside the second model, if they do."""
+    return (
+        ", scores weighing {score_weight:.3g} above a bar of {bar:.3g}".format(**facts)
+        if facts.get("score_weight")
+        else ""
+    )

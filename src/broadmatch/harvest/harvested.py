@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from broadmatch.data import Dataset
+import numpy as np
+
+from broadmatch.data import CSR, Dataset
 from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
 from broadmatch.harvest.clicks import Harvest
 from broadmatch.harvest.query_counts import BY_MONTH, QUERIES
@@ -30,6 +32,12 @@ class Harvested:
     def train(self) -> Dataset:
         """The data set to learn from."""
         return cast(Dataset, load(self.folder / "train", Dataset))
+
+    @property
+    def clicked(self) -> CSR | None:
+        """The labels of the training pages that were clicked, each weighing 1; None where beliefs hold others too."""
+        Y = self.train.Y
+        return None if self.summary.get("label_weights") == "beliefs" else Y._replace(data=np.ones(Y.nnz, np.float32))
 
     @property
     def test(self) -> Dataset:

@@ -1,8 +1,9 @@
 """One linear classifier a label, for tens of thousands of labels."""
 
+import copy
 import logging
 import os
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +150,21 @@ class OneVsRest(LabelModel):
         self.weights_ = CSR(offsets(found.lengths), found.features, found.values * lift, X.n_cols).transposed()
         self.bias_, self.c_ = found.bias, c
 
+    def lifted(self, tail: float) -> Self:
+        """The same model as if it had been trained with another `tail`, which scales weights alone.
+
+        >>> model = OneVsRest(tail=0.0).fit([[1, 0], [1, 0], [0, 1]], [["pizza"], ["pizza"], ["taxi"]])
+        >>> model.lifted(0.1).weights_.data / model.weights_.data
+        array([0.97716], dtype=float32)
+        """
+        self._check_fitted()
+        other = copy.copy(self)
+        other.tail = tail
+        scale = other._lift(self.label_counts_) / self._lift(self.label_counts_)
+        other.weights_ = self.weights_._replace(data=self.weights_.data * scale[self.weights_.indices])
+        other._derive()
+        return other
+
     def _derive(self) -> None:
         self._rank_bias = np.where(self.label_counts_ > 0, self.bias_, np.float32(-np.inf))
 
@@ -190,7 +206,7 @@ class OneVsRest(LabelModel):
             return solve_logistic_block(first, last, data, float(self.tolerance), stop.flag)
         return solve_block(first, last, data, float(self.tolerance), self.seed, stop.flag)
 
-    def _lift(self, counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _lift(self, counts: NDArray[Any]) -> NDArray[np.float32]:
         """How many times the weights of labels count that were seen so often."""
         often = np.log(np.maximum(1, counts))
         return np.asarray(np.exp(self.tail * (np.average(often, weights=counts) - often)), np.float32)

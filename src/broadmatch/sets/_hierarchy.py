@@ -6,12 +6,13 @@ columns, where the columns of a node are neighbours. L. Tang, S. Rajan and V. Na
 classification via MetaLabeler", WWW 2009, §5.2.
 """
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from broadmatch.data import CSR
-from broadmatch.kernels import F32, I32, I64, kernel
+from broadmatch.kernels import F32, F64, I32, I64, kernel
 from broadmatch.layout import Axes, Index, Offsets, Within, require
 
 STOP = -1
@@ -31,7 +32,9 @@ class Nodes(NamedTuple):
     ptr: Annotated[I64, Offsets("features", "weights")]  # feature -> its weights
     column: Annotated[I32, Axes("weights"), Index("columns")]
     weight: Annotated[F32, Axes("weights")]
-    score_weight: float  # below 0: the numbers are classes, and the best one is taken
+    score_weight: Annotated[float, Within(0)]  # 0: the numbers are classes, and the best one is taken
+    bar: Annotated[float, Within()]  # what the weighed log-chance of a way has to be above
+    slope: Annotated[float, Within(0)]  # of chances: a way that scores s is right with 1 / (1 + exp(−slope·s))
 
     def check_ways(self, n_categories: int) -> None:
         """Refuse ways that lead back, or to no category, and numbers that are not those of ways."""
@@ -69,48 +72,77 @@ def node_scores(nodes: Nodes, node: int, index: I32, value: F32, scores: F32) ->
 
 
 @kernel
-def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
+def every_score(nodes: Nodes, x_ptr: I64, x_index: I32, x_value: F32) -> F32:
+    """The scores of the columns of all nodes, rows × columns: for rows that are asked again and again."""
+    scores = np.empty((len(x_ptr) - 1, len(nodes.bias)), np.float32)
+    for i in range(len(scores)):
+        scores[i] = nodes.bias
+        for j in range(x_ptr[i], x_ptr[i + 1]):
+            for e in range(nodes.ptr[x_index[j]], nodes.ptr[x_index[j] + 1]):
+                scores[i, nodes.column[e]] += x_value[j] * nodes.weight[e]
+    return scores
+
+
+@kernel
+def log_chance(x: float) -> float:
+    """log(1 / (1 + exp(−x)))."""
+    return -math.log1p(math.exp(-x)) if x > 0 else x - math.log1p(math.exp(x))
+
+
+@kernel
+def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64, path: float) -> int:
     """How many of the best ways to go; `ranked` are the ways of the node, best first.
 
-    Without numbers: those that score above 0. With numbers as classes: the class that scores best. With a score weight
-    w: the n that maximises Σ_{r≤n} (d_r + w·s_r), where d_r scores "at least r ways" and s_r is the score of the way at
-    rank r; below the roots n may be 0, since a point may have been sent to the node in error.
+    p_r is the log-chance of the way at rank r from above the roots on: `path`, that of the node, and that of the last
+    step. Without numbers, the ways whose p_r is above the bar. With numbers, the n that maximises
+    c_n + Σ_{r≤n} (w·p_r − bar), where c_n is the score of "n ways" and w the score weight. If w is not 0, n may be 0
+    below the roots, since a point may have been sent to the node in error.
     """
     start, ways = nodes.first[node], nodes.ways[node]
     n_columns = nodes.first[node + 1] - start
     if n_columns == ways:
         n = 0
-        while n < ways and scores[ranked[n]] > 0:
+        while n < ways and path + log_chance(nodes.slope * float(scores[ranked[n]])) > nodes.bar:
             n += 1
         return n
-    best, best_z, z, before = 0, -np.inf, 0.0, nodes.meaning[start + ways]
-    if node > 0 and nodes.score_weight >= 0:
+    best, best_z, z, before = 0, -np.inf, 0.0, 0
+    if node > 0 and nodes.score_weight > 0:
         best_z = 0.0
     for j in range(ways, n_columns):
         number = nodes.meaning[start + j]
-        if nodes.score_weight < 0:
-            z = float(scores[j])
-        else:
-            z += float(scores[j]) * (number - before)
-            for r in range(before if j > ways else 0, number):
-                z += nodes.score_weight * float(scores[ranked[r]])
-        if z > best_z:
-            best, best_z = number, z
+        for r in range(before, number):
+            z += nodes.score_weight * (path + log_chance(nodes.slope * float(scores[ranked[r]]))) - nodes.bar
+        if float(scores[j]) + z > best_z:
+            best, best_z = number, float(scores[j]) + z
         before = number
     return best
 
 
 @kernel
-def walk_row(nodes: Nodes, index: I32, value: F32, scores: F32, reached: F32, queue: I64, found: F32, out: I32) -> int:
+def walk_row(
+    nodes: Nodes,
+    index: I32,
+    value: F32,
+    known: F32,
+    scores: F32,
+    reached: F32,
+    paths: F64,
+    queue: I64,
+    found: F32,
+    out: I32,
+) -> int:
     """The categories of one row in `out`, and how many; their scores, by category, in `found`.
 
-    A category is in the answer if a way to it was taken that ends there, or if none of the ways on from it was. It is
-    asked for by each of its parents that is reached, and its score is the highest of those by which it was taken.
-    `reached` and `found` hold −∞ and are left so, but for the categories found. Nodes are numbered parents first, so
-    the lowest one in the queue has been asked for by all.
+    `known` are the scores of all columns, or nothing: then those of the nodes that are reached are made.
+
+    A category is in the answer if a way to it was taken that ends there. If there is none, it is the likeliest of
+    those from which no way on was taken. A category is asked for by each of its parents that is reached, and its score
+    is the highest of those by which it was taken. `reached`, `paths` and `found` hold −∞ and are left so, but for the
+    categories found. Nodes are numbered parents first, so the lowest one in the queue has been asked for by all.
     """
     n_out, n_queue = 0, 1
-    queue[0], reached[0] = 0, np.inf
+    queue[0], reached[0], paths[0] = 0, np.inf, 0.0
+    end, end_path, end_score = -1, -np.inf, np.float32(0)
     while n_queue > 0:
         at = 0
         for i in range(1, n_queue):
@@ -120,12 +152,16 @@ def walk_row(nodes: Nodes, index: I32, value: F32, scores: F32, reached: F32, qu
         n_queue -= 1
         queue[at] = queue[n_queue]
         own, reached[node] = reached[node], -np.inf
+        path, paths[node] = paths[node], -np.inf
         start, ways = nodes.first[node], nodes.ways[node]
-        node_scores(nodes, node, index, value, scores)
+        if len(known):
+            scores[: nodes.first[node + 1] - start] = known[start : nodes.first[node + 1]]
+        else:
+            node_scores(nodes, node, index, value, scores)
         ranked = np.argsort(-scores[:ways], kind="mergesort")  # equal scores stay in the order of the ways
-        n = n_ways(nodes, node, scores, ranked)
-        if n == 0 and nodes.category[node] >= 0:
-            n_out = report(nodes.category[node], own, found, out, n_out)
+        n = n_ways(nodes, node, scores, ranked, path)
+        if n == 0 and nodes.category[node] >= 0 and path > end_path:
+            end, end_path, end_score = nodes.category[node], path, own
         for r in range(n):
             j = start + ranked[r]
             score, to = scores[ranked[r]], nodes.leads[j]
@@ -137,7 +173,8 @@ def walk_row(nodes: Nodes, index: I32, value: F32, scores: F32, reached: F32, qu
                 n_queue += 1
                 reached[to] = _LOWEST  # so that it comes once, whatever the score
             reached[to] = max(reached[to], score)
-    return n_out
+            paths[to] = max(paths[to], path + log_chance(nodes.slope * float(score)))
+    return report(end, end_score, found, out, 0) if n_out == 0 and end >= 0 else n_out
 
 
 @kernel
@@ -153,20 +190,24 @@ def report(category: int, score: float, found: F32, out: I32, n: int) -> int:
 
 @kernel
 def walk_rows(
-    start: int, stop: int, x_ptr: I64, x_index: I32, x_value: F32, nodes: Nodes, n_categories: int
+    start: int, stop: int, x_ptr: I64, x_index: I32, x_value: F32, known: F32, nodes: Nodes, n_categories: int
 ) -> tuple[I64, I32, F32]:
-    """How many categories each of the rows start to stop has, which (ascending), and their scores."""
+    """How many categories each of the rows start to stop has, which (ascending), and their scores.
+
+    `known` are `every_score` of all rows, or 0 wide.
+    """
     widest = 1
     for node in range(len(nodes.ways)):
         widest = max(widest, nodes.first[node + 1] - nodes.first[node])
     scores = np.empty(widest, np.float32)
     reached, queue = np.full(len(nodes.ways), np.float32(-np.inf)), np.empty(len(nodes.ways), np.int64)
+    paths = np.full(len(nodes.ways), -np.inf)
     found, out = np.full(n_categories, np.float32(-np.inf)), np.empty(n_categories, np.int32)
     lengths, n = np.empty(stop - start, np.int64), 0
     categories, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     for i in range(start, stop):
         here = slice(x_ptr[i], x_ptr[i + 1])
-        new = walk_row(nodes, x_index[here], x_value[here], scores, reached, queue, found, out)
+        new = walk_row(nodes, x_index[here], x_value[here], known[i], scores, reached, paths, queue, found, out)
         out[:new].sort()
         if n + new > len(categories):
             size = 2 * (n + new)

@@ -23,6 +23,7 @@ from broadmatch.params import Rule, Whole, clone, derived, learned
 
 log = logging.getLogger("broadmatch")
 _CELLS = 1 << 22  # scores held at a time while predicting
+_CLICKED = 0.6 / 1.6 - 1e-6  # β / (1 + β) of sparse beliefs, which a label that was clicked keeps at least
 _OF_THE_WHOLE = ("label_names", "feature_names", "point_names", "checkpoint")
 
 Candidates = Annotated[int, Whole(1), "how many of the best labels of a point are looked at"]
@@ -42,9 +43,9 @@ class AnyLabelModel(Rule):
         return "a label model, as those of broadmatch.labels, or None"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Training:
-    """The points that a cut is learned from, and the fitted model whose ranking it cuts.
+    """The points that a cut is learned from, and the fitted model whose ranking it cuts, or another in its place.
 
     `unseen` says that the model was not trained on these points; then its scores of them are what it would say of new
     ones. Otherwise such scores come from models that are trained without them, fold by fold.
@@ -53,6 +54,8 @@ class Training:
     model: LabelModel
     X: CSR
     Y: CSR
+    truth: CSR
+    """The labels that count: sets are learned from them, the ranking from Y."""
     unseen: bool
     more: dict[str, Any]
 
@@ -64,25 +67,34 @@ class Training:
             return
         if n < 2:
             raise BadInput("Scores of new points cannot be had from one point; give at least two.")
-        order = np.random.default_rng(seed).permutation(n)
         for fold in range(min(folds, n)):
-            held = np.zeros(n, np.bool_)
-            held[order[fold::folds]] = True
-            rest, rows = np.flatnonzero(~held), np.flatnonzero(held)
-            yield rows, self._without(rest, self.X.take(rows), k)
+            rows = self.fold(fold, folds, seed)
+            model, held = self.without(rows), self.X.take(rows)
+            if model is None:  # nothing to learn there, so nothing is ranked
+                nothing = np.empty(0, np.int32), np.empty(0, np.float32)
+                yield rows, Ranking.of(np.zeros(len(rows), np.int64), *nothing, self.model.label_names_)
+            else:
+                yield rows, model.predict_topk(held, k)
             log.info("Scored fold %d of %d by a model trained without it.", fold + 1, min(folds, n))
 
     def scores(self, k: int) -> Ranking:
         """The k best labels of all points by the model itself."""
         return self.model.predict_topk(self.X, k)
 
-    def _without(self, rest: NDArray[np.int64], held: CSR, k: int) -> Ranking:
+    def fold(self, fold: int, folds: int, seed: int) -> NDArray[np.int64]:
+        """The rows of one of the folds."""
+        return np.sort(np.random.default_rng(seed).permutation(self.X.n_rows)[fold::folds])
+
+    def without(self, rows: NDArray[np.int64]) -> LabelModel | None:
+        """A model that has not seen some of the points; None where the others have no label to learn."""
+        if self.unseen:
+            return self.model
+        rest = np.delete(np.arange(self.X.n_rows), rows)
         labels = self.Y.take(rest)
-        if not labels.nnz:  # nothing to learn there, so nothing is ranked
-            nothing = np.empty(0, np.int32), np.empty(0, np.float32)
-            return Ranking.of(np.zeros(held.n_rows, np.int64), *nothing, self.model.label_names_)
+        if not labels.nnz:
+            return None
         fresh: LabelModel = clone(self.model)
-        return fresh.fit(self.X.take(rest), labels, **self.more).predict_topk(held, k)
+        return fresh.fit(self.X.take(rest), labels, **self.more)
 
 
 class SetModel(LabelPredictor):
@@ -104,11 +116,14 @@ class SetModel(LabelPredictor):
     tuning_seconds_: float = derived()
     """The time that `fit` spent beyond the training of the model."""
 
-    def fit(self, X: Any, Y: Any, **more: Any) -> Self:
+    def fit(self, X: Any, Y: Any, *, truth: Any = None, **more: Any) -> Self:
         """Train the model on X and Y, then learn how many of its labels are right.
 
         A model that is fitted already is used as it is, and never trained again: give points that it has not seen.
-        `more` (`label_names`, `label_features`, …) goes to the model's own `fit`.
+        `truth` are the labels that belong into the sets, where Y holds others too, or weights. None takes those of Y
+        that weigh at least 0.375 of the heaviest, or of 1 if that is less: what `broadmatch.harvest.sparse_beliefs`
+        leaves of a label that was clicked, and hardly gives to one that was not. `more` (`label_names`,
+        `label_features`, …) goes to the model's own `fit`.
         """
         self.check_params()
         given = self.model
@@ -125,10 +140,16 @@ class SetModel(LabelPredictor):
             model = fresh.fit(features, labels, **{name: v for name, v in known.items() if v is not None})
         start = time.perf_counter()
         parts = {name: value for name, value in more.items() if name not in _OF_THE_WHOLE}
-        self._tune(Training(model, features, labels, unseen, parts))
+        right = weighty(labels) if truth is None else model._renumbered(*as_labels(truth), "truth")
+        if right.n_rows != labels.n_rows:
+            raise BadInput(
+                f"truth has {right.n_rows:,} rows and Y has {labels.n_rows:,}; they must be the same points."
+            )
+        training = Training(model, features, labels, right, unseen, parts)
+        self._tune(training)
         self.tuning_seconds_ = time.perf_counter() - start
         self.dense_labels_ = is_table(Y, names)
-        self.model_ = model  # last, so that a fit that was interrupted does not pass for one that ended
+        self.model_ = training.model  # last, so that a fit that was interrupted does not pass for one that ended
         self._derive()
         return self
 
@@ -205,6 +226,12 @@ class SetModel(LabelPredictor):
         width = max(1, min(self._width(), len(self.label_names_)))
         for start, stop in blocks(X.n_rows, max(1, _CELLS // width)):
             yield X if stop - start == X.n_rows else X.take(np.arange(start, stop))
+
+
+def weighty(labels: CSR) -> CSR:
+    """The labels that weigh enough to be right, and not only believed; see `SetModel.fit`."""
+    kept = labels.data >= _CLICKED * min(1.0, float(labels.data.max(initial=0)))
+    return labels if kept.all() else labels.where(kept)
 
 
 def size_name(n: int) -> str:

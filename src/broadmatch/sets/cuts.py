@@ -41,7 +41,7 @@ class RCut(SetModel):
 
     def _tune(self, training: Training) -> None:
         if isinstance(self.k, str):
-            mean = training.Y.nnz / training.Y.n_rows
+            mean = training.truth.nnz / training.truth.n_rows
             self.k_ = max(1, int(np.floor(mean) if self.k == "floor" else np.ceil(mean)))
         else:
             self.k_ = int(self.k)
@@ -81,7 +81,7 @@ class PCut(SetModel):
         raise BadInput("PCut shares labels out among many points, so it cannot answer for one; call predict with all.")
 
     def _tune(self, training: Training) -> None:
-        self.shares_ = np.bincount(training.Y.indices, minlength=training.Y.n_cols) / training.Y.n_rows
+        self.shares_ = np.bincount(training.truth.indices, minlength=training.truth.n_cols) / training.truth.n_rows
 
     def _sets(self, X: CSR, revealed: CSR | None) -> Iterator[Ranking]:
         pieces = list(super()._sets(X, revealed))

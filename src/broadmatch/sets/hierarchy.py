@@ -20,14 +20,20 @@ from broadmatch.labels.predictor import LabelPredictor, Row, is_table, training_
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.layout import Axes
 from broadmatch.parallel import blocks, map_threads
-from broadmatch.params import Jobs, Number, OneOf, Rule, Whole, learned
+from broadmatch.params import Jobs, Number, OneOf, Rule, Whole, derived, learned
 from broadmatch.sets._hierarchy import Nodes, walk_rows
+from broadmatch.sets.base import FoldSeed
+from broadmatch.sets.chosen import FEW, Weighing, some
+from broadmatch.sets.hierarchy_chosen import best_weighing, tried
 from broadmatch.sets.hierarchy_explain import Ways
 from broadmatch.sets.hierarchy_nodes import Node, Plan, joined, trained_node
 from broadmatch.sets.metalabeler import MetaLabeler
 
 log = logging.getLogger("broadmatch")
 
+_FOLDS = 5  # of which one is held out
+_LIKELY = -1.5  # the bar of ways, where there are too few points to choose it by
+_SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # of the chance that a score stands for
 _ROWS = 256  # that a thread asks at once
 _SHOWN = 5  # names in a message
 
@@ -50,9 +56,10 @@ class HierarchicalLabels(LabelPredictor):
     L. Tang, S. Rajan and V. Narayanan, "Large scale multi-label classification via MetaLabeler", WWW 2009, §5.2. A node
     learns from the points that have its category or one below it. Points that have the category itself are the points
     of one more child, an artificial leaf: whoever is sent there stops. A prediction starts above the roots and follows
-    as many of the best children as the MetaLabeler of the node says. It ends in leaves and in artificial leaves, and
-    where no child is followed. Where a category has several parents, each that is reached may send a point there; it
-    is in the answer once. Points without any category teach the MetaLabeler above the roots that there are such.
+    as many of the best children as the MetaLabeler of the node says. It ends in leaves and in artificial leaves; where
+    no child is followed, the node itself is the answer if there is no other. Where a category has several parents, each
+    that is reached may send a point there; it is in the answer once. Points without any category teach the MetaLabeler
+    above the roots that there are such.
 
     >>> from broadmatch.data import Hierarchy
     >>> tree = Hierarchy.of({"food": [], "pizza": ["food"], "pasta": ["food"], "travel": [], "taxi": ["travel"]})
@@ -70,7 +77,7 @@ class HierarchicalLabels(LabelPredictor):
         str | None,
         OneOf(("metalabeler", None)),
         "'metalabeler' follows as many children as a second model says, by the features; None follows the children "
-        "that score above 0",
+        "whose log-chance is above the bar",
     ] = "metalabeler"
     counter: Annotated[
         OneVsRest | None,
@@ -84,9 +91,17 @@ class HierarchicalLabels(LabelPredictor):
     score_weight: Annotated[
         float | None,
         Number(0, none=True),
-        "as in `MetaLabeler`, how much scores count beside what the second model says; with it, a node below the roots "
-        "may be followed no further: the point may have been sent there in error",
+        "as in `MetaLabeler`, how much scores count, w: n maximises c_n + Σ_{r≤n} (w·p_r − bar), where p_r is "
+        "the log-chance of the way from the roots to the child at rank r, so that doubts add up on the "
+        "way; None chooses it by micro-F1, with ancestors and without, on points held out; 0 is the paper; above 0, a "
+        "node below the roots may be followed no further: the point may have been sent there in error",
     ] = None
+    bar: Annotated[
+        float | None,
+        Number(none=True),
+        "what w·p_r, or without a MetaLabeler p_r, has to be above in all nodes; None chooses it as the weight",
+    ] = None
+    seed: FoldSeed = 0
     n_jobs: Jobs = None
     kind: ClassVar[str] = "hierarchical_labels"
 
@@ -96,11 +111,16 @@ class HierarchicalLabels(LabelPredictor):
     label_counts_: Annotated[NDArray[np.float64], Axes("categories")] = learned()
     """How many training points have each category itself."""
     nodes_: Nodes = learned()
+    """The models of all inner nodes; also the weight of scores and the bar, given or chosen."""
+    score_weight_: float = derived()
+    bar_: float = derived()
     hierarchy_: Annotated[Hierarchy, Axes("categories")] = learned()
 
     def check_params(self) -> None:
         """Check every parameter, and that both models of a node take rows alike."""
         super().check_params()
+        if self.bar and self.sets is not None and self.score_weight == 0:
+            raise BadParameter("bar must be None where score_weight is 0: there is nothing that it is a bar for.")
         if self.counter is not None and self.counter.damped != self._damped():
             raise BadParameter(f"counter must be damped={self._damped()} as the model is, for they share their rows.")
 
@@ -116,7 +136,8 @@ class HierarchicalLabels(LabelPredictor):
         words = checked_names(column_names(X) if feature_names is None else feature_names, features.n_cols, "features")
         plan = Plan.of(labels, hierarchy)
         self._warn_of_unseen(plan, hierarchy)
-        self.nodes_ = self._trained(features, plan)
+        how = self._chosen(features, labels, hierarchy)
+        self.nodes_ = self._trained(features, plan, how)
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.n_cols).astype(np.float64)
         self.n_features_in_, self.feature_names_ = features.n_cols, words
         self.dense_labels_ = is_table(Y, names)
@@ -160,7 +181,9 @@ class HierarchicalLabels(LabelPredictor):
         value = self._values(CSR(np.array([0, len(index)]), index, value, self.n_features_in_))
         number = self._label(label)
         why = Ways(self.nodes_, self.hierarchy_, self.feature_names_, index, value).explain(number)
-        return replace(why, factors={**why.factors, "in_set": float(number in self.predict_one(x)[0])})
+        how = {"score_weight": self.score_weight_} if self.score_weight_ else {}
+        inside = float(number in self.predict_one(x)[0])
+        return replace(why, factors={**why.factors, **how, "bar": self.bar_, "in_set": inside})
 
     def score(self, X: Any, Y: Any) -> float:
         """Micro-F1 of the sets as they are, without ancestors, for scikit-learn's searches."""
@@ -172,23 +195,40 @@ class HierarchicalLabels(LabelPredictor):
 
     def _derive(self) -> None:
         self.label_names_ = self.hierarchy_.names
+        self.score_weight_, self.bar_ = self.nodes_.score_weight, self.nodes_.bar
 
-    def _trained(self, X: CSR, plan: Plan) -> Nodes:
+    def _chosen(self, X: CSR, labels: CSR, hierarchy: Hierarchy) -> Weighing:
+        """The weight of scores and the bar: as given, or those that are best on points held out."""
+        weight, bar, counted = self.score_weight, self.bar, self.sets is not None
+        usual = 0.0 if counted else _LIKELY
+        plain = Weighing(float(weight or 0) if counted else 0.0, usual if bar is None else float(bar))
+        given = (weight == 0 or (weight is not None and bar is not None)) if counted else bar is not None
+        rows = np.sort(np.random.default_rng(self.seed).permutation(X.n_rows)[::_FOLDS])
+        rest = np.delete(np.arange(X.n_rows), rows)
+        if given or X.n_rows < FEW or not labels.take(rest).nnz:
+            return plain
+        nodes = self._trained(X.take(rest), Plan.of(labels.take(rest), hierarchy), Weighing(1.0, 0.0))
+        rows = some(rows)
+        held = X.take(rows)
+        return best_weighing(nodes, held, self._values(held), labels.take(rows), hierarchy, tried(weight, bar, counted))
+
+    def _trained(self, X: CSR, plan: Plan, how: Weighing) -> Nodes:
         """The models of all nodes, joined."""
 
         def train(node: int) -> Node:
-            return trained_node(X, plan, node, self._fresh(self.model), self._meta())
+            return trained_node(X, plan, node, self._fresh(self.model), self._meta(how))
 
         done = []
         with progress.task("Training nodes", total=len(plan.category), unit="nodes") as bar:
             for node in map_threads(train, range(len(plan.category)), self.n_jobs):
                 done.append(node)
                 bar.advance()
-        return joined(done, plan, X.n_cols, self._weight())
+        loss = (OneVsRest() if self.model is None else self.model).loss
+        return joined(done, plan, X.n_cols, how, _SLOPES[loss])
 
     def _fresh(self, given: OneVsRest | None) -> OneVsRest:
-        """A model of one node: nodes are what is spread over threads."""
-        params = {"damped": self._damped()} if given is None else given.get_params()
+        """A model of one node: nodes are what is spread over threads, and the ways of one have no long tail."""
+        params = {"damped": self._damped(), "tail": 0.0} if given is None else given.get_params()
         return OneVsRest(**{**params, "n_jobs": 1})
 
     def _damped(self) -> bool:
@@ -198,15 +238,11 @@ class HierarchicalLabels(LabelPredictor):
         """The values of rows as the models of the nodes take them."""
         return (damped_rows if self._damped() else unit_rows)(rows.indptr, rows.data)
 
-    def _meta(self) -> MetaLabeler | None:
+    def _meta(self, how: Weighing) -> MetaLabeler | None:
         if self.sets is None:
             return None
-        # Numbers are no labels of a long tail.
-        counter = self._fresh(self.counter or OneVsRest(damped=self._damped(), tail=0.0))
-        return MetaLabeler(self._fresh(self.model), counter=counter, most=self.most, score_weight=self.score_weight)
-
-    def _weight(self) -> float:
-        return -1.0 if self.score_weight is None else float(self.score_weight)
+        model, counter = self._fresh(self.model), self._fresh(self.counter)
+        return MetaLabeler(model, counter=counter, most=self.most, score_weight=how.score_weight, bar=how.bar)
 
     def _sets(self, X: CSR, revealed: CSR | None) -> Iterator[Ranking]:
         if revealed is not None:
@@ -220,7 +256,10 @@ class HierarchicalLabels(LabelPredictor):
 
     def _walk(self, rows: CSR, value: NDArray[np.float32], start: int, stop: int) -> Ranking:
         names = self.label_names_
-        lengths, found, scores = walk_rows(start, stop, rows.indptr, rows.indices, value, self.nodes_, len(names))
+        nothing = np.empty((rows.n_rows, 0), np.float32)
+        lengths, found, scores = walk_rows(
+            start, stop, rows.indptr, rows.indices, value, nothing, self.nodes_, len(names)
+        )
         best_first = np.lexsort((found, -scores, np.repeat(np.arange(len(lengths)), lengths)))
         return Ranking.of(lengths, found[best_first], scores[best_first], names)
 

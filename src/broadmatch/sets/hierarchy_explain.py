@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from broadmatch.data import Hierarchy, Names
 from broadmatch.labels.explanation import Contribution, Explanation, Step, name_of
-from broadmatch.sets._hierarchy import Nodes, n_ways, node_scores
+from broadmatch.sets._hierarchy import Nodes, log_chance, n_ways, node_scores
 
 _HERE = "no further"
 """What the step to the artificial leaf is called."""
@@ -35,7 +35,7 @@ class Ways:
     ) -> None:
         self.nodes, self.hierarchy, self.features, self.index, self.value = nodes, hierarchy, features, index, value
         self.node_of = {int(category): node for node, category in enumerate(nodes.category)}
-        self.decision = cache(self._decision)
+        self.decision, self.path = cache(self._decision), cache(self._log_chance)
 
     def explain(self, category: int) -> Explanation:
         """The way to a category that the point follows farthest; nothing, if no point of training has the category."""
@@ -84,7 +84,22 @@ class Ways:
         scores = np.empty(nodes.first[node + 1] - nodes.first[node], np.float32)
         node_scores(nodes, node, self.index, self.value, scores)
         ranked = np.argsort(-scores[: nodes.ways[node]], kind="mergesort")
-        return Decision(scores, ranked, int(n_ways(nodes, node, scores, ranked)))
+        return Decision(scores, ranked, int(n_ways(nodes, node, scores, ranked, self.path(node))))
+
+    def _log_chance(self, node: int) -> float:
+        """The log-chance of the likeliest way to a node; of one that is not reached, −∞."""
+        category = int(self.nodes.category[node])
+        if category < 0:
+            return 0.0
+        parents = self.hierarchy.parents.at(category).tolist()
+        best = -np.inf
+        for parent in [self.node_of[p] for p in parents if p in self.node_of] if parents else [0]:
+            start = int(self.nodes.first[parent])
+            scores, ranked, n = self.decision(parent)
+            for j in ranked[:n].tolist():
+                if self.nodes.leads[start + j] == node:
+                    best = max(best, self.path(parent) + float(log_chance(self.nodes.slope * float(scores[j]))))
+        return best
 
     def _contributions(self, column: int) -> list[Contribution]:
         """What each feature adds to the score of a column, largest first, and the bias."""

@@ -10,6 +10,7 @@ from broadmatch.data.csr import offsets
 from broadmatch.data.hierarchy import add_ancestors
 from broadmatch.labels import OneVsRest
 from broadmatch.sets._hierarchy import STOP, Nodes
+from broadmatch.sets.chosen import Weighing
 from broadmatch.sets.metalabeler import MetaLabeler
 
 _NOBODY = -1  # the category of the node above the roots
@@ -100,7 +101,7 @@ def trained_node(X: CSR, plan: Plan, node: int, model: OneVsRest, meta: MetaLabe
         parts = [model.fit(rows, Y)]
         silent = np.zeros(len(numbers), np.float32)
     else:
-        meta.fit(rows, Y)
+        meta.fit(rows, Y, truth=Y)
         parts = [found for found in (meta.model_, meta.counter_) if isinstance(found, OneVsRest)]
         silent = np.empty(0, np.float32)
     starts = (0, Y.n_cols)
@@ -111,7 +112,7 @@ def trained_node(X: CSR, plan: Plan, node: int, model: OneVsRest, meta: MetaLabe
     return Node(numbers, bias, feature.astype(np.int32), column, np.concatenate([w.data for w in weights]))
 
 
-def joined(done: list[Node], plan: Plan, n_features: int, score_weight: float) -> Nodes:
+def joined(done: list[Node], plan: Plan, n_features: int, how: Weighing, slope: float) -> Nodes:
     """All nodes in a row, with one matrix of weights."""
     ways = [plan.ways(node) for node in range(len(done))]
     n_ways = np.array([len(children) + stops for children, stops in ways], np.int64)
@@ -130,5 +131,5 @@ def joined(done: list[Node], plan: Plan, n_features: int, score_weight: float) -
     weight = np.concatenate([node.weight for node in done])[order]
     return Nodes(
         first, n_ways, plan.category, np.concatenate(meaning), np.concatenate(leads),
-        np.concatenate([node.bias for node in done]), ptr, column[order].astype(np.int32), weight, score_weight,
+        np.concatenate([node.bias for node in done]), ptr, column[order].astype(np.int32), weight, *how, slope,
     )  # fmt: skip

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names, Ranking
-from broadmatch.data.csr import offsets
 from broadmatch.errors import BadParameter
 from broadmatch.labels import OneVsRest
 from broadmatch.labels.base import LabelModel
@@ -19,6 +18,9 @@ from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
+from broadmatch.sets.chosen import FEW, Evidence, Held, Weighing, some
+
+_TAILS = (0.0, 0.03, 0.06)
 
 
 class MetaLabeler(SetModel):
@@ -27,13 +29,14 @@ class MetaLabeler(SetModel):
     How many labels a point has is a problem of many classes, one class for each number that occurs in training, and a
     label model learns it. What it looks at (φ in equations 2 to 4 of the paper) is
 
-    - "content": the features of the point, φ(x) = x. It needs no scores, so it costs one small model;
+    - "content": the features of the point, φ(x) = x, at the cost of one small model;
     - "scores": the vector of the labels' scores;
     - "ranks": the scores sorted, best first.
 
-    Scores to learn from have to be of points that the model was not trained on: they come from models that are trained
-    on all folds but one. That costs `folds` more trainings. A model that is fitted already is not trained again: `fit`
-    then takes points that it has not seen.
+    Scores to learn from have to be of points that the model was not trained on. "Scores" and "ranks" have them from
+    models that are trained on all folds but one, which costs `folds` more trainings; "content" needs those of one fold
+    alone, for `score_weight_` and `bar_`, which costs one, and none where both are given. A model that is fitted
+    already is not trained again: `fit` then takes points that it has not seen.
 
     >>> from broadmatch.labels import MLRF
     >>> X = [[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 0]] * 5
@@ -63,17 +66,17 @@ class MetaLabeler(SetModel):
     score_weight: Annotated[
         float | None,
         Number(0, none=True),
-        "None is the paper: a class for each number; with a value w, the second model learns for each number whether a "
-        "point has at least so many, and n maximises Σ_{r≤n} (d_r + w·s_r), where d_r is its score for 'at least r' "
-        "and s_r the score of the label at rank r: both have a say whether the set goes on; it costs no more, and "
-        "takes models and counters whose scores above 0 say yes (`OneVsRest`, `AdaBoostLC`)",
+        "how much scores count beside the second model, w: n maximises c_n + Σ_{r≤n} (w·s_r − bar), where c_n is its "
+        "score for n labels and s_r that of the label at rank r; 0 is the paper, in which scores have no say; None "
+        "chooses w by exact match and micro-F1 on points held out and, on 'content', the `tail` of a `OneVsRest` "
+        "that is trained here and has none",
     ] = None
     bar: Annotated[
-        float,
-        Number(),
-        "with a score_weight, what d_r + w·s_r has to be above: a lower bar makes larger sets, for recall and "
-        "micro-F1, a higher one smaller sets, for precision",
-    ] = 0.0
+        float | None,
+        Number(none=True),
+        "what w·s_r has to be above: a lower bar makes larger sets, for recall and micro-F1, a higher one smaller "
+        "sets, for precision; None chooses it as the weight",
+    ] = None
     candidates: Annotated[
         int, Whole(1), "with 'scores' and 'ranks', how many of the best labels of a point are looked at"
     ] = 100
@@ -85,14 +88,16 @@ class MetaLabeler(SetModel):
     numbers_: Annotated[NDArray[np.int64], Axes("numbers"), Within(0)] = learned()
     usual_: int = learned()
     calibrations_: LabelCalibrations | None = learned()
+    score_weight_: Annotated[float, Within(0)] = learned()
+    bar_: Annotated[float, Within()] = learned()
 
     def check_params(self) -> None:
         """Check every parameter, and that calibration and bar have something to work on."""
         super().check_params()
         if self.calibrated and self.on == "content":
             raise BadParameter("calibrated must be False where on is 'content', which looks at no scores.")
-        if self.bar and self.score_weight is None:
-            raise BadParameter("bar must be 0 where score_weight is None: there is nothing that it is a bar for.")
+        if self.bar and self.score_weight == 0:
+            raise BadParameter("bar must be None where score_weight is 0: there is nothing that it is a bar for.")
 
     def _restored(self) -> None:
         numbers, (n_features, n_labels) = self.numbers_, self.model_._saved_shape
@@ -109,14 +114,19 @@ class MetaLabeler(SetModel):
         return self.model_.predict_one(x, number) if number else NOTHING
 
     def _bars(self, x: Any, label: int) -> dict[str, float]:
-        """The number of labels of the set."""
-        return {"labels": float(len(self.predict_one(x)[0]))}
+        """The number of labels of the set, and how it was decided."""
+        return {"labels": float(len(self.predict_one(x)[0])), **self._how()}
+
+    def _how(self) -> dict[str, float]:
+        """How scores have their say, if they do."""
+        return {"score_weight": self.score_weight_, "bar": self.bar_} if self.score_weight_ else {}
 
     def _explain_size(self, x: Any) -> Explanation:
         """Why the second model says so many: what each feature adds to the score of that number.
 
-        `factors` are the scores of all numbers, of which the highest is taken; with a `score_weight`, what is added up
-        to them. Features are those of the point, of "scores" the labels, of "ranks" the places of the ranking.
+        `factors` are the scores of all numbers, of which the highest is taken; where scores have a say, what is added
+        up to them, and the weight and the bar. Features are those of the point, of "scores" the labels, of "ranks" the
+        places of the ranking.
         """
         best, phi, said = self._answers(self._row(x), len(self.numbers_))
         z, number = self._totals(said, best)[0], int(self._decided(said, best)[0])
@@ -125,7 +135,7 @@ class MetaLabeler(SetModel):
         counter.feature_names_ = {"content": self.feature_names_, "scores": self.label_names_}.get(self.on, ranks)
         why: Explanation = counter.explain(phi, int(np.searchsorted(self.numbers_, number)))
         totals = {size_name(n): t for n, t in zip(self.numbers_.tolist(), z.tolist(), strict=True) if np.isfinite(t)}
-        return replace(why, label=size_name(number), factors={**why.factors, **totals})
+        return replace(why, label=size_name(number), factors={**why.factors, **totals, **self._how()})
 
     def _answers(self, x: Any, k: int) -> tuple[Ranking | None, Any, Ranking]:
         """The best labels of a row if they are looked at, what the second model looks at, and its k best classes."""
@@ -136,27 +146,61 @@ class MetaLabeler(SetModel):
         return best, phi, _one_row(counter.predict_one(phi, k), counter.label_names_)
 
     def _tune(self, training: Training) -> None:
-        n = np.diff(training.Y.indptr)
+        n = np.diff(training.truth.indptr)
         if self.most is not None:
             n = np.minimum(n, self.most)
         self.numbers_, number, often = np.unique(n, return_inverse=True, return_counts=True)
         self.usual_ = int(self.numbers_[np.argmax(often)])
         self.calibrations_ = None
-        phi = training.X if self.on == "content" else self._learn_scores(training)
-        if self.score_weight is None:
-            asked = CSR(np.arange(len(n) + 1), number.astype(np.int32), np.ones(len(n), np.float32), len(often))
-        else:
-            asked = _all_up_to(number, len(often))
+        scored = None if self.on == "content" else self._learn_scores(training)
+        phi = training.X if scored is None else self._phi(scored)
+        ones = np.ones(len(n), np.float32)
+        asked = CSR(np.arange(len(n) + 1), number.astype(np.int32), ones, len(often))
+        self.score_weight_, self.bar_ = self._chosen(training, scored, phi, asked)
         self.counter_ = self._new_counter(training.model).fit(phi, asked)
 
-    def _learn_scores(self, training: Training) -> CSR:
-        """φ of the training points, from scores by models that have not seen them."""
+    def _chosen(self, training: Training, scored: Ranking | None, phi: CSR, asked: CSR) -> Weighing:
+        """The weight of the scores and the bar: as given, or those that are best on points held out."""
+        weight, bar = self.score_weight, self.bar
+        plain = Weighing(float(weight or 0), float(bar or 0))  # where there is nothing to choose by, or from
+        given = weight == 0 or (weight is not None and bar is not None)
+        if given or training.X.n_rows < FEW or len(self.numbers_) == 1:
+            return plain
+        rows = training.fold(0, self.folds, self.seed)
+        model = training.without(rows) if scored is None else training.model
+        if model is None:
+            return plain
+        rest, held = np.delete(np.arange(training.X.n_rows), rows), some(rows)
+        counter = self._new_counter(training.model).fit(phi.take(rest), asked.take(rest))
+        said = counter.predict_topk(phi.take(held), len(self.numbers_))
+        found = []
+        for tail in self._tails(training):
+            ranks = model.lifted(tail) if isinstance(model, OneVsRest) else model
+            if scored is None:
+                best = ranks.predict_topk(training.X.take(held), int(self.numbers_[-1]))
+            else:
+                best = scored.take(held)
+            points = Held.of(self._evidence(said, best), best, training.truth.take(held))
+            found.append((*points.best(weight, bar), tail))
+        _, how, tail = max(found, key=lambda one: one[0])
+        if isinstance(training.model, OneVsRest) and tail != training.model.tail:
+            training.model = training.model.lifted(tail)
+        return how
+
+    def _tails(self, training: Training) -> tuple[float, ...]:
+        """What is tried as the tail of the model; one that was fitted before keeps its own."""
+        own = getattr(training.model, "tail", 0.0)
+        free = not training.unseen and self.on == "content" and self.score_weight is None
+        return tuple(dict.fromkeys((own, *_TAILS))) if free and isinstance(training.model, OneVsRest) else (own,)
+
+    def _learn_scores(self, training: Training) -> Ranking:
+        """Scores of the training points by models that have not seen them."""
         folds = list(training.new_scores(self.candidates, self.folds, self.seed))
         scored = Ranking.stack([scores for _, scores in folds], training.model.label_names_)
         ranking = scored.take(np.argsort(np.concatenate([held for held, _ in folds])))
         if self.calibrated:
-            self.calibrations_ = LabelCalibrations.fit(ranking, training.Y)
-        return self._phi(ranking)
+            self.calibrations_ = LabelCalibrations.fit(ranking, training.truth)
+        return ranking
 
     def _phi(self, ranking: Ranking) -> CSR:
         """Score vectors, or sorted scores, as features.
@@ -202,7 +246,7 @@ class MetaLabeler(SetModel):
 
         A row of which the second model says nothing gets the usual number.
         """
-        if self.score_weight is None:
+        if self.score_weight_ == 0:
             numbers = np.full(len(said), self.usual_, np.int64)
             if said.labels.shape[1]:
                 numbers[said.lengths > 0] = self.numbers_[said.labels[said.lengths > 0, 0]]
@@ -210,39 +254,31 @@ class MetaLabeler(SetModel):
         return np.asarray(self.numbers_[np.argmax(self._totals(said, best), axis=1)], np.int64)
 
     def _totals(self, said: Ranking, best: Ranking | None) -> NDArray[np.float64]:
-        """What speaks for each number: its score, or with a score weight the sum that is as large as it can be."""
-        if self.score_weight is None:
-            z = np.full((len(said), len(self.numbers_)), -np.inf)
-            z[said.rows, said.labels[said.found]] = said.scores[said.found]
-            return z
-        at_least = np.full((len(said), len(self.numbers_)), -1.0)
-        at_least[said.rows, said.labels[said.found]] = said.scores[said.found]
-        z = np.cumsum((at_least - self.bar) * np.diff(self.numbers_, prepend=self.numbers_[0]), axis=1)
+        """What speaks for each number: its score, and where scores have a say, theirs too."""
+        return self._evidence(said, best).totals(Weighing(self.score_weight_, self.bar_))
+
+    def _evidence(self, said: Ranking, best: Ranking | None) -> Evidence:
+        """What the second model and the scores say for each number."""
+        numbers, most = self.numbers_, int(self.numbers_[-1])
+        number = np.full((len(said), len(numbers)), -1.0)
+        number[said.rows, said.labels[said.found]] = said.scores[said.found]
+        ranked = np.zeros((len(said), most + 1))
         if best is not None:
-            most = int(self.numbers_[-1])
-            ranked, scores = np.zeros((len(best), most + 1)), np.where(best.found, best.scores, 0)[:, :most]
+            scores = np.where(best.found, best.scores, 0)[:, :most]
             ranked[:, 1 : scores.shape[1] + 1] = scores
-            z += self.score_weight * np.cumsum(ranked, axis=1)[:, self.numbers_]
-        return z
+        return Evidence(numbers, number, np.cumsum(ranked, axis=1)[:, numbers])
 
     def _choices(self) -> int:
         """How many of its labels the second model has to rank."""
-        return 1 if self.score_weight is None else len(self.numbers_)
+        return len(self.numbers_) if self.score_weight_ else 1
 
     def _depth(self) -> int:
         """How many of the best labels are looked at to decide."""
         for_number = 0 if self.on == "content" else self.candidates
-        return max(for_number, int(self.numbers_[-1]) if self.score_weight else 0)
+        return max(for_number, int(self.numbers_[-1]) if self.score_weight_ else 0)
 
     def _width(self) -> int:
         return max(self._depth(), int(self.numbers_[-1]), len(self.numbers_))
-
-
-def _all_up_to(number: NDArray[np.int64], n_cols: int) -> CSR:
-    """Rows with the columns 0 to number[i]."""
-    indptr = offsets(number + 1)
-    indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1], number + 1)
-    return CSR(indptr, indices.astype(np.int32), np.ones(len(indices), np.float32), n_cols)
 
 
 def _one_row(row: Row, names: Names) -> Ranking:

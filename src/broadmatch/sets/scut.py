@@ -67,12 +67,12 @@ class SCut(SetModel):
 
     def _tune(self, training: Training) -> None:
         folds = training.new_scores(self.candidates, self.folds, self.seed)
-        found = np.array([self._tuned(scores, training.Y.take(rows)) for rows, scores in folds])
+        found = np.array([self._tuned(scores, training.truth.take(rows)) for rows, scores in folds])
         thresholds = _averaged(found)
         if not training.unseen:
-            rare = np.bincount(training.Y.indices, minlength=training.Y.n_cols) < self.folds
+            rare = np.bincount(training.truth.indices, minlength=training.truth.n_cols) < self.folds
             if rare.any():
-                seen = _averaged(self._tuned(training.scores(self.candidates), training.Y)[None])
+                seen = _averaged(self._tuned(training.scores(self.candidates), training.truth)[None])
                 thresholds = np.where(rare, seen, thresholds)
         self.thresholds_ = np.where(training.model.label_counts_ > 0, thresholds, np.inf)  # never what was never seen
 

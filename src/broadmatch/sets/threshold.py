@@ -28,7 +28,7 @@ class ScoredPoints(NamedTuple):
         """The k best labels of each training point, scored by a model that has not seen it."""
         pieces = []
         for held, ranking in training.new_scores(k, folds, seed):
-            right, found = right_labels(ranking, training.Y.take(held)), ranking.found
+            right, found = right_labels(ranking, training.truth.take(held)), ranking.found
             place = np.nonzero(found)[1]
             pieces.append((held[ranking.rows], ranking.scores[found], right, place, ranking.labels[found]))
         points, scores, right, place, labels = (np.concatenate(part) for part in zip(*pieces, strict=True))
@@ -103,7 +103,7 @@ class Threshold(_OneThreshold):
         if not len(scores):
             self.threshold_ = 0.0  # every label that is ranked is in the set already
             return
-        size = training.Y.nnz
+        size = training.truth.nnz
         cut, _ = best_cut(scores, right, 0, len(scores), size, int(always.sum()), len(always))
         self.threshold_ = between(scores, cut)
 
@@ -146,7 +146,7 @@ class TargetCut(_OneThreshold):
 
     def _tune(self, training: Training) -> None:
         points = ScoredPoints.of(training, self.candidates, self.folds, self.seed)
-        n_true = np.diff(training.Y.indptr)
+        n_true = np.diff(training.truth.indptr)
         z, recall = NormalDist().inv_cdf((1 + self.level) / 2), self.metric == "recall"
         values, lows = lower_ends(points.points, points.scores, points.right, n_true, recall, z)
         reaching = np.flatnonzero(lows >= self.goal)

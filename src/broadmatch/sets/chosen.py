@@ -1,0 +1,83 @@
+"""How much scores count and where sets end, chosen on points that the models have not seen."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broadmatch.data import CSR, Ranking
+from broadmatch.sets.ranked import right_labels
+
+FEW = 50
+"""Points that are too few to choose by."""
+_MOST = 10_000  # points that are enough
+_WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0)  # of scores, in the range where sets end
+_SHARES = tuple(0.4 * 1.15**i for i in range(18))
+"""How many labels are to be above the thresholds that are tried, for each one that is true."""
+_EXACT = 1 / 3  # how much exact match counts, and micro-F1 the rest: so both come near their best
+
+
+class Weighing(NamedTuple):
+    """How scores have their say in how many labels a set has: their weight w, and the bar for w·s_r."""
+
+    score_weight: float
+    bar: float
+
+
+class Evidence(NamedTuple):
+    """What speaks for each number of labels: points × numbers."""
+
+    numbers: NDArray[np.int64]
+    said: NDArray[np.float64]
+    """c_n, the second model's score for 'n labels'."""
+    scores: NDArray[np.float64]
+    """Σ_{r≤n} s_r, where s_r is the score of the label at rank r."""
+
+    def totals(self, how: Weighing) -> NDArray[np.float64]:
+        """c_n + Σ_{r≤n} (w·s_r − bar) of each number n."""
+        return self.said + how.score_weight * self.scores - how.bar * self.numbers
+
+
+class Held(NamedTuple):
+    """Points held out: what speaks for each number of their labels, and how many of so many are right."""
+
+    evidence: Evidence
+    sizes: NDArray[np.int64]
+    right: NDArray[np.int64]
+    n_true: NDArray[np.int64]
+    thresholds: NDArray[np.float64]
+    """Scores that a number of labels are above, from few to many."""
+
+    @classmethod
+    def of(cls, evidence: Evidence, best: Ranking, truth: CSR) -> "Held":
+        """The points by their ranking and their true labels."""
+        right, numbers = np.zeros((len(best), best.labels.shape[1] + 1), np.int64), evidence.numbers
+        right[:, 1:][best.found] = right_labels(best, truth)
+        at = np.minimum(numbers, best.labels.shape[1])
+        scores = np.sort(best.scores[best.found])[::-1].astype(np.float64)
+        places = np.unique((np.array(_SHARES) * truth.nnz).astype(np.int64).clip(0, max(len(scores) - 1, 0)))
+        return cls(
+            evidence, np.minimum(numbers, best.lengths[:, None]), np.cumsum(right, axis=1)[:, at],
+            np.diff(truth.indptr), scores[places] if len(scores) else np.zeros(1),
+        )  # fmt: skip
+
+    def worth(self, how: Weighing) -> float:
+        """Exact match and micro-F1 of the sets that are decided so; micro-F1 counts twice."""
+        picked = np.argmax(self.evidence.totals(how), axis=1)[:, None]
+        size, right = (np.take_along_axis(part, picked, 1)[:, 0] for part in (self.sizes, self.right))
+        exact = float(((right == self.n_true) & (size == self.n_true)).mean())
+        micro_f1 = 2 * float(right.sum()) / max(float(size.sum() + self.n_true.sum()), 1.0)
+        return _EXACT * exact + (1 - _EXACT) * micro_f1
+
+    def best(self, score_weight: float | None, bar: float | None) -> tuple[float, Weighing]:
+        """The weight and the bar that are worth most, unless they are given, and what they are worth."""
+        reach = float(self.thresholds[0] - self.thresholds[-1]) or 1.0
+        weights = [w / reach for w in _WEIGHTS] if score_weight is None else [score_weight]
+        bars = self.thresholds.tolist()
+        tried = [Weighing(w, b) for w in weights for b in ([w * t for t in bars] if bar is None else [bar])]
+        return max(((self.worth(how), how) for how in tried), key=lambda found: found[0])
+
+
+def some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """As many of the rows as are enough to choose by, spread over all."""
+    return rows[:: -(-len(rows) // _MOST)]
