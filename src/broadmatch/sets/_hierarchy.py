@@ -142,7 +142,7 @@ def walk_row(
     """
     n_out, n_queue = 0, 1
     queue[0], reached[0], paths[0] = 0, np.inf, 0.0
-    end, end_path, end_score = -1, -np.inf, np.float32(0)
+    end, end_path, end_score = -1, -np.inf, reached[0]
     while n_queue > 0:
         at = 0
         for i in range(1, n_queue):
