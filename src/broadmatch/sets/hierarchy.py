@@ -20,7 +20,7 @@ from broadmatch.labels.predictor import LabelPredictor, Row, is_table, training_
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.layout import Axes
 from broadmatch.parallel import blocks, map_threads
-from broadmatch.params import Jobs, Number, OneOf, Rule, Whole, learned
+from broadmatch.params import Among, Jobs, Number, OneOf, Rule, Whole, learned
 from broadmatch.sets._hierarchy import Nodes, walk_rows
 from broadmatch.sets.hierarchy_explain import Ways
 from broadmatch.sets.hierarchy_nodes import Node, Plan, joined, trained_node
@@ -84,6 +84,7 @@ class HierarchicalLabels(LabelPredictor):
     score_weight: Annotated[
         float | None,
         Number(0, none=True),
+        Among(None, 1.0, 2.0, 4.0, 8.0, 16.0),
         "as in `MetaLabeler`, how much scores count beside what the second model says; with it, a node below the roots "
         "may be followed no further: the point may have been sent there in error",
     ] = None

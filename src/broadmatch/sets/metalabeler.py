@@ -16,7 +16,7 @@ from broadmatch.labels.base import LabelModel
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import NOTHING, Row
 from broadmatch.layout import Axes, Within, require
-from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
+from broadmatch.params import Among, Flag, Number, OneOf, Span, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
 
@@ -63,6 +63,7 @@ class MetaLabeler(SetModel):
     score_weight: Annotated[
         float | None,
         Number(0, none=True),
+        Among(None, 1.0, 2.0, 4.0, 8.0, 16.0),
         "None is the paper: a class for each number; with a value w, the second model learns for each number whether a "
         "point has at least so many, and n maximises Σ_{r≤n} (d_r + w·s_r), where d_r is its score for 'at least r' "
         "and s_r the score of the label at rank r: both have a say whether the set goes on; it costs no more, and "
@@ -71,6 +72,7 @@ class MetaLabeler(SetModel):
     bar: Annotated[
         float,
         Number(),
+        Span(-2.0, 2.0, plus=0.25),
         "with a score_weight, what d_r + w·s_r has to be above: a lower bar makes larger sets, for recall and "
         "micro-F1, a higher one smaller sets, for precision",
     ] = 0.0

@@ -18,7 +18,7 @@ from broadmatch.labels.ranking_trees.forest import Growing, check_inputs, grow_f
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.update import NewPoints, read_new_points, updated_forest
 from broadmatch.layout import require
-from broadmatch.params import Flag, Jobs, Number, OneOf, Seed, Whole, learned
+from broadmatch.params import Among, Flag, Jobs, Number, OneOf, Seed, Span, Whole, learned
 
 _STEPS, _TOLERANCE = 1, 0.01  # of each logistic regression: more cost time and rank no better
 
@@ -33,18 +33,23 @@ Normaliser = Annotated[
     "what the gain of a point's labels is divided by in a node: 'gains', the most that it can be, or 'ranks', "
     "Σ_l 1/log(1+l) over the number of its labels, as in (1) of the SwiftXML paper",
 ]
-TreeShare = Annotated[float, Number(0, 1), "α, the share of the trees in the score; 1 is the trees alone"]
-TailFall = Annotated[float, Number(0), "γ, how fast P_tail falls with the distance"]
+TreeShare = Annotated[
+    float, Number(0, 1), Span(0.4, 1.0, plus=0.1), "α, the share of the trees in the score; 1 is the trees alone"
+]
+TailFall = Annotated[float, Number(0), Span(1.0, 100.0, by=2), "γ, how fast P_tail falls with the distance"]
 
 
 class RankingTrees(LabelModel):
     """Trees whose nodes rank labels; a model says in `_ranker` what it ranks with."""
 
-    n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 50
-    max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 6
+    n_trees: Annotated[int, Whole(1), Span(10, 800, by=2), "trees in the forest; more is better and slower"] = 50
+    max_leaf: Annotated[
+        int, Whole(1), Span(1, 1000, by=2), "a node of at most this many points is not split any more"
+    ] = 6
     c_features: Annotated[
         float,
         Number(0, above=True),
+        Span(0.25, 200.0, by=2),
         "C_x, how much telling the sides apart by features matters; more makes larger hyperplanes",
     ] = 8.0
     c_ranking: Annotated[
@@ -56,6 +61,7 @@ class RankingTrees(LabelModel):
     damped: Annotated[
         bool,
         Flag(),
+        Among(True, False),
         "trees see sign(v)·√|v| of the values v: a word that is there ten times more does not count ten times more",
     ] = True
     normaliser: Normaliser = "gains"
@@ -66,6 +72,7 @@ class RankingTrees(LabelModel):
     ] = "right"
     seed: Seed = 0
     n_jobs: Jobs = None
+    light: ClassVar[tuple[str, ...]] = ("n_trees", "n_jobs")
     published: ClassVar[dict[str, Any]] = {
         "max_leaf": 10,
         "c_features": 1.0,
@@ -125,7 +132,7 @@ class RankingTrees(LabelModel):
         c_item_sets: float = 0.0,
     ) -> RankingForest:
         """Grow the forest on all points that have labels; `data` and the parameters name the checkpoint."""
-        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
+        shaping = {k: v for k, v in self.get_params().items() if k not in self.light}
         costs = Costs(float(self.c_features), float(c_item_sets), float(self.c_ranking), _STEPS, _TOLERANCE,
                       self.ties == "random")  # fmt: skip
         how = Growing(costs, self.max_leaf, self.leaf_labels, self.seed, self.n_trees, self.n_jobs)
