@@ -156,7 +156,7 @@ class Either(Rule):
         return next((value for value in meant if self.holds(value)), text)
 
 
-class Search:
+class Tries:
     """What a search for good values may try of a parameter, declared beside its rule."""
 
     def around(self, value: Any) -> list[Any]:
@@ -165,7 +165,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Among(Search):
+class Among(Tries):
     """One of a few values; `ordered` ones are tried next to the value at hand only.
 
     >>> Among(False, True).around(False), Among(0, 0.01, 0.1, ordered=True).around(0)
@@ -187,7 +187,7 @@ class Among(Search):
 
 
 @dataclass(frozen=True)
-class Span(Search):
+class Span(Tries):
     """Numbers from `low` to `high`: a step goes `by` times as high or low, or `plus` as much up or down.
 
     Whole bounds mean whole numbers. From None, or a word, the search begins with numbers all over the span.
@@ -209,7 +209,7 @@ class Span(Search):
         else:
             found = [value / self.by - self.plus, value * self.by + self.plus]
         whole = isinstance(self.low, int)
-        near = [round(one) if whole else float(f"{one:.6g}") for one in found]
+        near = [round(one) if whole else float(f"{one:.3g}") for one in found]
         return [one for one in dict.fromkeys(near) if self.low <= one <= self.high and one != value]
 
 
@@ -233,7 +233,7 @@ class Parameter(NamedTuple):
     rule: Rule
     default: Any
     help: str
-    search: Search | None = None
+    search: Tries | None = None
 
 
 def learned(*, init: Literal[False] = False) -> Any:
@@ -353,7 +353,7 @@ def _declared(cls: Any) -> dict[str, Parameter]:
         if get_origin(field.type) is not Annotated:
             continue
         rule = next((part for part in get_args(field.type)[1:] if isinstance(part, Rule)), None)
-        search = next((part for part in get_args(field.type)[1:] if isinstance(part, Search)), None)
+        search = next((part for part in get_args(field.type)[1:] if isinstance(part, Tries)), None)
         text = next((part for part in reversed(get_args(field.type)[1:]) if isinstance(part, str)), "")
         if rule is not None:
             found[field.name] = Parameter(field.name, rule, field.default, text, search)

@@ -8,7 +8,7 @@ from broadmatch.errors import BroadmatchError
 from broadmatch.labels.choosing import trials as clock
 from broadmatch.labels.choosing.held_out import SHARE
 from broadmatch.labels.choosing.trials import FEWER, Settings, Trials, Tried, in_words
-from broadmatch.params import Among, Search
+from broadmatch.params import Among, Tries
 
 log = logging.getLogger("broadmatch")
 TIMES = 10
@@ -28,7 +28,7 @@ class BudgetedSearch:
     train what it may choose on all points.
     """
 
-    def __init__(self, trials: Trials, spaces: Mapping[str, Search], budget: float | None) -> None:
+    def __init__(self, trials: Trials, spaces: Mapping[str, Tries], budget: float | None) -> None:
         self.trials, self.spaces, self.budget = trials, dict(spaces), budget
         self.started = clock.now()
         self.best: Settings = {}

@@ -18,7 +18,7 @@ from broadmatch.labels.choosing.search import BudgetedSearch
 from broadmatch.labels.choosing.trials import Settings, Trial, Trials, in_words
 from broadmatch.labels.one_vs_rest import OneVsRest
 from broadmatch.labels.predictor import training_data
-from broadmatch.params import Number, Search, Whole, clone
+from broadmatch.params import Number, Tries, Whole, clone
 
 log = logging.getLogger("broadmatch")
 FILE = "tuning.json"
@@ -78,7 +78,7 @@ def tune(
     seed: int = 0,
     **options: Any,
 ) -> Tuned:
-    """Search the ranges that the parameters of a model declare, and train the best on all points.
+    """Tries the ranges that the parameters of a model declare, and train the best on all points.
 
     A fifth of the points is held out by chance, and `metric` there decides: P@k, PSP@k, nDCG@k, PSnDCG@k, recall@k,
     average precision, or of sets exact match, micro-F1, macro-F1. `budget` is in seconds, the last training included;
@@ -118,7 +118,7 @@ def tune(
     return Tuned(best, search.best, wanted.name, trials.path, float(search.budget or 0.0), clock.now() - started)
 
 
-def spaces_of(model: Any, fixed: Iterable[str] = ()) -> dict[str, Search]:
+def spaces_of(model: Any, fixed: Iterable[str] = ()) -> dict[str, Tries]:
     """What may be tried of each parameter, those of a label model inside as `model__c`.
 
     >>> from broadmatch.labels import MLRF
