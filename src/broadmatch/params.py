@@ -187,12 +187,12 @@ class Among(Tries):
 
 
 @dataclass(frozen=True)
-class Span(Tries):
+class Range(Tries):
     """Numbers from `low` to `high`: a step goes `by` times as high or low, or `plus` as much up or down.
 
-    Whole bounds mean whole numbers. From None, or a word, the search begins with numbers all over the span.
+    Whole bounds mean whole numbers. From None, or a word, the search begins with numbers all over the range.
 
-    >>> Span(1, 100, by=2).around(10), Span(0.0, 1.0, plus=0.1).around(1.0), Span(10, 500, by=3).around(None)
+    >>> Range(1, 100, by=2).around(10), Range(0.0, 1.0, plus=0.1).around(1.0), Range(10, 500, by=3).around(None)
     ([5, 20], [0.9], [10, 30, 90, 270])
     """
 
@@ -209,8 +209,9 @@ class Span(Tries):
         else:
             found = [value / self.by - self.plus, value * self.by + self.plus]
         whole = isinstance(self.low, int)
-        near = [round(one) if whole else float(f"{one:.3g}") for one in found]
-        return [one for one in dict.fromkeys(near) if self.low <= one <= self.high and one != value]
+        kept = (min(max(one, self.low), self.high) for one in found)
+        near = [round(one) if whole else float(f"{one:.3g}") for one in kept]
+        return [one for one in dict.fromkeys(near) if one != value]
 
 
 def _number(kind: type[int] | type[float], text: str) -> Any:

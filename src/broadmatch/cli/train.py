@@ -69,14 +69,13 @@ def command(
     """Train a model on a harvested folder or a matrix.
 
     A harvested folder gives a recommender of phrases for pages, a matrix (XMC, svmlight, npz) a model of rows.
-    `broadmatch models NAME` shows what --set takes; @FILE reads groups of labels there. A hierarchy is a file of
-    child,parent lines or JSON. --model kex learns to extract phrases, ksp to expand them.
+    `broadmatch models NAME` shows what --set takes; @FILE reads groups of labels. A hierarchy is a file of
+    child,parent lines or JSON. --model kex extracts phrases, ksp expands them.
 
     \b
     Example:
       broadmatch train data/ --out model/ --tune PSP@5 --budget 600
       broadmatch train data/ --out warm/ --model swiftxml --trees 50 --set max_leaf=20
-      broadmatch train data/ --out kex/ --model kex --pages pages/
       broadmatch train data/ --out ksp/ --model ksp --clicks log.parquet --bids bids.csv --seeds model/
       broadmatch train tools/ --out filed/ --model one-vs-rest --hierarchy edam.json --sets metalabeler
     """

@@ -20,7 +20,7 @@ from broadmatch.clicks.variants.variant_models import Variant, column_settings, 
 from broadmatch.data import Impressions
 from broadmatch.errors import BadParameter
 from broadmatch.layout import require
-from broadmatch.params import Among, Number, OneOf, Span, learned
+from broadmatch.params import Among, Number, OneOf, Range, learned
 
 
 class FTRL(ClickLearner):
@@ -43,7 +43,7 @@ class FTRL(ClickLearner):
     alpha: Annotated[
         float | None,
         Number(0, above=True, none=True),
-        Span(0.01, 2.0, by=1.8),
+        Range(0.01, 2.0, by=1.8),
         "α of the learning rates α / (β + √n); None lets a race choose",
     ] = None
     rates: Annotated[

@@ -16,7 +16,7 @@ from broadmatch.labels.boosting import BoostingHistory, How, Labelled, boost
 from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
 from broadmatch.layout import Axes
 from broadmatch.parallel import each_block
-from broadmatch.params import Jobs, Number, OneOf, Span, Whole, learned
+from broadmatch.params import Jobs, Number, OneOf, Range, Whole, learned
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
@@ -40,7 +40,7 @@ class AdaBoostLC(LabelModel):
 
     covering: Annotated[Covering, CoveringRule(), ""] = "HM"
     rounds: Annotated[
-        int, Whole(1), Span(5, 500, by=2), "boosting rounds; about 20 of the parallel template reach the plateau"
+        int, Whole(1), Range(5, 500, by=2), "boosting rounds; about 20 of the parallel template reach the plateau"
     ] = 20
     template: Annotated[
         str,
@@ -50,7 +50,7 @@ class AdaBoostLC(LabelModel):
     smoothing: Annotated[
         float,
         Number(0, above=True),
-        Span(0.001, 30.0, by=3),
+        Range(0.001, 30.0, by=3),
         "so many points are imagined for and against every feature and label; more keeps weights smaller",
     ] = 0.1
     patience: Annotated[

@@ -20,7 +20,7 @@ from broadmatch.labels.mlrf_forest import ThresholdForest
 from broadmatch.labels.mlrf_stages import Growth, grow_in_stages
 from broadmatch.layout import Axes
 from broadmatch.parallel import Stop, each_block, map_threads
-from broadmatch.params import Among, Flag, Jobs, Number, Seed, Span, Whole, learned
+from broadmatch.params import Among, Flag, Jobs, Number, Range, Seed, Whole, learned
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
@@ -41,20 +41,20 @@ class MLRF(LabelModel):
     [('taxi', 1.0), ('airport taxi', 0.5)]
     """
 
-    n_trees: Annotated[int, Whole(1), Span(10, 800, by=2), "trees in the forest; more is better and slower"] = 50
+    n_trees: Annotated[int, Whole(1), Range(10, 800, by=2), "trees in the forest; more is better and slower"] = 50
     max_leaf: Annotated[
-        int, Whole(1), Span(1, 1000, by=2), "a node of at most this many points is not split any more"
+        int, Whole(1), Range(1, 1000, by=2), "a node of at most this many points is not split any more"
     ] = 10
     min_leaf: Annotated[
         int,
         Whole(1),
-        Span(1, 20, by=2),
+        Range(1, 20, by=2),
         "both sides of a split keep at least this many points, or half of max_leaf + 1 where that is less",
     ] = 2
     features_per_node: Annotated[
         int | None,
         Whole(1, none=True),
-        Span(12, 1500, by=3),
+        Range(12, 1500, by=3),
         "how many of a node's features are tried; few make trees differ, many make each good; None: as many as a "
         "point has on average, and at most a quarter of all",
     ] = None

@@ -21,7 +21,7 @@ from broadmatch.labels.explanation import Explanation, linear_explanation, name_
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.layout import Axes, Index, Within, require
 from broadmatch.parallel import Stop, blocks, each_block, map_threads
-from broadmatch.params import Among, Either, Flag, Jobs, Number, OneOf, Span, Whole, derived, learned
+from broadmatch.params import Among, Either, Flag, Jobs, Number, OneOf, Range, Whole, derived, learned
 
 log = logging.getLogger("broadmatch")
 
@@ -73,7 +73,7 @@ class OneVsRest(LabelModel):
     c: Annotated[
         float | str,
         Either((Number(0, above=True), OneOf(("search",)))),
-        Span(0.05, 50.0, by=2),
+        Range(0.05, 50.0, by=2),
         "how much an error costs, C; 'search' chooses it on a part of the points and labels",
     ] = 1.0
     positives: Annotated[
@@ -87,7 +87,7 @@ class OneVsRest(LabelModel):
     tail: Annotated[
         float,
         Number(),
-        Span(0.0, 0.3, plus=0.02),
+        Range(0.0, 0.3, plus=0.02),
         "how much rare labels are lifted: the score of label l counts tail·(m − ln n_l) more, where n_l is "
         "how often training has seen it and m the mean of ln n over all labels of all points. A. K. Menon et "
         "al., 'Long-tail learning via logit adjustment', ICLR 2021",

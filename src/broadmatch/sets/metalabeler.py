@@ -16,7 +16,7 @@ from broadmatch.labels.base import LabelModel
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import NOTHING, Row
 from broadmatch.layout import Axes, Within, require
-from broadmatch.params import Among, Flag, Number, OneOf, Span, Whole, clone, learned
+from broadmatch.params import Among, Flag, Number, OneOf, Range, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
 
@@ -72,7 +72,7 @@ class MetaLabeler(SetModel):
     bar: Annotated[
         float,
         Number(),
-        Span(-2.0, 2.0, plus=0.25),
+        Range(-2.0, 2.0, plus=0.25),
         "with a score_weight, what d_r + w·s_r has to be above: a lower bar makes larger sets, for recall and "
         "micro-F1, a higher one smaller sets, for precision",
     ] = 0.0

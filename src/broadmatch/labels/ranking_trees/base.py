@@ -18,7 +18,7 @@ from broadmatch.labels.ranking_trees.forest import Growing, check_inputs, grow_f
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.update import NewPoints, read_new_points, updated_forest
 from broadmatch.layout import require
-from broadmatch.params import Among, Flag, Jobs, Number, OneOf, Seed, Span, Whole, learned
+from broadmatch.params import Among, Flag, Jobs, Number, OneOf, Range, Seed, Whole, learned
 
 _STEPS, _TOLERANCE = 1, 0.01  # of each logistic regression: more cost time and rank no better
 
@@ -34,22 +34,22 @@ Normaliser = Annotated[
     "Σ_l 1/log(1+l) over the number of its labels, as in (1) of the SwiftXML paper",
 ]
 TreeShare = Annotated[
-    float, Number(0, 1), Span(0.4, 1.0, plus=0.1), "α, the share of the trees in the score; 1 is the trees alone"
+    float, Number(0, 1), Range(0.4, 1.0, plus=0.1), "α, the share of the trees in the score; 1 is the trees alone"
 ]
-TailFall = Annotated[float, Number(0), Span(1.0, 100.0, by=2), "γ, how fast P_tail falls with the distance"]
+TailFall = Annotated[float, Number(0), Range(1.0, 100.0, by=2), "γ, how fast P_tail falls with the distance"]
 
 
 class RankingTrees(LabelModel):
     """Trees whose nodes rank labels; a model says in `_ranker` what it ranks with."""
 
-    n_trees: Annotated[int, Whole(1), Span(10, 800, by=2), "trees in the forest; more is better and slower"] = 50
+    n_trees: Annotated[int, Whole(1), Range(10, 800, by=2), "trees in the forest; more is better and slower"] = 50
     max_leaf: Annotated[
-        int, Whole(1), Span(1, 1000, by=2), "a node of at most this many points is not split any more"
+        int, Whole(1), Range(1, 1000, by=2), "a node of at most this many points is not split any more"
     ] = 6
     c_features: Annotated[
         float,
         Number(0, above=True),
-        Span(0.25, 200.0, by=2),
+        Range(0.25, 200.0, by=2),
         "C_x, how much telling the sides apart by features matters; more makes larger hyperplanes",
     ] = 8.0
     c_ranking: Annotated[

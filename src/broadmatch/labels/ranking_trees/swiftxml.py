@@ -18,7 +18,7 @@ from broadmatch.labels.ranking_trees.pfastrexml import RerankedTrees, gains, lab
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.tail import TailClassifier
 from broadmatch.layout import Axes, require
-from broadmatch.params import Number, OneOf, Span, Whole, derived, learned
+from broadmatch.params import Number, OneOf, Range, Whole, derived, learned
 
 
 class SwiftXML(RerankedTrees):
@@ -40,13 +40,13 @@ class SwiftXML(RerankedTrees):
     c_item_sets: Annotated[
         float,
         Number(0, above=True),
-        Span(0.25, 50.0, by=2),
+        Range(0.25, 50.0, by=2),
         "C_z, how much telling the sides apart by item sets matters",
     ] = 2.0
     item_set_weight: Annotated[
         float,
         Number(0),
-        Span(0.25, 16.0, by=2),
+        Range(0.25, 16.0, by=2),
         "λ_z, how much distance in item sets counts in the re-ranker, beside distance in features: with n "
         "revealed labels, λ_z·n/(n+1)",
     ] = 2.0
@@ -64,7 +64,7 @@ class SwiftXML(RerankedTrees):
         "trees: P = (1 − ρ_n)·P_trees + ρ_n·P_near with ρ_n = ρ·n/(n+1) for n revealed labels. 0 is the "
         "paper's way",
     ] = 50
-    neighbour_share: Annotated[float, Number(0, 1), Span(0.0, 1.0, plus=0.2), "ρ"] = 0.6
+    neighbour_share: Annotated[float, Number(0, 1), Range(0.0, 1.0, plus=0.2), "ρ"] = 0.6
     reveal: Annotated[
         float,
         Number(0, 1),
