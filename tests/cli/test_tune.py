@@ -8,7 +8,7 @@ import pytest
 import broadmatch
 from broadmatch.data import CSR
 from broadmatch.io import read_dataset, write_dataset
-from broadmatch.labels import MLRF, OneVsRest, PfastreXML, SwiftXML, advise_model
+from broadmatch.labels import MLRF, FastXML, OneVsRest, PfastreXML, SwiftXML, advise_model
 from broadmatch.labels.choosing import trials
 from broadmatch.simulate import synthetic_dataset
 from tests.cli.conftest import LINEAR, failed, refused, worked
@@ -107,16 +107,18 @@ def test_label_features_are_for_swiftxml(points, tmp_path):
 
 
 def test_the_rule_by_size_and_kind():
-    def shaped(n_points, n_features, n_labels, values):
+    def shaped(n_points, n_features, n_labels, values, labels=1):
         rng = np.random.default_rng(0)
         n = n_points * values
         X = CSR(np.arange(n_points + 1) * values, rng.integers(0, n_features, n).astype(np.int32),
                 np.ones(n, np.float32), n_features)  # fmt: skip
-        Y = CSR(np.arange(n_points + 1), (np.arange(n_points) % n_labels).astype(np.int32),
-                np.ones(n_points, np.float32), n_labels)  # fmt: skip
+        entries = np.arange(n_points * labels)
+        Y = CSR(np.arange(n_points + 1) * labels, (entries % n_labels).astype(np.int32),
+                np.ones(len(entries), np.float32), n_labels)  # fmt: skip
         return advise_model(X, Y).model
 
     assert shaped(1000, 5000, 100, 30) is OneVsRest
+    assert shaped(1000, 5000, 100, 30, labels=12) is FastXML
     assert shaped(20_000, 50_000, 20_000, 30) is OneVsRest
     assert shaped(1000, 100, 50, 100) is MLRF
     assert shaped(400_000, 100_000, 400_000, 10) is PfastreXML

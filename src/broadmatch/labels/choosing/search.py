@@ -7,13 +7,15 @@ from typing import Any
 from broadmatch.errors import BroadmatchError
 from broadmatch.labels.choosing import trials as clock
 from broadmatch.labels.choosing.held_out import SHARE
-from broadmatch.labels.choosing.trials import FEWER, Settings, Trials, Tried, in_words
-from broadmatch.params import Among, Tries
+from broadmatch.labels.choosing.trials import FEWER, Settings, Trial, Trials, Tried, in_words
+from broadmatch.params import Among, Range, Tries
 
 log = logging.getLogger("broadmatch")
 TIMES = 10
 """The default budget, in trainings of the default."""
-_SCREEN = 0.5  # of the budget, at most, for small trials
+_SCREEN, _CLIMB = (0.5, 1.0), (0.3, 0.5)
+"""The parts of the budget that may be spent after small trials, and after trials in full; the latter with trees,
+which get the rest."""
 _FINALISTS = 3  # of the small trials
 _MARGIN = 1.1  # on what the training in the end is expected to take
 _LIGHT = 0.4  # what a trial is expected to take where the parts are there, until one was seen
@@ -24,8 +26,8 @@ class BudgetedSearch:
 
     Small trials climb from the default, parameter by parameter, a step at a time and on in a direction that helps. The
     best few are tried in full. Around the best of these, parameters that change no finished part are climbed in full,
-    then more trees are tried, then the other parameters again. No trial is begun that would not leave the time to
-    train what it may choose on all points.
+    then the others again. Where twice as many trees help, the last training gets as many as there is time for. No
+    trial is begun that would not leave the time to train what it may choose on all points.
     """
 
     def __init__(self, trials: Trials, spaces: Mapping[str, Tries], budget: float | None) -> None:
@@ -49,20 +51,19 @@ class BudgetedSearch:
             whole = self.trials.run({}, False)
             if self.budget is None:
                 self.budget = TIMES * whole.cost / (1 - SHARE)
-        grows = self.trials.grows
+        grows = self.trials.grows if self.trials.grows in self.spaces else None
         steps = [name for name in self.spaces if name != grows]
         light = [name for name in steps if self._is_light(name)]
         heavy = [name for name in steps if name not in light]
-        screened = self._climb({}, heavy if self.full else steps, True, _SCREEN if self.full else 1.0)
+        screen, climb = _SCREEN if grows is None else _CLIMB
+        screened = self._climb({}, heavy if self.full else steps, True, screen if self.full else 1.0)
         if not self.full:
             self.best = screened
             return self.best
         self._finals()
         self.best = self._climb(self.best, light, False)
-        if grows is not None and grows in self.spaces:
-            self._grow(grows)
-        self.best = self._climb(self.best, heavy, False)
-        return self.best
+        self.best = self._climb(self.best, heavy, False, climb)
+        return self.best if grows is None else self._grow(grows)
 
     def _finals(self) -> None:
         """Try the best of the small trials in full."""
@@ -73,13 +74,17 @@ class BudgetedSearch:
             self._take_if_better(trial.settings, {})
             self.trials.keep_only(self.best)
 
-    def _grow(self, name: str) -> None:
-        """Twice as many trees, while that helps and there is time for them."""
-        while True:
-            at = self._value(self.best, name)
-            more = [value for value in self.spaces[name].around(at) if value > at]
-            if not more or not self._take_if_better(self._with(self.best, name, more[0]), self.best):
-                return
+    def _grow(self, name: str) -> Settings:
+        """Twice as much while that helps and there is time; of trees, where that helped, all that there is time for."""
+        at, space = self._value(self.best, name), self.spaces[name]
+        more = [value for value in space.around(at) if value > at]
+        if not more or not self._take_if_better(self._with(self.best, name, more[0]), self.best):
+            return self.best
+        if not name.endswith("n_trees") or not isinstance(space, Range):
+            return self._grow(name)
+        each = self._of_all(self._cost(self.best, False)) / more[0]
+        possible = int((self.limit - self._spent()) / max(each, 1e-9))
+        return self._with(self.best, name, max(more[0], min(possible, int(space.high))))
 
     def _climb(self, start: Settings, names: list[str], small: bool, share: float = 1.0) -> Settings:
         """Change one parameter after the other while that helps, until nothing does or the time is over."""
@@ -142,7 +147,7 @@ class BudgetedSearch:
             whole, cost = self._cost(base, False), self._light_cost or _LIGHT * self._cost(base, False)
         elif not small and self._grown(settings, base):
             cost -= self._cost(base, False)
-        limit = self.budget or 0.0
+        limit = self.limit
         kept = max(self._of_all(whole), self._of_all(self._cost(self.best, False)))
         spent = self._spent() + cost
         return spent + kept <= limit and spent <= share * limit
@@ -197,6 +202,16 @@ class BudgetedSearch:
     def _with(self, settings: Settings, name: str, value: object) -> Settings:
         """Settings with another value; what is as in the default is left out, so that equal ones look equal."""
         return {k: v for k, v in {**settings, name: value}.items() if v != self.trials.given[k]}
+
+    @property
+    def chosen(self) -> Trial:
+        """The trial of the best settings, in full if there was time for that."""
+        return self._tried(self.best, not self.full).trial
+
+    @property
+    def limit(self) -> float:
+        """The budget in seconds."""
+        return self.budget or 0.0
 
     def _spent(self) -> float:
         return clock.now() - self.started

@@ -21,7 +21,7 @@ from broadmatch.params import clone
 
 log = logging.getLogger("broadmatch")
 FEWER = 5
-"""A small trial has a fifth of the trees; of a model without trees, a fifth of the points."""
+"""A small trial is trained on a fifth of the points: with fewer trees, it would ask for what few trees need."""
 _GROWS = ("n_trees", "rounds", "model__n_trees", "model__rounds")
 """Parameters that say how much is grown, each piece beside or after the others."""
 Settings = dict[str, Any]
@@ -63,12 +63,8 @@ class Trials:
         self.model, self.held, self.folder, self.more = model, held, folder, more
         self.given = model.get_params()
         self.grows = next((name for name in _GROWS if name in self.given), None)
-        self._by_trees = self.grows is not None and self.grows.endswith("n_trees")
-        self._data = {False: (X.take(held.train), Y.take(held.train))}
-        self._data[True] = self._data[False]
-        if not self._by_trees:
-            few = np.sort(np.random.default_rng(0).permutation(len(held.train))[: -(-len(held.train) // FEWER)])
-            self._data[True] = X.take(held.train[few]), Y.take(held.train[few])
+        few = np.sort(np.random.default_rng(0).permutation(held.train)[: -(-len(held.train) // FEWER)])
+        self._data = {small: (X.take(rows), Y.take(rows)) for small, rows in ((False, held.train), (True, few))}
         self.found: dict[tuple[str, bool], Tried] = {}
         self._kept: dict[Path, int] = {}
         """Folders of finished parts, and how many trees are in them."""
@@ -88,7 +84,7 @@ class Trials:
         if known is not None:
             return known
         started = now()
-        model = clone(self.model).set_params(**self.sized(settings, small))
+        model = clone(self.model).set_params(**settings)
         folder = self.parts_of(settings, small)
         more = dict(self.more) if folder is None else {**self.more, "checkpoint": folder}
         with progress.hidden(), _quiet():
@@ -116,13 +112,6 @@ class Trials:
             shutil.rmtree(folder, ignore_errors=True)
             del self._kept[folder]
 
-    def sized(self, settings: Settings, small: bool) -> Settings:
-        """The settings of a trial: with a fifth of the trees if it is small."""
-        if not small or self.grows is None or not self._by_trees:
-            return settings
-        n_trees = settings.get(self.grows, self.given[self.grows])
-        return settings | {self.grows: -(-n_trees // FEWER)}
-
     def parts_of(self, settings: Settings, small: bool) -> Path | None:
         """The folder of finished parts: that of the label model's parameters which they depend on."""
         model = clone(self.model).set_params(**settings)
@@ -130,8 +119,7 @@ class Trials:
         if not isinstance(ranks, LabelModel) or "hierarchy" in self.more:
             return None
         shaping = {k: v for k, v in ranks.get_params().items() if k not in ranks.light}
-        some = small and not self._by_trees
-        return self.folder / hashlib.sha256(repr((sorted(shaping.items()), some)).encode()).hexdigest()[:16]
+        return self.folder / hashlib.sha256(repr((sorted(shaping.items()), small)).encode()).hexdigest()[:16]
 
     def _share_grown(self, model: Any, folder: Path | None) -> float:
         """All trees over those that were not there already."""

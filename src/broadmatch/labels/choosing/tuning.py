@@ -29,22 +29,18 @@ _OF_ALL_POINTS = ("point_names", "checkpoint")
 class Tuned:
     """A model that was tuned: trained on all points, with what was chosen and all that was tried.
 
-    `settings` are the parameters that are not as they were given; none where nothing was better. `trials` stand in
-    their order, `difference` of each is to the default. `seconds` is what it took, of a `budget`.
+    `settings` are the parameters that are not as they were given; none where nothing was better. `chosen` is the best
+    trial; where twice as many trees helped, the model has as many more as there was time for. `trials` stand in their
+    order, `difference` of each is to the default. `seconds` is what it took, of a `budget`.
     """
 
     model: Any
     settings: Settings
+    chosen: Trial
     metric: str
     trials: list[Trial]
     budget: float
     seconds: float
-
-    @property
-    def chosen(self) -> Trial:
-        """The trial that was best, in full if there was time for that."""
-        small = all(trial.small for trial in self.trials)
-        return next(trial for trial in self.trials if trial.settings == self.settings and trial.small == small)
 
     def __str__(self) -> str:
         """In a sentence."""
@@ -108,14 +104,14 @@ def tune(
         trials = Trials(base, features, labels, held, Path(folder), more)
         search = BudgetedSearch(trials, spaces_of(base, fixed), budget)
         try:
-            search.run()
+            settings = search.run()
         except KeyboardInterrupt:
             if trials.path:
                 log.info("Best so far: %s.", in_words(search.best))
             raise
-    log.info("Training %s on all %s points.", in_words(search.best), f"{features.n_rows:,}")
-    best = base.set_params(**search.best).fit(X, Y, **options)
-    return Tuned(best, search.best, wanted.name, trials.path, float(search.budget or 0.0), clock.now() - started)
+    log.info("Training %s on all %s points.", in_words(settings), f"{features.n_rows:,}")
+    best, chosen = base.set_params(**settings).fit(X, Y, **options), search.chosen
+    return Tuned(best, settings, chosen, wanted.name, trials.path, search.limit, clock.now() - started)
 
 
 def spaces_of(model: Any, fixed: Iterable[str] = ()) -> dict[str, Tries]:
