@@ -24,9 +24,9 @@ _LIGHT = 0.4  # what a trial is expected to take where the parts are there, unti
 class BudgetedSearch:
     """Goes from the default to what scores best on the held-out points.
 
-    Small trials climb from the default, parameter by parameter, a step at a time and on in a direction that helps. The
-    best few are tried in full. Around the best of these, parameters that change no finished part are climbed in full,
-    then the others again. Where twice as many trees help, the last training gets as many as there is time for. No
+    First parameters that change no finished part are climbed in full, a step at a time and on in a direction that
+    helps; then all others by small trials, of which the best few are tried in full, and around the best of these both
+    again. Where twice as many trees help, the last training gets as many as there is time for. No
     trial is begun that would not leave the time to train what it may choose on all points.
     """
 
@@ -56,10 +56,11 @@ class BudgetedSearch:
         light = [name for name in steps if self._is_light(name)]
         heavy = [name for name in steps if name not in light]
         screen, climb = _SCREEN if grows is None else _CLIMB
-        screened = self._climb({}, heavy if self.full else steps, True, screen if self.full else 1.0)
         if not self.full:
-            self.best = screened
+            self.best = self._climb({}, steps, True, 1.0)
             return self.best
+        self.best = self._climb({}, light, False, screen)
+        self._climb(self.best, heavy, True, screen)
         self._finals()
         self.best = self._climb(self.best, light, False)
         self.best = self._climb(self.best, heavy, False, climb)
@@ -68,10 +69,10 @@ class BudgetedSearch:
     def _finals(self) -> None:
         """Try the best of the small trials in full."""
         small = [one.trial for one in self.trials.found.values() if one.trial.small]
-        least = self._score({}, True)
+        least, start = self._score(self.best, True), self.best
         better = [trial for trial in small if trial.score.value > least]
         for trial in sorted(better, key=lambda one: -one.score.value)[:_FINALISTS]:
-            self._take_if_better(trial.settings, {})
+            self._take_if_better(trial.settings, start)
             self.trials.keep_only(self.best)
 
     def _grow(self, name: str) -> Settings:
