@@ -132,7 +132,7 @@ def tuned(part: str, defaults: bool, jobs: int, every: int) -> None:
     if defaults:
         d = gains["hand"]
         scores = {who: round(100 * reports[who][metric].value, 2) for who in ("tuned", "hand")}
-        where = name if every == 1 else f"{name}, every {every}rd training point"
+        where = name if every == 1 else f"{name}, one in {every} training points"
         row = {"part": f"train --tune, {cls}", "default": f"--tune {metric}, ten trainings, found {found.settings}"}
         row |= {"chosen_on": "a fifth of the training points, held out", "data": where, "metric": metric}
         row |= {"ours": scores["tuned"], "tuned": scores["hand"], "rival": f"settings of the docs, {hand or 'default'}"}
