@@ -156,6 +156,64 @@ class Either(Rule):
         return next((value for value in meant if self.holds(value)), text)
 
 
+class Tries:
+    """What a search for good values may try of a parameter, declared beside its rule."""
+
+    def around(self, value: Any) -> list[Any]:
+        """The values one step from `value`, or all that there are to begin with."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Among(Tries):
+    """One of a few values; `ordered` ones are tried next to the value at hand only.
+
+    >>> Among(False, True).around(False), Among(0, 0.01, 0.1, ordered=True).around(0)
+    ([True], [0.01])
+    """
+
+    values: tuple[Any, ...]
+    ordered: bool
+
+    def __init__(self, *values: Any, ordered: bool = False) -> None:
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "ordered", ordered)
+
+    def around(self, value: Any) -> list[Any]:
+        if not self.ordered or value not in self.values:
+            return [one for one in self.values if one != value]
+        at = self.values.index(value)
+        return [self.values[i] for i in (at - 1, at + 1) if 0 <= i < len(self.values)]
+
+
+@dataclass(frozen=True)
+class Range(Tries):
+    """Numbers from `low` to `high`: a step goes `by` times as high or low, or `plus` as much up or down.
+
+    Whole bounds mean whole numbers. From None, or a word, the search begins with numbers all over the range.
+
+    >>> Range(1, 100, by=2).around(10), Range(0.0, 1.0, plus=0.1).around(1.0), Range(10, 500, by=3).around(None)
+    ([5, 20], [0.9], [10, 30, 90, 270])
+    """
+
+    low: float
+    high: float
+    by: float = 1.0
+    plus: float = 0.0
+
+    def around(self, value: Any) -> list[Any]:
+        if isinstance(value, str) or value is None:
+            found = [float(self.low)]
+            while (step := found[-1] * self.by + self.plus) <= self.high:
+                found.append(step)
+        else:
+            found = [value / self.by - self.plus, value * self.by + self.plus]
+        whole = isinstance(self.low, int)
+        kept = (min(max(one, self.low), self.high) for one in found)
+        near = [round(one) if whole else float(f"{one:.3g}") for one in kept]
+        return [one for one in dict.fromkeys(near) if one != value]
+
+
 def _number(kind: type[int] | type[float], text: str) -> Any:
     try:
         return kind(text)
@@ -176,6 +234,7 @@ class Parameter(NamedTuple):
     rule: Rule
     default: Any
     help: str
+    search: Tries | None = None
 
 
 def learned(*, init: Literal[False] = False) -> Any:
@@ -295,9 +354,10 @@ def _declared(cls: Any) -> dict[str, Parameter]:
         if get_origin(field.type) is not Annotated:
             continue
         rule = next((part for part in get_args(field.type)[1:] if isinstance(part, Rule)), None)
+        search = next((part for part in get_args(field.type)[1:] if isinstance(part, Tries)), None)
         text = next((part for part in reversed(get_args(field.type)[1:]) if isinstance(part, str)), "")
         if rule is not None:
-            found[field.name] = Parameter(field.name, rule, field.default, text)
+            found[field.name] = Parameter(field.name, rule, field.default, text, search)
     return found
 
 

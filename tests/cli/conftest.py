@@ -96,7 +96,7 @@ def data(market: Path) -> Path:
 @pytest.fixture(scope="session")
 def model(data: Path) -> Path:
     place = data.with_name("model")
-    worked("train", data, "--out", place, "--trees", 8)
+    worked("train", data, "--out", place, "--model", "mlrf", "--trees", 8)
     return place
 
 

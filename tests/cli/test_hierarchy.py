@@ -193,7 +193,7 @@ def test_words_of_other_data_are_refused(points, filed, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ((), "--hierarchy needs --model one-vs-rest, which each node trains, but it is mlrf."),
+        (("--model", "mlrf"), "--hierarchy needs --model one-vs-rest, which each node trains, but it is mlrf."),
         (("--model", "adaboost-lc"), "but it is adaboost-lc."),
         ((*LINEAR, "--sets", "scut"), "--sets scut does not go with --hierarchy; give --sets metalabeler, or"),
         ((*LINEAR, "--sets", "metalabeler", "--set", "sets.on=ranks"), "'on' is not a parameter of --hierarchy; there"),

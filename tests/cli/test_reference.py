@@ -20,7 +20,7 @@ from tests.cli.conftest import worked
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 SCREEN = {"train": 42, "clicks train": 41, "harvest": 50}
-OF_ALL_LEARNERS = {"signals", "allow_signals", "cluster", "help"}
+OF_ALL_LEARNERS = {"signals", "allow_signals", "cluster", "tune", "help"}
 
 
 def test_the_reference_is_up_to_date():

@@ -10,6 +10,7 @@ from broadmatch.labels import MLRF, AdaBoostLC, OneVsRest, Recommender
 from tests.cli.conftest import LINEAR, failed, fit, refused, settings, worked
 from tests.cli.conftest import broadmatch as run
 
+FOREST = ("--model", "mlrf")
 METRICS = {"P@1", "P@10", "nDCG@5", "PSP@3", "recall@10", "edit distance@1", "share with 100"}
 
 
@@ -113,9 +114,9 @@ def test_adaboost_lc_for_groups_of_labels(points, tmp_path):
 
 def test_what_is_not_for_this_model_is_refused(points, tmp_path):
     asked = ("train", points, "--out", tmp_path / "m")
-    said = refused(*asked, "--set", "max_leav=3")
+    said = refused(*asked, *FOREST, "--set", "max_leav=3")
     assert "--set max_leav: 'max_leav' is not a parameter of mlrf; did you mean max_leaf?" in said
-    assert "'c' is not a parameter of mlrf; there are n_trees, max_leaf" in refused(*asked, "--set", "c=1")
+    assert "'c' is not a parameter of mlrf; there are n_trees, max_leaf" in refused(*asked, *FOREST, "--set", "c=1")
     assert "--trees is for models that have trees; one-vs-rest has none" in refused(*asked, *LINEAR, "--trees", 3)
     assert "--set sets.k needs --sets" in refused(*asked, *LINEAR, "--set", "sets.k=3")
     said = refused(*asked, *LINEAR, "--sets", "rcut", "--set", "sets.goal=0.9")

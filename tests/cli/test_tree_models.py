@@ -35,7 +35,7 @@ def test_every_option_reaches_the_model(planted, tmp_path):
 
 def test_settings_of_other_models_are_refused(planted, tmp_path):
     asked = ("train", planted, "--out", tmp_path / "m")
-    assert "'alpha' is not a parameter of mlrf; there are" in refused(*asked, "--set", "alpha=1")
+    assert "'alpha' is not a parameter of mlrf; there are" in refused(*asked, "--model", "mlrf", "--set", "alpha=1")
     said = refused(*asked, "--model", "fastxml", "--set", "bootstrap=no")
     assert "'bootstrap' is not a parameter of fastxml; there are" in said
     said = refused(*asked, "--model", "pfastrexml", "--label-features", "x.npz")

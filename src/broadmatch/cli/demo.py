@@ -96,7 +96,8 @@ def command(
             pages, searches = ("--pages", run.market / "pages.parquet"), run.market / "impressions.parquet"
             run.call("train", out / "data", "--out", out / "kex", "--model", "kex", *pages, "--seed", seed)
             for name, model in (("plain", "plain-model"), ("data", "model")):
-                run.call("train", out / name, "--out", out / model, "--trees", _TREES, "--seed", seed)
+                forest = ("--model", "mlrf", "--trees", _TREES, "--seed", seed)
+                run.call("train", out / name, "--out", out / model, *forest)
             logs = ("--clicks", searches, "--bids", run.market / "bids.parquet", "--seeds", out / "model")
             run.call("train", out / "data", "--out", out / "ksp", "--model", "ksp", *logs)
         reports = _evaluate(run)

@@ -44,7 +44,7 @@ RejectsFile = Annotated[
 ]
 Format = Annotated[
     LogFormat | None,
-    typer.Option("--format", metavar="FORMAT", help="parquet, csv, tsv, jsonl, criteo, avazu or vw, if not by suffix."),
+    typer.Option("--format", metavar="FORMAT", help="If no suffix: parquet csv tsv jsonl criteo avazu vw."),
 ]
 ModelName = Annotated[
     str | None, typer.Option("--model", metavar="NAME", help="One of several models; if not given, the first.")

@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,16 +12,22 @@ from broadmatch.cli import options, output
 from broadmatch.cli.cluster.nodes import joined
 from broadmatch.cli.common import read_points
 from broadmatch.cli.consumption import consumption, reports_signals
+from broadmatch.cli.fitting.learner import Wanted
+from broadmatch.cli.fitting.tuned import check_tune, print_path, tune_learner
 from broadmatch.cli.phrases.training import KexPages, KspBids, KspClicks, KspSeeds, Sources, train_phrases
-from broadmatch.cli.settings import catalog, check_name, class_of, make, split_settings
+from broadmatch.cli.settings import catalog, class_of, make, split_settings
 from broadmatch.errors import CannotWrite, ClusterFailed
+
+if TYPE_CHECKING:
+    from broadmatch.data import Dataset
+    from broadmatch.labels import Tuned
 
 _Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Parameters of the model, or sets.NAME=VALUE of --sets. @FILE reads groups of labels, one a line.",
+        help="Parameters; of --sets: sets.NAME=VALUE.",
     ),
 ]
 
@@ -31,7 +37,9 @@ def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Harvested folder, data set folder, or matrix file.")],
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
     labels_path: options.LabelsFile = None,
-    model: Annotated[str, typer.Option(metavar="NAME", help="See `broadmatch models`.")] = "mlrf",
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="By the data if not given; `broadmatch models`.")
+    ] = None,
     sets: Annotated[str | None, typer.Option(metavar="NAME", help="Answer with sets; see `broadmatch models`.")] = None,
     hierarchy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Labels are categories of this tree or DAG.")
@@ -50,6 +58,8 @@ def command(
     clicks: KspClicks = None,
     bids: KspBids = None,
     seeds: KspSeeds = None,
+    tune: Annotated[str | None, typer.Option(metavar="METRIC", help="Search parameters: P@5, micro-F1, ...")] = None,
+    budget: Annotated[float | None, typer.Option(metavar="S", help="Seconds for it, or ten trainings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     cluster: options.Cluster = None,
     seed: options.Seed = 0,
@@ -59,14 +69,13 @@ def command(
     """Train a model on a harvested folder or a matrix.
 
     A harvested folder gives a recommender of phrases for pages, a matrix (XMC, svmlight, npz) a model of rows.
-    `broadmatch models NAME` shows what --set takes. --resume ends with equal bits. A hierarchy is a file of
-    child,parent lines or JSON. --model kex learns to extract phrases, ksp to expand them.
+    `broadmatch models NAME` shows what --set takes; @FILE reads groups of labels. A hierarchy is a file of
+    child,parent lines or JSON. --model kex extracts phrases, ksp expands them.
 
     \b
     Example:
-      broadmatch train data/ --out model/ --trees 50 --set max_leaf=20
-      broadmatch train data/ --out warm/ --model swiftxml
-      broadmatch train data/ --out kex/ --model kex --pages pages/
+      broadmatch train data/ --out model/ --tune PSP@5 --budget 600
+      broadmatch train data/ --out warm/ --model swiftxml --trees 50 --set max_leaf=20
       broadmatch train data/ --out ksp/ --model ksp --clicks log.parquet --bids bids.csv --seeds model/
       broadmatch train tools/ --out filed/ --model one-vs-rest --hierarchy edam.json --sets metalabeler
     """
@@ -77,17 +86,18 @@ def command(
     if model in catalog()["phrases"]:
         learner = make(class_of("phrases", model), texts[""], model, seed=seed, n_jobs=n_jobs)
         others = sets or hierarchy or label_features or labels_path or n_trees or resume or texts["sets"] or cluster
-        _check_phrases(model, others)
+        _check_phrases(model, others or tune or budget)
         train_phrases(model, learner, data, out, sources, json)
         return
-    sources.check_unused(model)
-    _check_names(model, sets, hierarchy, texts, resume)
+    sources.check_unused(model or "label models")
+    wanted = Wanted(model, sets, hierarchy, texts, n_trees, label_features)
+    wanted.check(resume)
+    check_tune(tune, budget, resume=resume, cluster=cluster)
     if cluster is not None and (sets or hierarchy):
         raise typer.BadParameter("--cluster trains label models alone; leave --sets and --hierarchy out.")
-    if label_features is not None and model != "swiftxml":
-        raise typer.BadParameter(f"--label-features are for --model swiftxml; --model {model} does not use any.")
     if columns is not None and label_features is None:
         raise typer.BadParameter("--label-columns are those of a table of texts; give it as --label-features.")
+    wanted.learner(wanted.possible()[0], seed=seed, n_jobs=n_jobs)  # refuses settings before anything is read
     from broadmatch.harvest.harvested import is_harvested, open_harvested
 
     harvested = open_harvested(data) if is_harvested(data) else None
@@ -95,38 +105,70 @@ def command(
         _check_pages(sets, hierarchy)
     partial = out.with_name(f"{out.name}.partial")
     _check_places(out, partial, resume)
-    learner = _learner(model, sets, hierarchy, texts, n_trees=n_trees, seed=seed, n_jobs=n_jobs)
-    from broadmatch.features import phrase_label_features, read_label_features
-    from broadmatch.io import read_hierarchy
-    from broadmatch.labels import Recommender
-
     started = time.monotonic()
     points = read_points(data, "train", labels_path)
-    more: dict[str, Any] = {"label_names": points.labels, "feature_names": points.features}
-    if hierarchy is not None:
-        more["hierarchy"] = read_hierarchy(hierarchy)
-    else:
-        more |= {"point_names": points.points, "checkpoint": partial}
+    name, why = wanted.advised(points)
+    learner = wanted.learner(name, seed=seed, n_jobs=n_jobs)
+    more = _fit_options(points, name, hierarchy, label_features, columns, harvested is not None)
+    if hierarchy is None and tune is None:
+        more["checkpoint"] = partial
     if sets is not None and harvested is not None:
         more["truth"] = harvested.clicked
-    if label_features is not None:
-        more["label_features"] = read_label_features(label_features, points.labels, columns=columns)
-    elif model == "swiftxml" and harvested is not None:
-        more["label_features"] = phrase_label_features(points.labels)
     try:
-        with joined(cluster, out) as nodes:
-            learner.fit(points.X, points.Y, **more) if nodes is None else nodes.fit(learner, points, more)
-        saved: Any = learner if harvested is None else Recommender(harvested.vectorizer, learner)
-        saved.save(out)
+        if tune is None:
+            tuned = None
+            with joined(cluster, out) as nodes:
+                learner.fit(points.X, points.Y, **more) if nodes is None else nodes.fit(learner, points, more)
+        else:
+            tuned = tune_learner(learner, points, tune, budget, wanted.fixed(), seed, more)
+            learner = tuned.model
+        _save(learner, harvested, tuned, out)
     except (KeyboardInterrupt, CannotWrite, ClusterFailed):
         if partial.exists():
             output.log.info("What is finished is in %s: the same command with --resume goes on.", partial)
         raise
     shutil.rmtree(partial, ignore_errors=True)
-    kind = "hierarchy" if hierarchy is not None else sets or model
-    facts = {"model": str(out), "kind": kind, "label_model": model, **_learned(learner, sets), "points": len(points)}
+    kind = "hierarchy" if hierarchy is not None else sets or name
+    facts = {"model": str(out), "kind": kind, "label_model": name, **_learned(learner, sets), "points": len(points)}
     facts |= {"features": points.X.n_cols, "labels": points.Y.n_cols, "seconds": round(time.monotonic() - started, 2)}
-    output.print_json(facts) if json else output.print_text(_sentence(facts))
+    _print_facts(facts | ({"why": why} if why else {}), tuned, json)
+
+
+def _fit_options(
+    points: "Dataset", name: str, hierarchy: Path | None, label_features: Path | None, columns: Any, pages: bool
+) -> dict[str, Any]:
+    """What `fit` takes besides X and Y."""
+    from broadmatch.features import phrase_label_features, read_label_features
+    from broadmatch.io import read_hierarchy
+
+    more: dict[str, Any] = {"label_names": points.labels, "feature_names": points.features}
+    if hierarchy is not None:
+        return more | {"hierarchy": read_hierarchy(hierarchy)}
+    more["point_names"] = points.points
+    if label_features is not None:
+        more["label_features"] = read_label_features(label_features, points.labels, columns=columns)
+    elif name == "swiftxml" and pages:
+        more["label_features"] = phrase_label_features(points.labels)
+    return more
+
+
+def _save(learner: Any, harvested: Any, tuned: "Tuned | None", out: Path) -> None:
+    """Write the model, for a harvested folder with what turns pages into rows, and what was tried."""
+    from broadmatch.labels import Recommender
+
+    saved: Any = learner if harvested is None else Recommender(harvested.vectorizer, learner)
+    saved.save(out)
+    if tuned is not None:
+        tuned.write(out)
+
+
+def _print_facts(facts: dict[str, Any], tuned: "Tuned | None", json: bool) -> None:
+    if json:
+        output.print_json(facts | ({} if tuned is None else {"tuning": tuned.to_dict()}))
+        return
+    if tuned is not None:
+        print_path(tuned)
+    output.print_text(_sentence(facts))
 
 
 def _consumed(data: Path) -> list[str]:
@@ -139,28 +181,6 @@ def _consumed(data: Path) -> list[str]:
 def _check_phrases(model: str, others: Any) -> None:
     if others:
         raise typer.BadParameter(f"--model {model} takes --out, --set, --seed, --n-jobs and its own files, no others.")
-
-
-def _check_names(
-    model: str, sets: str | None, hierarchy: Path | None, texts: Mapping[str, Mapping[str, str]], resume: bool
-) -> None:
-    """Refuse models that do not exist, and what does not go together."""
-    check_name("label", model, "--model")
-    if sets is not None:
-        check_name("sets", sets, "--sets")
-    elif texts["sets"]:
-        raise typer.BadParameter(f"--set sets.{next(iter(texts['sets']))} needs --sets, which says how to make sets.")
-    if hierarchy is None:
-        return
-    if model != "one-vs-rest":
-        raise typer.BadParameter(f"--hierarchy needs --model one-vs-rest, which each node trains, but it is {model}.")
-    if sets not in (None, "metalabeler"):
-        raise typer.BadParameter(
-            f"--sets {sets} does not go with --hierarchy; give --sets metalabeler, or leave it out to follow all "
-            "children that score above 0."
-        )
-    if resume:
-        raise typer.BadParameter("--resume does not go with --hierarchy, which keeps nothing before it is whole.")
 
 
 def _check_pages(sets: str | None, hierarchy: Path | None) -> None:
@@ -180,36 +200,6 @@ def _check_places(out: Path, partial: Path, resume: bool) -> None:
         raise CannotWrite(f"{partial} is left from an earlier training: pass --resume to go on with it, or remove it.")
     if resume and not partial.exists():
         output.log.info("There is no %s to go on with; training starts from the beginning.", partial)
-
-
-def _learner(
-    model: str,
-    sets: str | None,
-    hierarchy: Path | None,
-    texts: Mapping[str, Mapping[str, str]],
-    n_trees: int | None,
-    **common: Any,
-) -> Any:
-    """What is to be fitted: the label model, what makes sets of its ranking, or what goes down a hierarchy."""
-    cls = class_of("label", model)
-    if n_trees is not None and "n_trees" not in cls.rules:
-        raise typer.BadParameter(f"--trees is for models that have trees; {model} has none.")
-    if n_trees is not None:
-        common["n_trees"] = n_trees
-    ranks = make(cls, texts[""], model, **common)
-    ranks.check_params()
-    if sets is None and hierarchy is None:
-        return ranks
-    if hierarchy is not None:
-        from broadmatch.sets import HierarchicalLabels
-
-        learner = make(HierarchicalLabels, texts["sets"], "--hierarchy", "sets.", **common)
-        learner.set_params(model=ranks, sets=sets)
-    else:
-        learner = make(class_of("sets", str(sets)), texts["sets"], str(sets), "sets.", **common)
-        learner.set_params(model=ranks)
-    learner.check_params()
-    return learner
 
 
 _LEARNED = {"n_trees": "trees", "n_rounds_": "rounds", "c_": "c", "k_": "keep", "threshold_": "threshold",

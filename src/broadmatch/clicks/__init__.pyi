@@ -20,4 +20,6 @@ from .training.training import ClickTraining as ClickTraining
 from .variants.many_models import ManyModels as ManyModels
 from .variants.race import ChosenRates as ChosenRates
 from .variants.single_value import SingleValue as SingleValue
+from .variants.tuning import TunedClicks as TunedClicks
+from .variants.tuning import tuning_candidates as tuning_candidates
 from .variants.variant_models import Variant as Variant

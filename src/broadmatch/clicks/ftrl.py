@@ -20,7 +20,7 @@ from broadmatch.clicks.variants.variant_models import Variant, column_settings, 
 from broadmatch.data import Impressions
 from broadmatch.errors import BadParameter
 from broadmatch.layout import require
-from broadmatch.params import Number, OneOf, learned
+from broadmatch.params import Among, Number, OneOf, Range, learned
 
 
 class FTRL(ClickLearner):
@@ -41,11 +41,15 @@ class FTRL(ClickLearner):
     number = _record.FTRL
 
     alpha: Annotated[
-        float | None, Number(0, above=True, none=True), "α of the learning rates α / (β + √n); None lets a race choose"
+        float | None,
+        Number(0, above=True, none=True),
+        Range(0.01, 2.0, by=1.8),
+        "α of the learning rates α / (β + √n); None lets a race choose",
     ] = None
     rates: Annotated[
         str | None,
         OneOf((None, *RATES)),
+        Among("gradients", "counts"),
         "what n is: the squared gradients of the feature, its clicked and unclicked impressions (§4.5), or the number "
         "of examples, alike for all; None lets the race choose, and is gradients where there is none",
     ] = None

@@ -20,7 +20,7 @@ from broadmatch.errors import BadParameter
 from broadmatch.io.artifacts import Artifact
 from broadmatch.layout import require
 from broadmatch.parallel import blocks
-from broadmatch.params import Number, OneOf, Whole, learned
+from broadmatch.params import Among, Number, OneOf, Whole, learned
 from broadmatch.state import Online, State
 
 _SERVED_AT_ONCE = 1 << 14
@@ -145,8 +145,8 @@ class ClickLearner(TableLearner):
     """Base of the learners of one model; `FTRL` is the one to use, the others are what the paper compares it with."""
 
     alpha: Annotated[float | None, Number(0, above=True), "α of the learning rates α / (β + √n)"] = 0.1
-    beta: Annotated[float, Number(0), "β of the learning rates"] = 1.0
-    l1: Annotated[float, Number(0), "makes coefficients exactly 0"] = 0.0
+    beta: Annotated[float, Number(0), Among(1.0, 0.3), "β of the learning rates"] = 1.0
+    l1: Annotated[float, Number(0), Among(0.0, 0.5), "makes coefficients exactly 0"] = 0.0
     l2: Annotated[float, Number(0), "shrinks coefficients"] = 0.0
     rates: Annotated[
         str | None,

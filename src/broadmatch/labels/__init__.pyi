@@ -1,5 +1,10 @@
 from .adaboost_lc import AdaBoostLC as AdaBoostLC
 from .boosting import BoostingHistory as BoostingHistory
+from .choosing.advice import Advice as Advice
+from .choosing.advice import advise_model as advise_model
+from .choosing.trials import Trial as Trial
+from .choosing.tuning import Tuned as Tuned
+from .choosing.tuning import tune as tune
 from .evaluation import PhraseNumbers as PhraseNumbers
 from .evaluation import answer_reports as answer_reports
 from .evaluation import ranking_reports as ranking_reports

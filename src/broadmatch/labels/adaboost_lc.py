@@ -16,7 +16,7 @@ from broadmatch.labels.boosting import BoostingHistory, How, Labelled, boost
 from broadmatch.labels.explanation import Explanation, linear_explanation, name_of
 from broadmatch.layout import Axes
 from broadmatch.parallel import each_block
-from broadmatch.params import Jobs, Number, OneOf, Whole, learned
+from broadmatch.params import Jobs, Number, OneOf, Range, Whole, learned
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
@@ -39,7 +39,9 @@ class AdaBoostLC(LabelModel):
     """
 
     covering: Annotated[Covering, CoveringRule(), ""] = "HM"
-    rounds: Annotated[int, Whole(1), "boosting rounds; about 20 of the parallel template reach the plateau"] = 20
+    rounds: Annotated[
+        int, Whole(1), Range(5, 500, by=2), "boosting rounds; about 20 of the parallel template reach the plateau"
+    ] = 20
     template: Annotated[
         str,
         OneOf(("parallel", "sequential")),
@@ -48,6 +50,7 @@ class AdaBoostLC(LabelModel):
     smoothing: Annotated[
         float,
         Number(0, above=True),
+        Range(0.001, 30.0, by=3),
         "so many points are imagined for and against every feature and label; more keeps weights smaller",
     ] = 0.1
     patience: Annotated[
@@ -57,6 +60,7 @@ class AdaBoostLC(LabelModel):
     ] = None
     n_jobs: Jobs = None
     kind: ClassVar[str] = "adaboost_lc"
+    light: ClassVar[tuple[str, ...]] = ("rounds", "n_jobs")
     bar: ClassVar[float] = 0.0
     sized: ClassVar[bool] = True
 

@@ -52,6 +52,8 @@ class LabelModel(LabelPredictor):
     """A label that scores higher belongs to the set that `predict` gives; once calibrated, one above 0.5."""
     sized: ClassVar[bool] = False
 
+    light: ClassVar[tuple[str, ...]] = ("n_jobs",)
+    """The parameters that the parts of a checkpoint do not depend on: a fit with others takes the same parts up."""
     published: ClassVar[dict[str, Any]] = {}
     """The parameters with which the model is that of its paper, where they are not the default: see `as_published`."""
 

@@ -20,7 +20,7 @@ from broadmatch.labels.mlrf_forest import ThresholdForest
 from broadmatch.labels.mlrf_stages import Growth, grow_in_stages
 from broadmatch.layout import Axes
 from broadmatch.parallel import Stop, each_block, map_threads
-from broadmatch.params import Flag, Jobs, Number, Seed, Whole, learned
+from broadmatch.params import Among, Flag, Jobs, Number, Range, Seed, Whole, learned
 
 log = logging.getLogger("broadmatch")
 _BLOCK = 256
@@ -41,25 +41,32 @@ class MLRF(LabelModel):
     [('taxi', 1.0), ('airport taxi', 0.5)]
     """
 
-    n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 100
-    max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 10
+    n_trees: Annotated[int, Whole(1), Range(10, 800, by=2), "trees in the forest; more is better and slower"] = 100
+    max_leaf: Annotated[
+        int, Whole(1), Range(1, 1000, by=2), "a node of at most this many points is not split any more"
+    ] = 10
     min_leaf: Annotated[
         int,
         Whole(1),
+        Range(1, 20, by=2),
         "both sides of a split keep at least this many points, or half of max_leaf + 1 where that is less",
     ] = 2
     features_per_node: Annotated[
         int | None,
         Whole(1, none=True),
+        Range(12, 1500, by=3),
         "how many of a node's features are tried; few make trees differ, many make each good; None: as many as a "
         "point has on average, and at most a quarter of all",
     ] = None
     balance: Annotated[
         float,
         Number(0, 0.5),
+        Among(0.0, 0.005, 0.02, 0.05, 0.1, ordered=True),
         "the smaller side of a split keeps at least this share of the node's points",
     ] = 0.005
-    bootstrap: Annotated[bool, Flag(), "each tree sees points drawn with replacement; otherwise all of them"] = False
+    bootstrap: Annotated[
+        bool, Flag(), Among(False, True), "each tree sees points drawn with replacement; otherwise all of them"
+    ] = False
     leaf_labels: Annotated[int, Whole(1), "a leaf keeps its strongest labels only"] = 1000
     subtree_rows: Annotated[
         int,
@@ -70,6 +77,7 @@ class MLRF(LabelModel):
     seed: Seed = 0
     n_jobs: Jobs = None
     kind: ClassVar[str] = "mlrf"
+    light: ClassVar[tuple[str, ...]] = ("n_trees", "n_jobs")
     published: ClassVar[dict[str, Any]] = {"n_trees": 100, "max_leaf": 1000, "min_leaf": 1, "bootstrap": True}
 
     forest_: ThresholdForest = learned()
@@ -102,7 +110,7 @@ class MLRF(LabelModel):
 
     def checkpoints(self, X: CSR, Y: CSR, folder: str | os.PathLike[str] | None) -> Checkpoints:
         """Where finished trees are kept, by number; it knows them by the data and the parameters."""
-        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
+        shaping = {k: v for k, v in self.get_params().items() if k not in self.light}
         return Checkpoints.of_parts(folder, shaping | {"widths": (X.n_cols, Y.n_cols)}, (*X[:3], *Y[:3]))
 
     def _fit(self, X: CSR, Y: CSR, checkpoint: str | os.PathLike[str] | None) -> None:

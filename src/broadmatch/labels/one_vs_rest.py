@@ -22,7 +22,7 @@ from broadmatch.labels.explanation import Explanation, linear_explanation, name_
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.layout import Axes, Index, Within, require
 from broadmatch.parallel import Stop, blocks, each_block, map_threads
-from broadmatch.params import Either, Flag, Jobs, Number, OneOf, Whole, derived, learned
+from broadmatch.params import Among, Either, Flag, Jobs, Number, OneOf, Range, Whole, derived, learned
 
 log = logging.getLogger("broadmatch")
 
@@ -74,11 +74,13 @@ class OneVsRest(LabelModel):
     c: Annotated[
         float | str,
         Either((Number(0, above=True), OneOf(("search",)))),
+        Range(0.05, 50.0, by=2),
         "how much an error costs, C; 'search' chooses it on a part of the points and labels",
     ] = 1.0
     positives: Annotated[
         str,
         OneOf(("plain", "balanced", "propensity")),
+        Among("plain", "balanced", "propensity"),
         "how much a label's own points cost: 'plain' C, 'balanced' as much in sum as all others, or "
         "'propensity', C·(2/p_l − 1) for a label that was seen with probability p_l, which favours rare "
         "labels",
@@ -86,6 +88,7 @@ class OneVsRest(LabelModel):
     tail: Annotated[
         float,
         Number(-1, 1),
+        Range(0.0, 0.3, plus=0.02),
         "how much rare labels are lifted: the weights of label l count (m / n_l)^tail times, where n_l is how often "
         "training has seen it and m the geometric mean of n over all labels of all points; few points give small "
         "weights, since the penalty ½‖w‖² is the same for all. 0 is plain",
@@ -93,6 +96,7 @@ class OneVsRest(LabelModel):
     damped: Annotated[
         bool,
         Flag(),
+        Among(True, False),
         "values v of X count sign(v)·√|v|: a word that is there ten times more does not count ten times more",
     ] = True
     prune: Annotated[float, Number(0), "weights up to this size are dropped"] = 0.05
@@ -100,6 +104,7 @@ class OneVsRest(LabelModel):
     seed: Annotated[int, Whole(0, 2**32 - 1), "of the order in which points are taken up"] = 0
     n_jobs: Jobs = None
     kind: ClassVar[str] = "one_vs_rest"
+    light: ClassVar[tuple[str, ...]] = ("tail", "n_jobs")
     bar: ClassVar[float] = 0.0
 
     weights_: Annotated[CSR, Axes("features", "labels")] = learned()
@@ -143,7 +148,7 @@ class OneVsRest(LabelModel):
         rows = X._replace(data=self._scaled(X.indptr, X.data))
         c = self._searched(rows, Y) if isinstance(self.c, str) else float(self.c)
         data = self._logistic_examples(rows, Y, c) if self.loss == "logistic" else self._examples(rows, Y, c)
-        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_jobs", "tail")} | {"c": c}
+        shaping = {k: v for k, v in self.get_params().items() if k not in self.light} | {"c": c}
         kept = Checkpoints.of_parts(checkpoint, shaping, (*X[:3], *Y[:3]))
         found = self._solved(data, X.n_cols, Y.n_cols, kept)
         lift = np.repeat(self._lift(np.bincount(Y.indices, minlength=Y.n_cols)), found.lengths)

@@ -10,7 +10,7 @@ from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadInput
 from broadmatch.labels.predictor import Row
 from broadmatch.layout import Axes, Within
-from broadmatch.params import Either, OneOf, Whole, learned
+from broadmatch.params import Among, Either, OneOf, Whole, learned
 from broadmatch.sets.base import Candidates, SetModel, Training
 from broadmatch.sets.ranked import places
 
@@ -27,6 +27,7 @@ class RCut(SetModel):
     k: Annotated[
         int | str,
         Either((Whole(1), OneOf(("floor", "ceiling")))),
+        Among("floor", "ceiling", 1, 2, 3, 5, 8),
         "how many; 'floor' and 'ceiling' are the mean number of labels of the training points, rounded down (to 1 at "
         "least) or up: RCut_c and RCut_a in the MetaLabeler paper",
     ] = "floor"

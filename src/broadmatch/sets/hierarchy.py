@@ -20,7 +20,7 @@ from broadmatch.labels.predictor import LabelPredictor, Row, is_table, training_
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.layout import Axes
 from broadmatch.parallel import blocks, map_threads
-from broadmatch.params import Jobs, Number, OneOf, Rule, Whole, derived, learned
+from broadmatch.params import Among, Jobs, Number, OneOf, Rule, Whole, derived, learned
 from broadmatch.sets._hierarchy import Nodes, walk_rows
 from broadmatch.sets.base import FoldSeed
 from broadmatch.sets.chosen import FEW, Weighing, some
@@ -91,6 +91,7 @@ class HierarchicalLabels(LabelPredictor):
     score_weight: Annotated[
         float | None,
         Number(0, none=True),
+        Among(None, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0),
         "as in `MetaLabeler`, how much scores count, w: n maximises c_n + Σ_{r≤n} (w·p_r − bar), where p_r is "
         "the log-chance of the way from the roots to the child at rank r, so that doubts add up on the "
         "way; None chooses it by micro-F1, with ancestors and without, on points held out; 0 is the paper; above 0, a "

@@ -15,7 +15,7 @@ from broadmatch.labels.base import LabelModel
 from broadmatch.labels.explanation import Explanation
 from broadmatch.labels.predictor import NOTHING, Row
 from broadmatch.layout import Axes, Within, require
-from broadmatch.params import Flag, Number, OneOf, Whole, clone, learned
+from broadmatch.params import Among, Flag, Number, OneOf, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
 from broadmatch.sets.chosen import FEW, Evidence, Held, Weighing, some
@@ -66,6 +66,7 @@ class MetaLabeler(SetModel):
     score_weight: Annotated[
         float | None,
         Number(0, none=True),
+        Among(None, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0),
         "how much scores count beside the second model, w: n maximises c_n + Σ_{r≤n} (w·s_r − bar), where c_n is its "
         "score for n labels and s_r that of the label at rank r; 0 is the paper, in which scores have no say; None "
         "chooses w by exact match and micro-F1 on points held out and, on 'content', the `tail` of a `OneVsRest` "

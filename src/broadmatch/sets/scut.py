@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Ranking
 from broadmatch.labels.predictor import Row
 from broadmatch.layout import Axes
-from broadmatch.params import Number, OneOf, learned
+from broadmatch.params import Among, Number, OneOf, learned
 from broadmatch.sets._cuts import cycled_cuts, separate_cuts
 from broadmatch.sets.base import Candidates, Folds, FoldSeed, SetModel, Training
 from broadmatch.sets.ranked import LabelLists, above, between
@@ -38,10 +38,13 @@ class SCut(SetModel):
     ['taxi']
     """
 
-    metric: Annotated[str, OneOf(("micro-F1", "macro-F1")), "what the thresholds are tuned for"] = "micro-F1"
+    metric: Annotated[
+        str, OneOf(("micro-F1", "macro-F1")), Among("micro-F1", "macro-F1"), "what the thresholds are tuned for"
+    ] = "micro-F1"
     fbr: Annotated[
         float | None,
         Number(0, 1, none=True),
+        Among(None, 0.05, 0.1, 0.2, 0.3, ordered=True),
         "where the F1 of a label in a fold is below this value, its threshold is not trusted; None trusts all",
     ] = None
     below_fbr: Annotated[

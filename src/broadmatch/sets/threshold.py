@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from broadmatch.data import CSR, Ranking
 from broadmatch.errors import BadInput
 from broadmatch.labels.predictor import Row
-from broadmatch.params import Number, OneOf, Whole, learned
+from broadmatch.params import Among, Number, OneOf, Whole, learned
 from broadmatch.sets._cuts import best_cut, lower_ends
 from broadmatch.sets.base import Candidates, Folds, FoldSeed, SetModel, Training
 from broadmatch.sets.ranked import above, between, right_labels
@@ -86,7 +86,7 @@ class Threshold(_OneThreshold):
         Number(none=True),
         "the score to be above; None tunes it for micro-F1, on scores by models that have not seen the points",
     ] = None
-    at_least: Annotated[int, Whole(0), "how many of the best labels are always in the set"] = 0
+    at_least: Annotated[int, Whole(0), Among(0, 1, 2), "how many of the best labels are always in the set"] = 0
     kind: ClassVar[str] = "threshold"
 
     def _always(self) -> int:

@@ -11,6 +11,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.clicks.common import prepare, source_of
+from broadmatch.cli.clicks.tuning import check_tuning, kept_predictions, print_tuned, tuning_models
 from broadmatch.cli.clicks.variants import variants_of
 from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.cli.settings import parse_values, rules_of, split_settings
@@ -18,7 +19,7 @@ from broadmatch.errors import BadParameter, CannotWrite
 from broadmatch.io.formats import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from broadmatch.clicks import ClickModel, ClickTraining
+    from broadmatch.clicks import ClickModel, ClickTraining, TunedClicks
     from broadmatch.signals import Description
 
 
@@ -28,16 +29,9 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
     describe: Annotated[Path | None, typer.Option(metavar="TOML", help="What the columns are; else guessed.")] = None,
     format: options.Format = None,
-    clicks: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILES", help="Clicks by id and time; repeatable."),
-    ] = None,
-    window: Annotated[
-        float | None, typer.Option(metavar="S", help="How long after an impression clicks count.")
-    ] = None,
-    subsample: Annotated[
-        float | None, typer.Option(metavar="R", help="Share of queries without a click to keep.")
-    ] = None,
+    clicks: Annotated[list[str] | None, typer.Option(metavar="FILES", help="Clicks by id, time; repeatable.")] = None,
+    window: Annotated[float | None, typer.Option(metavar="S", help="How long clicks count after it was shown.")] = None,
+    subsample: Annotated[float | None, typer.Option(metavar="R", help="Share of unclicked queries to keep.")] = None,
     predictions: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep predictions made before learning.")
     ] = None,
@@ -54,10 +48,8 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any parameter; see `broadmatch models ftrl`."),
     ] = None,
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="One of several models, as in the example."),
-    ] = None,
+    variant: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="One of several models, as above.")] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="Try settings side by side, keep the best.")] = False,
     rejects: options.RejectsFile = None,
     max_bad_rows: options.MaxBadRows = None,
     json: options.Json = False,
@@ -78,7 +70,7 @@ def command(
     _check_places(out, checkpoints, predictions, resume, overwrite)
     prepare()
     import broadmatch.clicks
-    from broadmatch.clicks import FTRL, ClickTraining
+    from broadmatch.clicks import FTRL, ClickTraining, TunedClicks
     from broadmatch.io import Rejects
     from broadmatch.params import Number
 
@@ -86,10 +78,13 @@ def command(
     described = _described(describe, format, data, out)
     consumption().check(described, out)
     given = parse_values(split_settings(settings)[""], rules_of(FTRL), "ftrl")
-    learner = variants_of(variant, given, described, data) if variant else FTRL(**given)
+    if tune:
+        check_tuning(variant, resume, follow, n_jobs, calibrate_by)
+    several = tuning_models(given) if tune else variants_of(variant, given, described, data) if variant else None
+    learner = FTRL(**given) if several is None else several
     by = options.parse_names(None if calibrate_by is None else [calibrate_by])
     started = time.monotonic()
-    with Rejects(rejects, max_bad_rows=max_bad_rows) as own:
+    with Rejects(rejects, max_bad_rows=max_bad_rows) as own, kept_predictions(predictions, tune) as place:
         training = ClickTraining(
             source_of(data),
             described,
@@ -98,9 +93,9 @@ def command(
             window=window,
             subsample=subsample,
             calibration=None if by is None else broadmatch.clicks.SlicedCalibration(by=tuple(by)),
-            predictions=predictions,
+            predictions=place,
             names=names,
-            checkpoints=checkpoints,
+            checkpoints=None if tune else checkpoints,
             every=every,
             resume=resume,
             overwrite=overwrite,
@@ -114,12 +109,23 @@ def command(
         consumption().report(training.consumed())
         with _interruptible(training, checkpoints):
             training.run()
-            model = _with_calibration(training.model(), out, resume)
+            tuned = TunedClicks.of(place, several.named) if tune and several is not None else None
+            model = _with_calibration(training.model(tuned and tuned.name), out, resume)
             model.save(out)
+            if tuned is not None:
+                tuned.write(out)
         consumption().report(training.consumed())
-    facts = _facts(training, before, time.monotonic() - started)
-    facts |= {"model": str(out), "models": _measured(model, predictions)}
-    output.print_json(_plain(facts)) if json else output.print_text(_line(facts))
+    facts = {"model": str(out), "models": _measured(model, None if tune else predictions)}
+    _print_facts(facts | _facts(training, before, time.monotonic() - started), tuned, json)
+
+
+def _print_facts(facts: dict[str, Any], tuned: "TunedClicks | None", json: bool) -> None:
+    if json:
+        output.print_json(_plain(facts | ({} if tuned is None else {"tuning": tuned.to_dict()})))
+        return
+    if tuned is not None:
+        print_tuned(tuned)
+    output.print_text(_line(facts))
 
 
 def _check_places(out: Path, checkpoints: Path, predictions: Path | None, resume: bool, overwrite: bool) -> None:

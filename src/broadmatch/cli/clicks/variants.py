@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from broadmatch.clicks import ManyModels
     from broadmatch.signals import Description
 
-_OWN = ("alpha", "beta", "l1", "l2", "rates", "power")
+OWN = ("alpha", "beta", "l1", "l2", "rates", "power")
 """Parameters that each variant may have for itself; the others are shared."""
 
 
@@ -22,8 +22,8 @@ def variants_of(
     """Several models for one pass; what a variant does not say is as in `settings`."""
     from broadmatch.clicks import ManyModels
 
-    own = {name: value for name, value in settings.items() if name in _OWN and value is not None}
-    shared = {name: value for name, value in settings.items() if name not in _OWN}
+    own = {name: value for name, value in settings.items() if name in OWN and value is not None}
+    shared = {name: value for name, value in settings.items() if name not in OWN}
     return ManyModels([_variant(text, own, described, data) for text in texts], **shared)
 
 
@@ -39,9 +39,9 @@ def _variant(
     given = dict(base)
     for word in rest.split():
         key, equals, value = word.partition("=")
-        if not equals or key not in (*_OWN, "without"):
+        if not equals or key not in (*OWN, "without"):
             raise BadParameter(
-                f"--variant {text!r}: {word!r} must be one of {', '.join(_OWN)}, without with = and a value."
+                f"--variant {text!r}: {word!r} must be one of {', '.join(OWN)}, without with = and a value."
             )
         if key == "without":
             given["fields"] = _fields(text, value.split(","), _signals(described, data))

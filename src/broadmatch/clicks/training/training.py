@@ -191,15 +191,16 @@ class ClickTraining:
             if stream is not None:
                 stream.stop()
 
-    def model(self) -> ClickModel:
-        """The model as it stands now, ready to serve."""
-        if isinstance(self.learner, ClickLearner):
+    def model(self, variant: str | None = None) -> ClickModel:
+        """The model as it stands now, ready to serve; of many models, all or one `variant`."""
+        if self._several is not None and variant is not None:
+            served = {MODEL: self._several.variant(variant)}
+        elif isinstance(self.learner, ClickLearner):
             served = {MODEL: self.learner.to_serving()}
         else:
-            served = {name: self.learner.variant(name) for name in self.learner.names}
-        return ClickModel(
-            self._stream.description, served, calibration=self.calibration, names=self._names, training=self._made_by()
-        )
+            served = {name: self.learner.variant(name) for name in self.models}
+        made, names = self._made_by(variant), self._names
+        return ClickModel(self._stream.description, served, calibration=self.calibration, names=names, training=made)
 
     @property
     def described(self) -> Description | str:
@@ -216,13 +217,14 @@ class ClickTraining:
         counts = {"learned": self.n_learned, "rejected": self._rejects.count, "out_of_order": self._backwards}
         return counts | joined_counts
 
-    def _made_by(self) -> dict[str, Any]:
+    def _made_by(self, only: str | None = None) -> dict[str, Any]:
         """How the model was made, to be kept beside it."""
         facts = self._run_facts()
         made = {name: facts[name] for name in ("learner", "parameters", "window", "subsample")}
         if self._several is not None:
             made["parameters"] = {k: v for k, v in made["parameters"].items() if k != "variants"}
-            made["variants"] = {name: asdict(variant) for name, variant in self._several.named.items()}
+            kept = {only: self._several.named[only]} if only is not None else self._several.named
+            made["variants"] = {name: asdict(variant) for name, variant in kept.items()}
         if isinstance(self.learner, FTRL):
             made["chosen"] = str(self.learner.chosen)
         return {"impressions": self.n_learned, **{name: value for name, value in made.items() if value is not None}}

@@ -18,7 +18,7 @@ from broadmatch.labels.ranking_trees.forest import Growing, check_inputs, grow_f
 from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.update import NewPoints, read_new_points, updated_forest
 from broadmatch.layout import require
-from broadmatch.params import Flag, Jobs, Number, OneOf, Seed, Whole, learned
+from broadmatch.params import Among, Flag, Jobs, Number, OneOf, Range, Seed, Whole, learned
 
 N_ASKED = 20
 """Trees that are grown without the points on which a model chooses, where it does; these are added to their leaves."""
@@ -36,18 +36,23 @@ Normaliser = Annotated[
     "what the gain of a point's labels is divided by in a node: 'gains', the most that it can be, or 'ranks', "
     "Σ_l 1/log(1+l) over the number of its labels, as in (1) of the SwiftXML paper",
 ]
-TreeShare = Annotated[float, Number(0, 1), "α, the share of the trees in the score; 1 is the trees alone"]
-TailFall = Annotated[float, Number(0), "γ, how fast P_tail falls with the distance"]
+TreeShare = Annotated[
+    float, Number(0, 1), Range(0.4, 1.0, plus=0.1), "α, the share of the trees in the score; 1 is the trees alone"
+]
+TailFall = Annotated[float, Number(0), Range(1.0, 100.0, by=2), "γ, how fast P_tail falls with the distance"]
 
 
 class RankingTrees(LabelModel):
     """Trees whose nodes rank labels; a model says in `_ranker` what it ranks with."""
 
-    n_trees: Annotated[int, Whole(1), "trees in the forest; more is better and slower"] = 50
-    max_leaf: Annotated[int, Whole(1), "a node of at most this many points is not split any more"] = 6
+    n_trees: Annotated[int, Whole(1), Range(10, 800, by=2), "trees in the forest; more is better and slower"] = 50
+    max_leaf: Annotated[
+        int, Whole(1), Range(1, 1000, by=2), "a node of at most this many points is not split any more"
+    ] = 6
     c_features: Annotated[
         float,
         Number(0, above=True),
+        Range(0.25, 200.0, by=2),
         "C_x, how much telling the sides apart by features matters; more makes larger hyperplanes",
     ] = 8.0
     c_ranking: Annotated[
@@ -59,6 +64,7 @@ class RankingTrees(LabelModel):
     damped: Annotated[
         bool,
         Flag(),
+        Among(True, False),
         "trees see sign(v)·√|v| of the values v: a word that is there ten times more does not count ten times more",
     ] = True
     normaliser: Normaliser = "gains"
@@ -69,6 +75,7 @@ class RankingTrees(LabelModel):
     ] = "right"
     seed: Seed = 0
     n_jobs: Jobs = None
+    light: ClassVar[tuple[str, ...]] = ("n_trees", "n_jobs")
     published: ClassVar[dict[str, Any]] = {
         "max_leaf": 10,
         "c_features": 1.0,
@@ -132,13 +139,14 @@ class RankingTrees(LabelModel):
 
         The first `N_ASKED` trees do not see the points that are `held_out`.
         """
-        shaping = {k: v for k, v in self.get_params().items() if k not in ("n_trees", "n_jobs")}
+        shaping = {k: v for k, v in self.get_params().items() if k not in self.light}
         costs = Costs(float(self.c_features), float(c_item_sets), float(self.c_ranking), _STEPS, _TOLERANCE,
                       self.ties == "random")  # fmt: skip
         how = Growing(costs, self.max_leaf, self.leaf_labels, self.seed, self.n_trees, self.n_jobs)
         labelled = np.flatnonzero(np.diff(Y.indptr)).astype(np.int32)
         others = labelled if held_out is None else np.setdiff1d(labelled, held_out)
-        return grow_forest(points_of, lambda t: others if t < N_ASKED else labelled, how, checkpoint, shaping, data)
+        named = (*data, others)
+        return grow_forest(points_of, lambda t: others if t < N_ASKED else labelled, how, checkpoint, shaping, named)
 
     def _new_points(self, X: Any, Y: Any, label_names: Iterable[str] | None) -> NewPoints:
         """Points that are to be added, checked."""

@@ -24,6 +24,7 @@ class RerankedTrees(RankingTrees):
 
     propensity: PropensityPreset = "default"
     gamma: TailFall = 12.0
+    light: ClassVar[tuple[str, ...]] = (*RankingTrees.light, "alpha", "gamma")
     published: ClassVar[dict[str, Any]] = RankingTrees.published | {"gamma": 30.0}
 
     propensities_: Annotated[NDArray[np.float64], Axes("labels"), Within(POSITIVE, 1)] = learned()

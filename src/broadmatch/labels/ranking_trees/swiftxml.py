@@ -29,7 +29,7 @@ from broadmatch.labels.ranking_trees.ranker import Ranker
 from broadmatch.labels.ranking_trees.tail import TailClassifier
 from broadmatch.labels.ranking_trees.update import updated_forest
 from broadmatch.layout import Axes, require
-from broadmatch.params import Number, OneOf, Whole, derived, learned
+from broadmatch.params import Number, OneOf, Range, Whole, derived, learned
 
 _USUAL = (50, 0.6, 0.8)
 """Neighbours, their share and α, where there are too few points to choose on."""
@@ -54,11 +54,13 @@ class SwiftXML(RerankedTrees):
     c_item_sets: Annotated[
         float,
         Number(0, above=True),
+        Range(0.25, 50.0, by=2),
         "C_z, how much telling the sides apart by item sets matters",
     ] = 2.0
     item_set_weight: Annotated[
         float,
         Number(0),
+        Range(0.25, 16.0, by=2),
         "λ_z, how much distance in item sets counts in the re-ranker, beside distance in features: with n "
         "revealed labels, λ_z·n/(n+1)",
     ] = 2.0
@@ -91,6 +93,7 @@ class SwiftXML(RerankedTrees):
         "them, and later none does",
     ] = 0.5
     kind: ClassVar[str] = "swiftxml"
+    light: ClassVar[tuple[str, ...]] = (*RerankedTrees.light, "item_set_weight", "neighbours", "neighbour_share")
     published: ClassVar[dict[str, Any]] = RerankedTrees.published | {
         "c_item_sets": 1.0,
         "item_set_weight": 1.0,

@@ -1,0 +1,1 @@
+"""What `broadmatch train` fits: which model, with which parameters, tuned or as given."""
