@@ -27,8 +27,8 @@ from benchmarks.serve_load import make_engine, paced, processes, serving
 _FLAT = 0.05
 
 
-def memory(process: int, kind: str) -> int:
-    """Bytes that only this process has, of a kind: Private_Dirty or Private_Clean."""
+def memory(process: int, kind: str = "Private") -> int:
+    """Bytes that only this process has, all or of a kind: Private_Dirty or Private_Clean."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(kind))
 
