@@ -41,7 +41,8 @@ def guess_description(table: Any, *, format: str | None = None) -> Guessed:
     the weekday. Whole numbers and texts of which most come again are categories, other numbers go into buckets,
     and longer texts are read by their words. Columns without a value, or with another one in every row, are left out.
 
-    >>> rows = {"clicked": [0, 1], "ad": ["a", "a"], "price": [0.5, 2.0], "title": ["a pair of red shoes", "taxi at night"]}
+    >>> titles = ["a pair of red shoes", "taxi at night"]
+    >>> rows = {"clicked": [0, 1], "ad": ["a", "a"], "price": [0.5, 2.0], "title": titles}
     >>> print(guess_description(pa.record_batch(rows)).description.to_toml(), end="")
     label = "clicked"
     <BLANKLINE>
