@@ -70,7 +70,7 @@ class MetaLabeler(SetModel):
         "how much scores count beside the second model, w: n maximises c_n + Σ_{r≤n} (w·s_r − bar), where c_n is its "
         "score for n labels and s_r that of the label at rank r; 0 is the paper, in which scores have no say; None "
         "chooses w by exact match and micro-F1 on points held out and, on 'content', the `tail` of a `OneVsRest` "
-        "that is trained here and has none",
+        "that is trained here",
     ] = None
     bar: Annotated[
         float | None,
