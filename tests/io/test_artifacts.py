@@ -452,3 +452,26 @@ def test_a_folder_of_another_kind_than_asked_for_is_refused(tmp_path):
     assert broadmatch.load(tmp_path / "data", Dataset).labels[1] == "1"
     with pytest.raises(BadArtifact, match="holds a Dataset, but a Hierarchy is asked for"):
         broadmatch.load(tmp_path / "data", Hierarchy)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 3), (2, 0, 3)])
+@pytest.mark.parametrize("dtype", ["<f4", "<i8", "|u1", "|b1", "<U3", "|S2", ">i4"])
+def test_headers_are_not_read_as_python(shape, dtype, tmp_path, monkeypatch):
+    # Parsing Python in several threads may raise SystemError in CPython 3.11, and a checkpoint was called damaged.
+    monkeypatch.setattr("ast.parse", None)
+    save(state({"x": np.ones(shape, dtype)}), tmp_path / "a")
+    found = load_state(tmp_path / "a").arrays["x"]
+    assert found.shape == shape and found.dtype == np.dtype(dtype) and (found == np.ones(shape, dtype)).all()
+
+
+@pytest.mark.parametrize("shape", ["(" + "1" * 40 + "x)", "(3", "(-3,)", "(3,,)", "[3]", "(True,)", "(3,) + (1,)"])
+def test_a_forged_header_is_refused_at_once(shape, saved):
+    file = saved / "values.npy"
+    raw = file.read_bytes()
+    start = raw.index(b"'shape': ") + 9
+    end = raw.index(b"\n") + 1
+    header = raw[10:start] + shape.encode() + b", }"
+    forged = raw[:8] + (end - 10).to_bytes(2, "little") + header[: end - 11].ljust(end - 11) + b"\n" + raw[end:]
+    file.write_bytes(forged)
+    with pytest.raises(BadArtifact, match=r"values\.npy is (damaged|altered)"):
+        load_state(saved)

@@ -17,7 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,10 @@ _MOST_MANIFEST = 1 << 24
 _AGAIN = "copy or train the folder again"
 _PLAIN_NAME = re.compile(r"[a-z0-9_]+")
 _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
+_HEADER = re.compile(
+    rb"\{'descr': '([<>|][a-zA-Z]\d{1,9}(?:\[\w{1,9}\])?)', 'fortran_order': False, "
+    rb"'shape': \((|\d{1,18}(?:, \d{1,18}){0,31},?)\), \} *\n"
+)
 
 
 class Saveable(Protocol):
@@ -256,13 +260,8 @@ def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> ND
         raise BadArtifact(f"{file} is truncated or altered: {size:,} bytes instead of {entry['bytes']:,}; {_AGAIN}.")
     try:
         with file.open("rb") as raw:
-            if np.lib.format.read_magic(raw) != (1, 0):
-                raise ValueError("it is of another version of the format")
-            shape, _, dtype = np.lib.format.read_array_header_1_0(raw)
-            start = raw.tell()
-            if dtype.hasobject or min(shape, default=0) < 0:
-                raise ValueError("it holds Python objects, or less than nothing")
-    except Exception as error:  # numpy reads what stands there as Python's text, which may go wrong in any way
+            shape, dtype, start = _read_header(raw)
+    except (ValueError, TypeError) as error:
         raise BadArtifact(f"{file} is damaged: {error}; {_AGAIN}.") from error
     if dtype.str != entry["dtype"] or list(shape) != entry["shape"]:
         raise BadArtifact(f"{file} is altered: its type or shape is not the manifest's; {_AGAIN}.")
@@ -277,6 +276,25 @@ def _open(folder: Path, name: str, entry: Mapping[str, Any], verify: bool) -> ND
         raise BadArtifact(f"{file} is altered: its sha256 is not the manifest's; {_AGAIN}.")
     # A plain view: the memory map stays its base, without memmap's cost on every slice.
     return np.asarray(array)
+
+
+def _read_header(raw: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape, type and first byte of the array in an .npy file, as `_write_array` wrote it.
+
+    Not by numpy, which parses the header as Python: when several threads do that, CPython 3.11 may raise SystemError
+    (python/cpython#106905).
+    """
+    start = raw.read(10)
+    if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":
+        raise ValueError("it does not begin as an .npy file of version 1.0")
+    length = int.from_bytes(start[8:], "little")
+    found = _HEADER.fullmatch(raw.read(length))
+    if found is None:
+        raise ValueError("its header is not that of an array of numbers or texts in C order")
+    dtype = np.dtype(found[1].decode())
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    return tuple(int(side) for side in found[2].split(b",") if side.strip()), dtype, 10 + length
 
 
 def _plain(value: object) -> Any:
