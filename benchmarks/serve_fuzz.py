@@ -181,7 +181,8 @@ def run_schema(server: Server, n: int, seed: int) -> None:
                 run.check(case, name, used)  # noqa: B023
 
             test()
-    for failure in run.failures[:20]:
+    kinds = {(one["operation"], one["why"][:80]): one for one in run.failures}  # one of each kind
+    for failure in kinds.values():
         tell(benchmark="serve_fuzz", entry="failure", **failure)
     tell(benchmark="serve_fuzz", entry="schemathesis", cases=run.counts.total(), by_operation=dict(run.counts),
          failures=len(run.failures), alive=server.alive())  # fmt: skip

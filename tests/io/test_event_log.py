@@ -273,8 +273,8 @@ def test_events_since_a_time(tmp_path, monkeypatch):
 def test_parts_of_a_batch_have_their_own_results(tmp_path):
     with EmbeddedEventLog(tmp_path / "log", write=True) as log:
         log.append([make(1), make(4)])
-        found = log.submit_parts(EventBatch.of([make(i) for i in (0, 1, 2, 3, 0, 4)]), [2, 0, 3, 1]).result()
+        found = log.append_parts(EventBatch.of([make(i) for i in (0, 1, 2, 3, 0, 4)]), [2, 0, 3, 1])
         assert found == [(1, 1), (0, 0), (2, 1), (0, 1)]
         with pytest.raises(BadInput, match="have 3 in all"):
-            log.submit_parts(EventBatch.of([make(7), make(8)]), [1, 2])
+            log.append_parts(EventBatch.of([make(7), make(8)]), [1, 2])
         assert len(read_all(log)[0]) == 5

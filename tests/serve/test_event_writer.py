@@ -29,11 +29,12 @@ class SlowLog:
     def __init__(self):
         self.waiting, self.came = [], threading.Condition()
 
-    def submit_parts(self, events, sizes):
+    def append_parts(self, events, sizes):
         with self.came:
-            self.waiting.append((events, sizes, Future()))
+            done = Future()
+            self.waiting.append((events, sizes, done))
             self.came.notify_all()
-            return self.waiting[-1][2]
+        return done.result(20)
 
     def wait(self, n):
         with self.came:

@@ -75,7 +75,9 @@ def test_grades_are_kept_by_judge_changed_and_taken_back(app, folder):
     assert ask(app, BASE)["sheets"][0]["judges"] == {"anna": 5, "ben": 1}
     for wrong in ("p2", "no phrase of it", 4), ("p3", EMOJI, 4), ("p2", EMOJI, 5):
         grade(app, "anna", *wrong, status=422)
-    assert ask(app, f"{BASE}/rows", {"sheet": "../sheet", "judge": "x"}, 404)
+    (folder.parent / "elsewhere.grades.csv").write_text("no grades")
+    for name in ("../sheet", "../elsewhere", "a\0b"):
+        assert "There is no sheet" in ask(app, f"{BASE}/rows", {"sheet": name, "judge": "x"}, 404)["detail"]
 
 
 def test_evaluate_reads_the_file_as_it_is_and_agreement_is_its_own(app, folder):

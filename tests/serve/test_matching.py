@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broadmatch.errors import CannotWrite
+from broadmatch.harvest import normalise_query
 from broadmatch.io import EventBatch
 from broadmatch.serve.app import make_app
 from broadmatch.serve.config import ServeConfig
@@ -51,7 +52,9 @@ def test_what_is_logged_is_what_is_answered_and_learned(app, live, shop, sink):
     answers = [answer.json() for answer in call(app, *(("POST", "/v1/match", one | {"session": "s"}) for one in asked))]
     engine, ids = live.current.arms[0].engine, ImpressionIds.at(shop / "secret")
     keys = np.array([int(answer["search"], 16) for answer in answers], np.uint64)
-    expected = engine.answer_few([one["query"] for one in asked], [{"city": "rome", "hour": 3}] * 5, key=keys)
+    expected = engine.answer_few(
+        [normalise_query(one["query"]) for one in asked], [{"city": "rome", "hour": 3}] * 5, key=keys
+    )
     places = [place for answer in answers for place in answer["places"]]
     logged = [json.loads(event.payload) for event in sink.events]
     assert [event.id for event in sink.events] == [place["impression"] for place in places]

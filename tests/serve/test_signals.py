@@ -116,7 +116,7 @@ def test_what_is_wrong_is_said(app, shop, live, sink):
 
 
 def test_a_server_reports_what_its_models_consume(app, signals, shop):
-    app._served.close()
+    app._served.close(60)
     (one,) = signals.consumers("city")
     assert (one.model, one.use, one.open) == (f"{shop.name}/main", "serving", True)
     assert {version.name for version, _ in signals.edges()} >= {"query", "city", "words", "ad_query"}

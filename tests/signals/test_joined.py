@@ -85,19 +85,21 @@ def test_joined_rows_are_those_of_the_log(ads, places, queries, data):
 
 @settings(max_examples=40)
 @given(QUERIES, QUERIES)
-def test_one_row_and_rows_behind_each_other(first, second):
+def test_few_rows_and_rows_behind_each_other(first, second):
     side = ENCODER.sides[-1]
     whole = side.table(columns([*first, *second]), len(first) + len(second))
     both = SignalTable.concatenate([side.table(columns(first), len(first)), side.table(columns(second), len(second))])
-    ads, places = ENCODER.sides[0].row({"ad": "x", "title": "red"}), ENCODER.sides[1].row({"place": 3})
-    for i, row in enumerate([*first, *second]):
-        given = {name: value for name, value in row.items() if value is not None}
-        one = [table.join([ads, places, of], np.array([[0], [0], [k]], np.int32)) for table, of, k in
-               ((ENCODER, whole, i), (ENCODER, both, i), (ENCODER, side.row(given), 0))]  # fmt: skip
-        same(one[0], one[1])
-        same(one[0], one[2])
+    given = [{name: value for name, value in row.items() if value is not None} for row in (*first, *second)]
+    few = side.rows(given) if given else whole
+    ads, places = ENCODER.sides[0].rows([{"ad": "x", "title": "red"}]), ENCODER.sides[1].rows([{"place": 3}])
+    for i, row in enumerate(given):
+        one = [ENCODER.join([ads, places, of], np.array([[0], [0], [k]], np.int32)) for of, k in
+               ((whole, i), (both, i), (few, i), (side.rows([row]), 0))]  # fmt: skip
+        for other in one[1:]:
+            same(one[0], other)
     for name in side.slices:
-        assert both.slices[name].to_pylist() == whole.slices[name].to_pylist()
+        texts = whole.slices[name].to_pylist()
+        assert both.slices[name].to_pylist() == texts and few.slices[name].to_pylist() == texts
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(0, 5), st.integers(0, 2**32))
@@ -129,7 +131,7 @@ def test_what_is_absent_is_missing_and_said_once(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "There is no 'city', 'price', 'time', 'n': taken as missing in every row."
     ]
-    assert whole.keys.tolist() == side.row({"query": "red"}).keys.tolist()
+    assert whole.keys.tolist() == side.rows([{"query": "red"}]).keys.tolist()
     with pytest.raises(BadInput, match="price"):
         side.table({"price": pa.array(["dear"])}, 1)
 

@@ -14,7 +14,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from broadmatch.errors import BadInput, BroadmatchError, CannotWrite
 from broadmatch.io.event_log.embedded import EmbeddedEventLog
 from broadmatch.io.event_log.events import LARGEST_BATCH, LONGEST_ID, MOST_EVENTS, EventBatch
 from broadmatch.io.event_log.log import Appended
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _FRAME, _ACK, _PART = struct.Struct("<5q"), struct.Struct("<qI"), struct.Struct("<IIII")
 _WRITTEN, _REFUSED, _FAILED = range(3)
@@ -43,12 +40,11 @@ class WorkerLink:
 
     def __init__(self, link: socket.socket, log: EmbeddedEventLog | None, ready: Callable[[], None]) -> None:
         self._link, self._log, self._ready = link, log, ready
-        self._sending = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="events of a worker", daemon=True)
         self._thread.start()
 
     def join(self) -> None:
-        """Wait until the worker's end is closed, and all that came before is submitted to the log."""
+        """Wait until the worker's end is closed, and all that came before is in the log."""
         self._thread.join()
 
     def _serve(self) -> None:
@@ -64,18 +60,16 @@ class WorkerLink:
                 self._append(number, *_unpack(self._receive(_size(parts, n, ids, payloads)), parts, n, ids))
 
     def _append(self, number: int, sizes: list[int], batch: EventBatch) -> None:
-        def settle(done: "Future[list[Appended]]") -> None:
-            error = done.exception()
-            self._acknowledge(number, done.result() if error is None else [error] * len(sizes))
-
+        found: Sequence[Appended | BaseException]
         try:
             if self._log is None:
                 raise CannotWrite("This process does not write the event log.")
-            self._log.submit_parts(batch, sizes).add_done_callback(settle)
+            found = self._log.append_parts(batch, sizes)
         except BadInput:
-            self._acknowledge(number, self._append_singly(sizes, batch))
-        except BroadmatchError as error:
-            self._acknowledge(number, [error] * len(sizes))
+            found = self._append_singly(sizes, batch)
+        except Exception as error:  # whoever waits must hear of it, whatever it is
+            found = [error] * len(sizes)
+        self._acknowledge(number, found)
 
     def _append_singly(self, sizes: list[int], batch: EventBatch) -> "list[Appended | BaseException]":
         """What becomes of each part, where one of them is not as it must be."""
@@ -96,7 +90,7 @@ class WorkerLink:
                 parts += [_PART.pack(_REFUSED if isinstance(one, BadInput) else _FAILED, 0, 0, len(reason)), reason]
             else:
                 parts.append(_PART.pack(_WRITTEN, one.new, one.repeated, 0))
-        with contextlib.suppress(OSError), self._sending:  # a worker that is gone asks for nothing
+        with contextlib.suppress(OSError):  # a worker that is gone asks for nothing
             self._link.sendall(b"".join(parts))
 
     def _receive(self, size: int) -> bytearray:

@@ -15,7 +15,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from broadmatch.serve.endpoints.endpoint import Endpoint
-from broadmatch.serve.problems import place_of
+from broadmatch.serve.problems import Header, place_of
 from broadmatch.serve.requests import Answer, Requests, too_large, too_late
 
 log = logging.getLogger("broadmatch")
@@ -24,7 +24,7 @@ log = logging.getLogger("broadmatch")
 def hot_protocol(requests: Requests, endpoints: Mapping[str, Endpoint]) -> Callable[..., HttpToolsProtocol]:
     """What makes the protocol of a connection, for `uvicorn.Config(http=…)`: given the POST endpoints by path."""
     hot = {path.encode(): one for path, one in endpoints.items() if one.hot}
-    return functools.partial(HotProtocol, requests, hot)
+    return functools.partial(HotProtocol, requests, hot, _Heads())
 
 
 class _NoEvent:
@@ -116,9 +116,11 @@ class HotRequest:
 class HotProtocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, requests: Requests, hot: Mapping[bytes, Endpoint], *args: Any, **settings: Any) -> None:
+    def __init__(
+        self, requests: Requests, hot: Mapping[bytes, Endpoint], heads: "_Heads", *args: Any, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
-        self.requests, self._hot = requests, hot
+        self.requests, self._hot, self._heads = requests, hot, heads
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -186,15 +188,37 @@ class HotProtocol(HttpToolsProtocol):
         request.response_complete = True
         transport = self.transport
         if not request.disconnected and not transport.is_closing():
-            parts = [STATUS_LINE[answer.status]]
-            for name, value in (*self.server_state.default_headers, *answer.all_headers()):
-                parts += (name, b": ", value, b"\r\n")
-                if name == b"connection":
-                    request.keep_alive = False
-            if not request.keep_alive and b"connection" not in parts:
-                parts.append(b"connection: close\r\n")
-            parts += (b"\r\n", answer.body)
-            transport.write(b"".join(parts))
-            if not request.keep_alive:
+            before, after, closes = self._heads.around(self.server_state.default_headers, answer)
+            if not request.keep_alive and not closes:
+                after = b"\r\nconnection: close" + after
+            transport.write(b"%s%d%s%s" % (before, len(answer.body), after, answer.body))
+            if closes or not request.keep_alive:
                 transport.close()
         self.on_response_complete()
+
+
+class _Heads:
+    """What stands around the length of an answer in its head; it is the same for a second, until the date changes."""
+
+    def __init__(self) -> None:
+        self._given: list[Header] = []
+        self._known: dict[tuple[int, bytes], tuple[bytes, bytes, bool]] = {}
+
+    def around(self, given: list[Header], answer: Answer) -> tuple[bytes, bytes, bool]:
+        """What comes before and after the length, and whether the connection is closed then."""
+        if given is not self._given:
+            self._given, self._known = given, {}
+        if answer.headers:
+            return self._made(answer)
+        key = answer.status, answer.media
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._made(answer)
+        return found
+
+    def _made(self, answer: Answer) -> tuple[bytes, bytes, bool]:
+        headers = [*self._given, *answer.all_headers()]
+        at = next(i for i, (name, _) in enumerate(headers) if name == b"content-length")
+        before, after = (b"".join(b"%s: %s\r\n" % one for one in some) for some in (headers[:at], headers[at + 1 :]))
+        closes = any(name == b"connection" for name, _ in headers)
+        return STATUS_LINE[answer.status] + before + b"content-length: ", b"\r\n" + after + b"\r\n", closes

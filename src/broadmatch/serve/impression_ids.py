@@ -43,7 +43,7 @@ class ImpressionIds:
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._start = hashlib.blake2b(key=secret, digest_size=_SIGNED)
+        self._start = hashlib.blake2s(key=secret, digest_size=_SIGNED)
 
     @classmethod
     def at(cls, path: Path) -> "ImpressionIds":

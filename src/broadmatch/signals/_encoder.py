@@ -56,12 +56,12 @@ def keys_of_texts(text: Bytes, offsets: I64, seed: np.uint64, out: U64) -> None:
 
 @kernel
 def keys_of_joined(text: Bytes, seeds: U64, out: U64) -> int:
-    """The keys of one row, of which text holds a value for each seed, with a zero byte between two; gives how many."""
+    """The keys of rows, of which text holds a value for each seed, with a zero byte between two; gives how many."""
     start, k = 0, 0
     for i in range(len(text) + 1):
         if i == len(text) or text[i] == 0:
-            if k < len(seeds):
-                out[k] = feature_key(seeds[k], bits_of_value(text, start, i))
+            if k < len(out):
+                out[k] = feature_key(seeds[k % len(seeds)], bits_of_value(text, start, i))
             k += 1
             start = i + 1
     return k

@@ -100,13 +100,16 @@ class Encoder:
         True
         """
         if self._plan.many:
-            parts = [self._plan.part_of_one(signal, row) for signal in self._plan.many if isinstance(signal, Signal)]
-            _, keys, values = self._plan.rows(1, lambda _, keys: self._one.keys(row, keys), parts)
+            parts = [self._plan.part_of(signal, [row]) for signal in self._plan.many if isinstance(signal, Signal)]
+            _, keys, values = self._plan.rows(1, lambda _, keys: self._put_singles(row, keys), parts)
             return keys, values
         keys = np.empty(len(self._plan.place), np.uint64)
-        self._one.keys(row, keys)
+        self._put_singles(row, keys)
         self._plan.put_crosses(self._one_row, keys)
         return keys, _NO_VALUES
+
+    def _put_singles(self, row: Mapping[str, Any], keys: NDArray[np.uint64]) -> None:
+        self._one.keys([row], keys[: len(self._plan.singles) + 1])
 
     def offset_one(self, row: Mapping[str, Any]) -> float:
         """The offset of one row, the same that `encode` gives; 0 if the description has none."""

@@ -1,5 +1,6 @@
 """Rows that are joined from small tables, as of queries, ads and phrases: the features of each table are made once."""
 
+import functools
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,16 +35,15 @@ class SignalTable:
     keys: NDArray[np.uint64]
     parts: list[Part] = field(default_factory=list)
     slices: dict[str, Any] = field(default_factory=dict)
-    address: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.address = self.keys.__array_interface__["data"][0]
+    @functools.cached_property
+    def address(self) -> int:
+        """Where the keys lie."""
+        return int(self.keys.__array_interface__["data"][0])
 
     @staticmethod
     def concatenate(tables: "Sequence[SignalTable]") -> "SignalTable":
         """The rows of all, one after the other."""
-        if len(tables) == 1:
-            return tables[0]
         parts = [_joined(same) for same in zip(*(table.parts for table in tables), strict=True)]
         slices = {name: pa.concat_arrays([table.slices[name] for table in tables]) for name in tables[0].slices}
         return SignalTable(np.concatenate([table.keys for table in tables]), parts, slices)
@@ -84,13 +84,18 @@ class TableSide:
         parts = [self._plan.part(signal, reading) for signal in self.many]
         return SignalTable(keys, parts, {name: self._plan.slice(name, reading) for name in self.slices})
 
-    def row(self, row: Mapping[str, Any]) -> SignalTable:
-        """The table of one row, given as column → value."""
-        self._note(row)
-        keys = np.empty(len(self.singles) + 1, np.uint64)  # the last is the constant's
-        self._one.keys(row, keys)
-        slices = {name: self._one.slice(name, self._plan.named.get(name), row) for name in self.slices}
-        return SignalTable(keys[None, :-1], [self._plan.part_of_one(signal, row) for signal in self.many], slices)
+    def rows(self, rows: Sequence[Mapping[str, Any]]) -> SignalTable:
+        """The table of a few rows, given as column → value."""
+        for row in rows:
+            self._note(row)
+        width = len(self.singles)
+        keys = np.empty((len(rows), width + 1), np.uint64)  # the last is the constant's
+        self._one.keys(rows, keys.reshape(-1))
+        parts, slices = [self._plan.part_of(signal, rows) for signal in self.many], dict[str, Any]()
+        for name in self.slices:
+            signal = self._plan.named.get(name)
+            slices[name] = pa.concat_arrays([self._one.slice(name, signal, row) for row in rows])
+        return SignalTable(np.ascontiguousarray(keys[:, :width]), parts, slices)
 
     def _note(self, have: Mapping[str, Any]) -> None:
         """Say once of every column that it is absent."""

@@ -1,7 +1,7 @@
-"""One impression, given as a mapping, to its features: the way of a server, without Arrow."""
+"""A few impressions, given as mappings, to their features: the way of a server, without Arrow."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ _PLAIN = frozenset((int, str))
 
 
 class Singles:
-    """The signals that give one feature to each row, for one row at a time: values to text, all texts to one kernel."""
+    """The signals that give one feature to each row, for a few rows: values to text, all texts to one kernel."""
 
     def __init__(
         self, signals: Sequence[Signal], seeds: Sequence[np.uint64], time: str | None, format: str | None
@@ -31,14 +31,17 @@ class Singles:
         self._seeds = np.array(seeds, np.uint64)
         self._time, self._format = time, format
 
-    def keys(self, row: Mapping[str, Any], out: NDArray[np.uint64]) -> None:
-        """Write the keys of a row: those of the signals, and of 1 for the last seed, which is the constant's."""
-        values = [row.get(column) for column in self._columns]
-        if self._signals is not None:
-            values = [self.text(signal, value) for signal, value in zip(self._signals, values, strict=True)]
-        elif not _PLAIN.issuperset(map(type, values)):
-            values = [category_text(value) for value in values]
-        values.append("1")
+    def keys(self, rows: Iterable[Mapping[str, Any]], out: NDArray[np.uint64]) -> None:
+        """Write the keys of each row: those of the signals, and of 1 for the last seed, which is the constant's."""
+        values: list[Any] = []
+        for row in rows:
+            given = [row.get(column) for column in self._columns]
+            if self._signals is not None:
+                given = [self.text(signal, value) for signal, value in zip(self._signals, given, strict=True)]
+            elif not _PLAIN.issuperset(map(type, given)):
+                given = [category_text(value) for value in given]
+            values += given
+            values.append("1")
         joined = "\0".join(map(str, values)).encode("utf-8", "surrogatepass")
         if keys_of_joined(np.frombuffer(joined, np.uint8), self._seeds, out) != len(values):
             self._one_by_one(values, out)
@@ -46,10 +49,8 @@ class Singles:
     def _one_by_one(self, values: list[Any], out: NDArray[np.uint64]) -> None:
         """Where a value has the very byte that stands between two."""
         for i, value in enumerate(values):
-            text = str(value).encode("utf-8", "surrogatepass")
-            keys_of_texts(
-                np.frombuffer(text or b"\0", np.uint8), np.array([0, len(text)]), self._seeds[i], out[i : i + 1]
-            )
+            text, seed = str(value).encode("utf-8", "surrogatepass"), self._seeds[i % len(self._seeds)]
+            keys_of_texts(np.frombuffer(text or b"\0", np.uint8), np.array([0, len(text)]), seed, out[i : i + 1])
 
     def text(self, signal: Signal, value: Any) -> str:
         """What a column of texts would have to hold for the same feature; empty if it is missing."""

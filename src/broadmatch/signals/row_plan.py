@@ -1,6 +1,6 @@
 """How the features of a row are laid out by a description: which signal stands where, and what it makes of a column."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,11 +76,12 @@ class RowPlan:
             return TextWords.of_column(reading.column(signal.column), self.seeds[signal.name], spans)
         return reading.numbers[signal.column].astype(np.float32)
 
-    def part_of_one(self, signal: Signal, row: Mapping[str, Any]) -> Part:
-        """As `part`, of one row given as column → value."""
+    def part_of(self, signal: Signal, rows: Sequence[Mapping[str, Any]]) -> Part:
+        """As `part`, of rows given as column → value."""
+        values = [row.get(signal.column) for row in rows]
         if isinstance(signal, Text):
-            return TextWords.of_one(row.get(signal.column), self.seeds[signal.name])
-        return np.array([one_number(signal.column, row.get(signal.column))], np.float32)
+            return TextWords.of_values(values, self.seeds[signal.name])
+        return np.array([one_number(signal.column, value) for value in values], np.float32)
 
     def slice(self, name: str, reading: ParsedBatch) -> Any:
         """A column, or what a signal makes of it, as a dictionary array of strings."""

@@ -1,6 +1,8 @@
 """The words of a column of texts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -38,11 +40,11 @@ class TextWords:
         return cls.of_texts(text, offsets, codes, seed, spans)
 
     @classmethod
-    def of_one(cls, value: object, seed: np.uint64) -> "TextWords":
-        """The words of one value."""
-        encoded = b"" if value is None else str(value).encode("utf-8", "surrogatepass")
-        text, offsets = np.frombuffer(encoded or b"\0", np.uint8), np.array([0, len(encoded)])
-        return cls.of_texts(text, offsets, np.zeros(1, np.int32), seed)
+    def of_values(cls, values: Sequence[object], seed: np.uint64) -> "TextWords":
+        """The words of a few values."""
+        texts = [b"" if value is None else str(value).encode("utf-8", "surrogatepass") for value in values]
+        text, offsets = np.frombuffer(b"".join(texts) or b"\0", np.uint8), np.array([0, *accumulate(map(len, texts))])
+        return cls.of_texts(text, offsets, np.arange(len(texts), dtype=np.int32), seed)
 
     @classmethod
     def of_texts(

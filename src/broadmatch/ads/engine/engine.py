@@ -295,23 +295,21 @@ class AdEngine:
         hour: float | None = None,
         limit: int = 200,
     ) -> AdAnswers:
-        """The answers to a few queries that came together, each with its context, as `answer_many` gives them.
+        """As `answer_many`, of a few queries that came together, each with its context.
 
         For up to some dozens it takes less time than columns do, and values of a column may be of different kinds.
         """
-        parts, texts = self._parts, [normalise_query(query) for query in queries]
-        side, tables = parts.model.encoder.sides[_QUERY], parts.ads.tables()
+        parts = self._parts
+        tables = parts.ads.tables()
         for context in contexts:
             refuse_own(context, OWN_COLUMNS)
         rows = [
-            side.row({**context, "query": first_words(text, MOST_WORDS)})
-            for text, context in zip(texts, contexts, strict=True)
+            {**context, "query": first_words(query, MOST_WORDS)}
+            for query, context in zip(queries, contexts, strict=True)
         ]
-        if len(texts) == 1:
-            found = parts.ads.index.match_text(tables.view, texts[0], limit)
-        else:
-            found = parts.ads.index.match_view(tables.view, Names.of(texts), limit)
-        return _answers(parts, tables, found, SignalTable.concatenate(rows), _Terms(key, budgets, hour, None))
+        found = parts.ads.index.match_texts(tables.view, queries, limit)
+        table = parts.model.encoder.sides[_QUERY].rows(rows)
+        return _answers(parts, tables, found, table, _Terms(key, budgets, hour, None))
 
     def impressions(self, answers: AdAnswers) -> Impressions:
         """What was shown, by query and then by place, to learn from: `position` is the place, clicks are not known."""
@@ -323,8 +321,8 @@ class AdEngine:
         refuse_own(given, OWN_COLUMNS)
         row = {**given, "query": first_words(text, MOST_WORDS)}
         tables = parts.ads.tables()
-        found = terms.rebid(tables, parts.ads.index.match_text(tables.view, text, limit))
-        table = parts.model.encoder.sides[_QUERY].row(row)
+        found = terms.rebid(tables, parts.ads.index.match_texts(tables.view, [text], limit))
+        table = parts.model.encoder.sides[_QUERY].rows([row])
         return _One(parts, tables, text, row, _answers(parts, tables, found, table, terms))
 
     def _open(self) -> _Parts:

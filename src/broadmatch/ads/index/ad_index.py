@@ -8,7 +8,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -116,14 +117,17 @@ class AdIndex:
 
     def match(self, query: str, limit: int = 200) -> AdCandidates:
         """The ads that match a query, at most `limit`; of a query of more than 64 words, the first 64 count."""
-        return self.match_text(self.view(), normalise_query(query), limit)
+        return self.match_texts(self.view(), [normalise_query(query)], limit)
 
-    def match_text(self, view: "IndexView", query: str, limit: int) -> AdCandidates:
-        """As `match` of a query that is normalised, at the moment of a view."""
+    def match_texts(self, view: "IndexView", queries: Sequence[str], limit: int) -> AdCandidates:
+        """As `match` of a few queries that are normalised, at the moment of a view."""
         if not (type(limit) is int and 0 < limit <= _MOST_CANDIDATES):
             _LIMIT.check("limit", limit)
-        text = np.frombuffer(bytearray(query.encode("utf-8", "replace")), np.uint8)
-        return self._match(view, text, np.array([0, len(text)]), limit)
+        if len(queries) * limit > _MANY:
+            return self.match_view(view, Names.of(queries), limit)
+        texts = [query.encode("utf-8", "replace") for query in queries]
+        text = np.frombuffer(bytearray().join(texts), np.uint8)
+        return self._match(view, text, np.array([0, *accumulate(map(len, texts))]), limit)
 
     def match_many(self, queries: Names | Iterable[str], limit: int = 200, *, normalised: bool = False) -> AdCandidates:
         """The ads that match each of many queries; with `normalised`, these are as `normalise_query` gives them."""

@@ -69,7 +69,8 @@ class EmbeddedEventLog:
         self._reader, self._reading = SegmentReader(self.path), threading.Lock()
         self._queue: deque[_Submitted] = deque()
         self._queued, self._more, self._closed = 0, threading.Condition(), False
-        self._thread = threading.Thread(target=self._commit_all, name=f"events {path}", daemon=True)
+        self._committing = threading.Lock()
+        self._thread = threading.Thread(target=self._commit_submitted, name=f"events {path}", daemon=True)
         if write:
             self._thread.start()
 
@@ -93,18 +94,27 @@ class EmbeddedEventLog:
         """Append events, all or none, and come back when they are on disk; `CannotWrite` if they are not."""
         return self.submit(events).result()
 
-    def submit(self, events: Event | Sequence[Event] | EventBatch) -> "Future[Appended]":
-        """Append events without waiting: the result comes when they are on disk."""
-        done = Future[Appended]()
-        self._enqueue(_Submitted(batch_of(events), None, done))
-        return done
+    def append_parts(self, events: EventBatch, sizes: Sequence[int]) -> list[Appended]:
+        """As `append`, of events that belong to several: the first sizes[0] of them, and so on; a result for each.
 
-    def submit_parts(self, events: EventBatch, sizes: Sequence[int]) -> "Future[list[Appended]]":
-        """As `submit`, of events that belong to several: the first sizes[0] of them, and so on; a result for each."""
+        The calling thread writes them itself, with all that waits: it must be one that no Ctrl-C interrupts.
+        """
         if min(sizes, default=0) < 0 or sum(sizes) != len(events):
             raise BadInput(f"The parts of {len(events):,} events have {sum(sizes):,} in all; give the size of each.")
         done = Future[list[Appended]]()
         self._enqueue(_Submitted(batch_of(events), sizes, done))
+        while not done.done():  # unless another thread has written them
+            with self._committing:
+                if not done.done():
+                    self._commit_waiting()
+        return done.result()
+
+    def submit(self, events: Event | Sequence[Event] | EventBatch) -> "Future[Appended]":
+        """Append events without waiting: the result comes when they are on disk."""
+        done = Future[Appended]()
+        self._enqueue(_Submitted(batch_of(events), None, done))
+        with self._more:
+            self._more.notify()
         return done
 
     def read(self, position: EventPosition, limit: int = 10_000) -> tuple[EventBatch, EventPosition]:
@@ -160,7 +170,8 @@ class EmbeddedEventLog:
         if self._thread.is_alive():
             self._thread.join()
         if self._writer is not None:
-            self._writer.close()
+            with self._committing:
+                self._writer.close()
         with self._reading:
             self._reader.close()
 
@@ -186,22 +197,27 @@ class EmbeddedEventLog:
                 raise CannotWrite(f"{self.path} cannot be written as fast as events come; append them again later.")
             self._queue.append(one)
             self._queued += size
-            self._more.notify()
 
-    def _commit_all(self) -> None:
-        """What the thread of the writer does: all that came while the last events were synced goes together."""
-        assert self._writer is not None  # noqa: S101
+    def _commit_submitted(self) -> None:
+        """What the thread of the log does: write what was submitted."""
         while True:
             with self._more:
                 if not self._queue and not self._closed:
                     self._more.wait(_RETIRE_SECONDS)
-                waiting = self._take()
-                if not waiting and self._closed and not self._queue:
+                if not self._queue and self._closed:
                     return
-            if waiting:
-                self._commit(self._writer, waiting)
-            else:
-                self._writer.retire()
+            with self._committing:
+                self._commit_waiting()
+
+    def _commit_waiting(self) -> None:
+        """Write all that came while the last events were synced, as one frame; a thread at a time."""
+        assert self._writer is not None  # noqa: S101
+        with self._more:
+            waiting = self._take()
+        if waiting:
+            self._commit(self._writer, waiting)
+        else:
+            self._writer.retire()
 
     def _take(self) -> list[_Submitted]:
         """The batches that go into one frame: all, unless they are too many."""

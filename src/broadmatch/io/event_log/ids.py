@@ -9,6 +9,10 @@ from broadmatch.io.event_log import _ids as kernels
 from broadmatch.io.event_log.events import EventBatch
 
 _LEAST = 1 << 10
+ROOM = 1 << 20
+"""Pairs of a table for the ids of a segment: to grow while others wait for the disk would keep them for 10 to 30 ms.
+
+What is not filled takes no memory."""
 Words = NDArray[np.uint64]
 
 

@@ -20,7 +20,7 @@ from broadmatch.io.artifacts import sync_folder
 from broadmatch.io.event_log import _frames as kernels
 from broadmatch.io.event_log import segments
 from broadmatch.io.event_log.events import EventBatch
-from broadmatch.io.event_log.ids import IdTable, keys_of
+from broadmatch.io.event_log.ids import ROOM, IdTable, keys_of
 from broadmatch.io.event_log.kept_ids import KeptIds, open_ids
 
 log = logging.getLogger("broadmatch")
@@ -265,7 +265,7 @@ def lock_folder(folder: Path) -> int:
 
 def scan_file(file: int, first: int) -> tuple[IdTable, int, int]:
     """The ids of the whole frames of a file, the number after their last event, and where they end."""
-    ids, number, offset, block = IdTable(), first, 0, 1 << 24
+    ids, number, offset, block = IdTable(ROOM), first, 0, 1 << 24
     while True:
         data, size = segments.read_block(file, offset, block)
         found = segments.scan(data, size, number, 1 << 62)

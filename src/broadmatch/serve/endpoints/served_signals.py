@@ -32,10 +32,10 @@ class ServedSignals:
                 signals = dict.fromkeys(signal.name for signal in description.signals)
                 self._reporter.report(ConsumptionReport(model=name, signals=signals, use="serving", **reporting_as()))
 
-    def close(self) -> None:
+    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
         """Send what waits, as far as that is quick."""
         if self._reporter is not None:
-            self._reporter.close(_CLOSE_SECONDS)
+            self._reporter.close(seconds)
 
 
 def _reporter(address: str) -> "Reporter":

@@ -296,10 +296,14 @@ class _Sheets:
         yield from sorted(pairs)
 
     def _key(self, name: str) -> SheetKey:
-        file = self._folder / f"{name}{_KEY}"
-        if not _NAME.fullmatch(name) or not file.is_file():
+        return SheetKey.open(self._key_file(name))
+
+    def _key_file(self, name: str) -> Path:
+        """The file that a sheet has, for names of sheets that are there; no other name becomes a path."""
+        if not _NAME.fullmatch(name) or not (file := self._folder / f"{name}{_KEY}").is_file():
             raise MissingFile(f"There is no sheet {name[:64]!r}; make one with `broadmatch judge make`.")
-        return SheetKey.open(file)
+        return file
 
     def _grades(self, name: str) -> GradeFile:
+        self._key_file(name)
         return self._files.setdefault(name, GradeFile(self._folder / f"{name}{_GRADES}"))
