@@ -77,10 +77,11 @@ def test_equals_the_slow_recursion(above, settings, damped, empty):
 def test_without_depth_it_is_the_flat_model():
     X, sets = points(FLAT)
     Y, tree = matrix(sets, 4), named(FLAT)
+    plain = OneVsRest(tail=0.0, n_jobs=1)
     for flat, filing in (
-        (MetaLabeler(OneVsRest(tail=0.0, n_jobs=1), **PAPER), HierarchicalLabels(n_jobs=1, **PAPER)),
+        (MetaLabeler(plain, counter=plain, **PAPER), HierarchicalLabels(n_jobs=1, **PAPER)),
         (
-            Threshold(OneVsRest(tail=0.0, n_jobs=1), threshold=-0.1),
+            Threshold(plain, threshold=-0.1),
             HierarchicalLabels(sets=None, bar=slow.log_chance(4 * -0.1), n_jobs=1),
         ),
     ):

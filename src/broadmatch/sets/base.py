@@ -85,7 +85,7 @@ class Training:
         """The rows of one of the folds."""
         return np.sort(np.random.default_rng(seed).permutation(self.X.n_rows)[fold::folds])
 
-    def without(self, rows: NDArray[np.int64]) -> LabelModel | None:
+    def without(self, rows: NDArray[np.int64], **params: Any) -> LabelModel | None:
         """A model that has not seen some of the points; None where the others have no label to learn."""
         if self.unseen:
             return self.model
@@ -93,8 +93,17 @@ class Training:
         labels = self.Y.take(rest)
         if not labels.nnz:
             return None
-        fresh: LabelModel = clone(self.model)
+        fresh: LabelModel = clone(self.model).set_params(**params)
         return fresh.fit(self.X.take(rest), labels, **self.more)
+
+    def again(self, **params: Any) -> None:
+        """Train the model anew on all points, with other parameters."""
+        old, more = self.model, self.more
+        fresh: LabelModel = clone(old).set_params(**params)
+        self.model = fresh.fit(
+            self.X, self.Y, label_names=old.label_names_, feature_names=old.feature_names_,
+            point_names=old.point_names_, **more,
+        )  # fmt: skip
 
 
 class SetModel(LabelPredictor):

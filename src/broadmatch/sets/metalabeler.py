@@ -18,9 +18,7 @@ from broadmatch.layout import Axes, Within, require
 from broadmatch.params import Among, Flag, Number, OneOf, Whole, clone, learned
 from broadmatch.sets.base import AnyLabelModel, Folds, FoldSeed, SetModel, Training, size_name
 from broadmatch.sets.calibration import LabelCalibrations
-from broadmatch.sets.chosen import FEW, Evidence, Held, Weighing, some
-
-_TAILS = (0.0, 0.03, 0.06)
+from broadmatch.sets.chosen import FEW, Evidence, Held, Weighing, folds_to_choose_by, rankings, settle, some
 
 
 class MetaLabeler(SetModel):
@@ -34,9 +32,10 @@ class MetaLabeler(SetModel):
     - "ranks": the scores sorted, best first.
 
     Scores to learn from have to be of points that the model was not trained on. "Scores" and "ranks" have them from
-    models that are trained on all folds but one, which costs `folds` more trainings; "content" needs those of one fold
-    alone, for `score_weight_` and `bar_`, which costs one, and none where both are given. A model that is fitted
-    already is not trained again: `fit` then takes points that it has not seen.
+    models that are trained on all folds but one, which costs `folds` more trainings; "content" needs those of 4,000
+    points, for `score_weight_` and `bar_`: one more training with 20,000 points, `folds` with few, and none where both
+    are given; around a `OneVsRest` that is to be chosen too, twice as many. A model that is fitted already is not
+    trained again: `fit` then takes points that it has not seen.
 
     >>> from broadmatch.labels import MLRF
     >>> X = [[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 0]] * 5
@@ -50,7 +49,10 @@ class MetaLabeler(SetModel):
     """
 
     counter: Annotated[
-        LabelModel | None, AnyLabelModel(), "the label model that learns the number; None is `OneVsRest(tail=0)`"
+        LabelModel | None,
+        AnyLabelModel(),
+        "the label model that learns the number; None is `OneVsRest(c=0.3, tail=0)` on 'content', `OneVsRest(tail=0, "
+        "damped=False)` on scores",
     ] = None
     on: Annotated[str, OneOf(("content", "scores", "ranks")), "what the number is learned from"] = "content"
     most: Annotated[
@@ -70,7 +72,7 @@ class MetaLabeler(SetModel):
         "how much scores count beside the second model, w: n maximises c_n + Σ_{r≤n} (w·s_r − bar), where c_n is its "
         "score for n labels and s_r that of the label at rank r; 0 is the paper, in which scores have no say; None "
         "chooses w by exact match and micro-F1 on points held out and, on 'content', the `tail` of a `OneVsRest` "
-        "that is trained here",
+        "that is trained here, and its `c` if that is the default's",
     ] = None
     bar: Annotated[
         float | None,
@@ -162,37 +164,33 @@ class MetaLabeler(SetModel):
 
     def _chosen(self, training: Training, scored: Ranking | None, phi: CSR, asked: CSR) -> Weighing:
         """The weight of the scores and the bar: as given, or those that are best on points held out."""
-        weight, bar = self.score_weight, self.bar
+        weight, bar, n_points = self.score_weight, self.bar, training.X.n_rows
         plain = Weighing(float(weight or 0), float(bar or 0))  # where there is nothing to choose by, or from
         given = weight == 0 or (weight is not None and bar is not None)
-        if given or training.X.n_rows < FEW or len(self.numbers_) == 1:
+        if given or n_points < FEW or len(self.numbers_) == 1:
             return plain
-        rows = training.fold(0, self.folds, self.seed)
-        model = training.without(rows) if scored is None else training.model
-        if model is None:
-            return plain
-        rest, held = np.delete(np.arange(training.X.n_rows), rows), some(rows)
-        counter = self._new_counter(training.model).fit(phi.take(rest), asked.take(rest))
-        said = counter.predict_topk(phi.take(held), len(self.numbers_))
+        folds = [training.fold(i, self.folds, self.seed) for i in range(folds_to_choose_by(n_points, self.folds))]
+        held = np.concatenate([some(rows) for rows in folds])
+        said = Ranking.stack([self._counted(training, phi, asked, rows) for rows in folds], Names.numbers(asked.n_cols))
+        if scored is None:
+            tried = rankings(training, folds, int(self.numbers_[-1]), search=weight is None)
+        else:
+            tried = iter([({}, scored.take(held))])
         found = []
-        for tail in self._tails(training):
-            ranks = model.lifted(tail) if isinstance(model, OneVsRest) else model
-            if scored is None:
-                best = ranks.predict_topk(training.X.take(held), int(self.numbers_[-1]))
-            else:
-                best = scored.take(held)
+        for settings, best in tried:
             points = Held.of(self._evidence(said, best), best, training.truth.take(held))
-            found.append((*points.best(weight, bar), tail))
-        _, how, tail = max(found, key=lambda one: one[0])
-        if isinstance(training.model, OneVsRest) and tail != training.model.tail:
-            training.model = training.model.lifted(tail)
+            found.append((*points.best(weight, bar), settings))
+        if not found:
+            return plain
+        _, how, settings = max(found, key=lambda one: one[0])
+        settle(training, settings)
         return how
 
-    def _tails(self, training: Training) -> tuple[float, ...]:
-        """What is tried as the tail of the model; one that was fitted before keeps its own."""
-        own = getattr(training.model, "tail", 0.0)
-        free = not training.unseen and self.on == "content" and self.score_weight is None
-        return tuple(dict.fromkeys((own, *_TAILS))) if free and isinstance(training.model, OneVsRest) else (own,)
+    def _counted(self, training: Training, phi: CSR, asked: CSR, rows: NDArray[np.int64]) -> Ranking:
+        """What a second model says of points that it has not seen."""
+        rest = np.delete(np.arange(phi.n_rows), rows)
+        counter = self._new_counter(training.model).fit(phi.take(rest), asked.take(rest))
+        return counter.predict_topk(phi.take(some(rows)), asked.n_cols)
 
     def _learn_scores(self, training: Training) -> Ranking:
         """Scores of the training points by models that have not seen them."""
@@ -229,8 +227,9 @@ class MetaLabeler(SetModel):
         if self.counter is not None:
             fresh: LabelModel = clone(self.counter)
             return fresh
-        # Words are damped; a score is worth what it says. Numbers are no labels of a long tail.
-        return OneVsRest(tail=0.0, damped=self.on == "content", n_jobs=getattr(model, "n_jobs", None))
+        # Words are damped, and say little of a number; a score is worth what it says. Numbers have no long tail.
+        content = self.on == "content"
+        return OneVsRest(c=0.3 if content else 1.0, tail=0.0, damped=content, n_jobs=getattr(model, "n_jobs", None))
 
     def _cut(self, X: CSR) -> Ranking:
         depth = self._depth()
