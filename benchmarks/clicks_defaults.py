@@ -4,6 +4,7 @@
     python -m benchmarks.clicks_defaults avazu      # some of them
     python -m benchmarks.clicks_defaults --settings # what beta, l1, l2 and power are worth, near the best alpha
     python -m benchmarks.clicks_defaults --defaults # rows of docs/defaults.md (benchmarks/defaults.py)
+    python -m benchmarks.clicks_defaults reddit --tune 400000 # `clicks train --tune` on so many rows, and what follows
 
 The 40 variants are 10 α from 0.01 to 2 with gradients and with counts, β = 1 and 0.3. They know nothing beforehand
 either, but which is the best is known only afterwards: it is what a search would find. Vowpal Wabbit gets the same
@@ -11,6 +12,9 @@ features, as `--ftrl --loss_function logistic -b 22`. `last` is the last fifth o
 part, the last tenth. Intervals are of paired differences, of blocks of 250 rows. The heats of the race were chosen by
 races replayed on 16 synthetic streams of other kinds (rare clicks, long rows, numbers, drift). The four here had been
 looked at before, all of them and to their ends, so they are no fresh test of that choice.
+
+--tune N gives the 60 candidates of `clicks train --tune` the first N rows, takes the one with the least progressive
+log loss, and lets it and the default go on over the next N / 4 rows, beside the best of all variants there.
 """
 
 import argparse
@@ -26,7 +30,7 @@ from numpy.typing import NDArray
 
 from benchmarks.clicks import DATA, POSTS, TOOL, log_description, reddit_description
 from benchmarks.common import tell
-from broadmatch.clicks import FTRL, ManyModels, Variant
+from broadmatch.clicks import FTRL, ManyModels, Variant, tuning_candidates
 from broadmatch.clicks.training.batches import BatchStream
 from broadmatch.data import Batch, Impressions
 from broadmatch.evaluate.click_metrics import log_losses
@@ -69,8 +73,8 @@ def criteo() -> Description:
     )
 
 
-def load(name: str, folder: Path) -> Impressions:
-    """A stream, encoded."""
+def load(name: str, folder: Path, most: float = np.inf) -> Impressions:
+    """A stream, encoded; its first batches with so many rows."""
     sources: Any = {
         "reddit": POSTS,
         "avazu": DATA / "avazu-9k/avazu.csv.gz",
@@ -80,7 +84,13 @@ def load(name: str, folder: Path) -> Impressions:
         subprocess.run([sys.executable, str(TOOL), str(folder)], check=True, stdout=sys.stderr)
         sources["log"] = [folder / "train.parquet", folder / "test.parquet"]
     described = {"reddit": reddit_description, "log": log_description, "avazu": avazu, "criteo": criteo}[name]()
-    return Batch.concatenate([batch for batch, _ in BatchStream(sources[name], described)]).impressions
+    batches, n_rows = list[Batch](), 0
+    for batch, _ in BatchStream(sources[name], described):
+        batches.append(batch)
+        n_rows += batch.impressions.n_rows
+        if n_rows >= most:
+            break
+    return Batch.concatenate(batches).impressions
 
 
 def block_losses(clicked: NDArray[Any], p: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -185,11 +195,51 @@ def settings(name: str, folder: Path) -> None:
         tell(stream=name, chosen=str(learner.chosen), setting=one, change_in_percent=found[one][0], half=found[one][1])
 
 
+def tuned(name: str, folder: Path, n_rows: int, defaults: bool) -> None:
+    """What a tuning takes on the first rows, there and on the rows that follow."""
+    rows = load(name, folder, n_rows * 5 // 4)
+    rows = rows.between(0, min(n_rows * 5 // 4, rows.n_rows))
+    candidates = tuning_candidates()
+    few = rows.between(0, 1000)
+    for made in (FTRL(), ManyModels(candidates)):  # compiles
+        made.learn_many(few, encoded=True)
+    started = time.process_time()
+    ours = learned(FTRL(), rows)[:, 0]
+    one = time.process_time() - started
+    started = time.process_time()
+    losses = learned(ManyModels(candidates), rows)
+    cpu = time.process_time() - started
+    cut = n_rows // _BLOCK
+    chosen = int(losses[:cut].sum(axis=0).argmin())
+    others = np.column_stack([losses, learned(ManyModels(VARIANTS), rows)])
+    known = [*candidates, *VARIANTS]
+    for part, since, end in (("tuned on", 0, cut), ("after it", cut, len(ours))):
+        best = int(others[since:end].sum(axis=0).argmin())
+        n = (end - since) * _BLOCK
+        told: dict[str, Any] = {"chosen": list(candidates)[chosen], "log_loss": losses[since:end, chosen].sum() / n}
+        sides = {
+            "the default, `FTRL()`": ours,
+            f"the best of 100 variants, known afterwards: {known[best]}": others[:, best],
+        }
+        for side, theirs in sides.items():
+            change, half = paired(losses[since:end, chosen], theirs[since:end])
+            told[side] = {"log_loss": theirs[since:end].sum() / n, "tuned_above_in_percent": change, "half": half}
+            if defaults:
+                where = f"{name}, {'the first' if since == 0 else 'the next'} {n:,} rows"
+                tell(part="clicks train --tune", default=f"60 candidates in one pass; found {told['chosen']}",
+                     chosen_on=f"the progressive log loss of the first {n_rows:,} rows", data=where,
+                     metric="progressive log loss, difference in %", ours=told["log_loss"],
+                     tuned=told[side]["log_loss"], rival=side, difference=round(change, 2), interval=round(half, 2),
+                     cpu_s=round(cpu, 1))  # fmt: skip
+        tell(stream=name, part=part, rows=n, cpu_s_default=one, cpu_s_tune=cpu, **told)
+
+
 def main() -> None:
     """Measure the streams that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("streams", nargs="*", default=["avazu", "criteo", "log", "reddit"])
     parser.add_argument("--settings", action="store_true")
+    parser.add_argument("--tune", type=int, help="what `clicks train --tune` takes on so many rows")
     parser.add_argument("--defaults", action="store_true", help="print rows of docs/defaults.md, too")
     asked = parser.parse_args()
     if not POSTS.exists() or not TOOL.exists():
@@ -199,6 +249,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             if asked.settings:
                 settings(name, Path(folder))
+            elif asked.tune:
+                tuned(name, Path(folder), asked.tune, asked.defaults)
             else:
                 measure(name, Path(folder), asked.defaults)
 

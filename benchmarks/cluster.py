@@ -31,7 +31,7 @@ from benchmarks.common import tell
 
 HOSTS = 4
 NET = "10.77.0.1"
-MODEL = {"features_per_node": 30, "seed": 0}
+MODEL = {"features_per_node": 30, "max_leaf": 10, "seed": 0}
 # A host of 2 GB: what tasks may have, what their results may have, and the most that a process may allocate.
 TASKS, STORE, PROCESS = 1_150_000_000, 300_000_000, 1_400_000_000
 SUBTREE_ROWS = 200_000

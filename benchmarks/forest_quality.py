@@ -42,7 +42,9 @@ def measure(train: Dataset, test: Dataset, **settings: Any) -> tuple[list[float]
 def compare(name: str, n: int, seeds: int, part: int) -> None:
     """Both ways of growing with each seed."""
     train, test = data(name, n)
-    settings: dict[str, Any] = {"n_trees": TREES[name]} | ({"features_per_node": 30} if name == "planted" else {})
+    settings: dict[str, Any] = {"n_trees": TREES[name], "max_leaf": 10} | (
+        {"features_per_node": 30} if name == "planted" else {}
+    )
     rows = max(1000, len(train) // part)
     found: dict[str, list[list[float]]] = {"whole": [], "staged": []}
     for seed in range(seeds):

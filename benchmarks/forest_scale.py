@@ -24,7 +24,7 @@ from benchmarks.common import peak_gb, tell
 
 TEST_POINTS = 10_000
 PER_SHARD = 100_000
-FEATURES_PER_NODE = 30  # as in benchmarks.mlrf_scale
+FEATURES_PER_NODE, MAX_LEAF = 30, 10  # as in benchmarks.mlrf_scale
 ARRAYS = {"indptr": np.int64, "indices": np.int32, "data": np.float32}
 
 
@@ -83,8 +83,11 @@ def memory_gb(field: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) / 2**20
 
 
-def watch(trees: Path, own: list[float], ended: threading.Event) -> None:
-    """Tell each tree when it is done; own[0] is the most of the process's own memory so far."""
+def watch(n: int, trees: Path, own: list[float], ended: threading.Event) -> None:
+    """Tell each tree when it is done; own[0] is the most of the process's own memory so far.
+
+    The CPU time of those that are under way then counts to those that are done.
+    """
     first = known = len(list(trees.glob("[0-9]*")))
     started, cpu = time.monotonic(), time.process_time()
     while not ended.wait(1):
@@ -92,9 +95,9 @@ def watch(trees: Path, own: list[float], ended: threading.Event) -> None:
         done = len(list(trees.glob("[0-9]*")))
         if done > known:
             known = done
-            tell(benchmark="forest_scale tree", trees=done, cpu_s_per_tree=(time.process_time() - cpu) / (done - first),
-                 wall_s=time.monotonic() - started, trees_gb=size_gb(trees), own_memory_gb=own[0],
-                 peak_gb=peak_gb())  # fmt: skip
+            tell(benchmark="forest_scale tree", points=n, trees=done, wall_s=time.monotonic() - started,
+                 cpu_s_per_tree=(time.process_time() - cpu) / (done - first), trees_gb=size_gb(trees),
+                 own_memory_gb=own[0], peak_gb=peak_gb())  # fmt: skip
 
 
 def fit(n: int, n_trees: int, folder: Path) -> None:
@@ -108,11 +111,11 @@ def fit(n: int, n_trees: int, folder: Path) -> None:
     trees.mkdir(exist_ok=True)
     there = len(list(trees.glob("[0-9]*")))
     own, ended = [0.0], threading.Event()
-    watcher = threading.Thread(target=watch, args=(trees, own, ended))
+    watcher = threading.Thread(target=watch, args=(n, trees, own, ended))
     watcher.start()
     try:
         started = time.process_time()
-        model = MLRF(n_trees=n_trees, features_per_node=FEATURES_PER_NODE)
+        model = MLRF(n_trees=n_trees, max_leaf=MAX_LEAF, features_per_node=FEATURES_PER_NODE)
         model.fit(head(X, n), head(Y, n), checkpoint=trees)
         cpu = time.process_time() - started
         started = time.process_time()
@@ -121,9 +124,10 @@ def fit(n: int, n_trees: int, folder: Path) -> None:
     finally:
         ended.set()
         watcher.join()
-    forest = model.forest_
-    tell(benchmark="forest_scale fit", points=n, labels=n, trees=n_trees, grown_now=n_trees - min(there, n_trees),
-         cpu_s=cpu, save_cpu_s=saved, peak_gb=peak_gb(), own_memory_gb=own[0], model_gb=size_gb(folder / "model"),
+    forest, grown = model.forest_, n_trees - min(there, n_trees)
+    tell(benchmark="forest_scale fit", points=n, labels=n, trees=n_trees, grown_now=grown,
+         cpu_s_per_tree=cpu / max(1, grown), save_cpu_s=saved, peak_gb=peak_gb(), own_memory_gb=own[0],
+         model_gb=size_gb(folder / "model"),
          nodes_per_tree=len(forest.feature) / n_trees, votes_per_tree=len(forest.vote_label) / n_trees,
          forest_bytes_per_point=sum(array.nbytes for array in forest) / n_trees / n)  # fmt: skip
 
@@ -155,6 +159,16 @@ def ask(n: int, folder: Path) -> None:
          own_memory_gb=memory_gb("RssAnon"), peak_gb=peak_gb())  # fmt: skip
 
 
+def by_size(told: Path) -> tuple[dict[int, Any], dict[int, Any]]:
+    """What runs told of growing trees and of asking, by the number of points.
+
+    Of a run that was taken up again it is the last that grew a tree: one that only opens them has no cost to tell.
+    """
+    lines = [json.loads(line) for line in told.read_text().splitlines() if line.startswith("{")]
+    grew = {line["points"]: line for line in lines if "cpu_s_per_tree" in line and line.get("grown_now", 1)}
+    return grew, {line["points"]: line for line in lines if line["benchmark"] == "forest_scale ask"}
+
+
 def plot(told: Path, file: Path) -> None:
     """Time a tree, memory and latency against the number of points."""
     import matplotlib
@@ -162,22 +176,18 @@ def plot(told: Path, file: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    lines = [json.loads(line) for line in told.read_text().splitlines()]
-    fits, asks = (
-        {line["points"]: line for line in lines if line["benchmark"] == f"forest_scale {part}"}
-        for part in ("fit", "ask")
-    )
-    sizes = sorted(fits)
+    grew, asks = by_size(told)
+    sizes = sorted(asks)
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-    left.plot(sizes, [fits[n]["cpu_s"] / fits[n]["grown_now"] for n in sizes], "o-")
+    left.plot(sizes, [grew[n]["cpu_s_per_tree"] for n in sizes], "o-")
     left.set(yscale="log", ylabel="CPU seconds", title="Growing a tree")
-    middle.plot(sizes, [fits[n]["own_memory_gb"] for n in sizes], "o-", label="own")
-    middle.plot(sizes, [fits[n]["peak_gb"] for n in sizes], "s--", label="with mapped files")
+    middle.plot(sizes, [grew[n]["own_memory_gb"] for n in sizes], "o-", label="own")
+    middle.plot(sizes, [grew[n]["peak_gb"] for n in sizes], "s--", label="with mapped files")
     middle.set(ylim=(0, None), ylabel="GB", title="Most memory of training")
     middle.legend(frameon=False)
     right.plot(sizes, [asks[n]["p50_ms"] for n in sizes], "o-", label="p50")
     right.plot(sizes, [asks[n]["p99_ms"] for n in sizes], "s--", label="p99")
-    right.set(ylim=(0, None), ylabel="ms", title=f"One page, {asks[sizes[-1]]['trees']} trees")
+    right.set(ylim=(0, None), ylabel="ms", title=f"One page, trees: {asks[sizes[-1]]['trees']}")
     right.legend(frameon=False)
     for axes in (left, middle, right):
         axes.set(xscale="log", xlabel="points = labels")

@@ -41,7 +41,7 @@ def one_size(n: int, trees: int) -> None:
     warm = Dataset(train.X, train.Y, train.labels).take(np.arange(100))
     MLRF(n_trees=1).fit(warm.X, warm.Y)  # compiles
     started = time.perf_counter()
-    model = MLRF(n_trees=trees, features_per_node=FEATURES_PER_NODE).fit(train.X, train.Y)
+    model = MLRF(n_trees=trees, max_leaf=10, features_per_node=FEATURES_PER_NODE).fit(train.X, train.Y)
     fitted = time.perf_counter() - started
     del both, train
     with tempfile.TemporaryDirectory(dir=os.environ.get("BROADMATCH_SCRATCH")) as folder:

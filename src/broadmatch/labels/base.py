@@ -178,6 +178,10 @@ class LabelModel(LabelPredictor):
         self._check_fitted()
         return float(precision_at_k(self._renumbered(*as_labels(Y)), self.predict_topk(X, k=1), k=1))
 
+    def by_the_data(self, X: CSR) -> dict[str, Any]:
+        """What parameters that are None stand for on this data, where a rule says so before anything is learned."""
+        return {}
+
     @property
     def _saved_shape(self) -> tuple[int, int]:
         return self.n_features_in_, len(self.label_names_)

@@ -44,11 +44,11 @@ class MLRF(LabelModel):
     n_trees: Annotated[int, Whole(1), Range(10, 800, by=2), "trees in the forest; more is better and slower"] = 100
     max_leaf: Annotated[
         int, Whole(1), Range(1, 1000, by=2), "a node of at most this many points is not split any more"
-    ] = 10
+    ] = 5
     min_leaf: Annotated[
         int,
         Whole(1),
-        Range(1, 20, by=2),
+        Range(1, 8, by=2),
         "both sides of a split keep at least this many points, or half of max_leaf + 1 where that is less",
     ] = 2
     features_per_node: Annotated[
@@ -107,6 +107,9 @@ class MLRF(LabelModel):
         min_leaf = min(self.min_leaf, (self.max_leaf + 1) // 2)
         return Growth(self.seed, n_tried, self.max_leaf, min_leaf, float(self.balance), self.leaf_labels,
                       self.bootstrap, self.subtree_rows)  # fmt: skip
+
+    def by_the_data(self, X: CSR) -> dict[str, Any]:
+        return {} if self.features_per_node is not None else {"features_per_node": self.growth(X.shape, X.nnz).n_tried}
 
     def checkpoints(self, X: CSR, Y: CSR, folder: str | os.PathLike[str] | None) -> Checkpoints:
         """Where finished trees are kept, by number; it knows them by the data and the parameters."""

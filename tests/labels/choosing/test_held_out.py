@@ -50,8 +50,7 @@ def test_what_is_shown_is_not_asked_for():
     assert (both != true_labels(Y.take(rest)).to_scipy()).nnz == 0
     assert held.shown.nnz == pytest.approx(held.truth.nnz, rel=0.2)
     tuned = tune(SwiftXML(n_trees=2, n_jobs=1), X, Y, metric="P@1", budget=0.01)
-    few = np.sort(np.random.default_rng(0).permutation(held.train)[:48])
-    model = SwiftXML(n_trees=2, n_jobs=1).fit(X.take(few), Y.take(few))
+    model = SwiftXML(n_trees=1, n_jobs=1).fit(X.take(held.train), Y.take(held.train))  # a fifth of the trees
     assert tuned.trials[0].score.value == held.measured(model)["P@1"].value
 
 

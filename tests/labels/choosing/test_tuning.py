@@ -134,6 +134,50 @@ def test_an_interruption_says_what_is_best_so_far(toy, monkeypatch, caplog):
     assert "Best so far: size=16" in caplog.text
 
 
+class Grove(Toy):
+    """As `Toy`; it takes as long as it has trees, and more of them are better."""
+
+    n_trees: Annotated[int, Whole(1), Range(2, 100, by=2), "more are better"] = 10
+
+    def fit(self, X: CSR, Y: CSR, **more: Any) -> "Grove":
+        self.slow = self.n_trees / 10
+        super().fit(X, Y, **more)
+        return self
+
+    def predict_topk(self, X: CSR, k: int, *, revealed: Any = None) -> Ranking:
+        found = super().predict_topk(X, k)
+        number = X.data[X.indices == 0].astype(int) - 1
+        helped = (number * 0.7548776662) % 1.0 < 0.1 * np.log2(self.n_trees)
+        found.labels[:, 0] = np.where(helped, number % 3, found.labels[:, 0])
+        return found
+
+
+def test_trees_are_tried_by_few_of_them_and_get_the_time_that_is_left(toy):
+    tuned = tune(Grove(), *toy, metric="P@1", budget=30.0)
+    assert tuned.settings["size"] == 16.0
+    assert tuned.model.n_trees > 50  # 30 s are for 150 trees of twice the time, 45 % of them for the search
+    assert Toy.clock.seconds == tuned.seconds <= 30.0
+    assert {len(rows) for rows, _ in Toy.fits} == {int(0.8 * N), N}  # small trials, too, have all points
+    small, whole = (next(trial for trial in tuned.trials if trial.small == few) for few in (True, False))
+    assert small.seconds == pytest.approx(whole.seconds / 5)
+
+
+def test_trees_that_are_of_no_use_stay_few(toy, monkeypatch):
+    monkeypatch.setattr(Grove, "predict_topk", Toy.predict_topk)
+    assert "n_trees" not in tune(Grove(), *toy, metric="P@1", budget=30.0).settings
+    assert tune(Grove(), *toy, metric="P@1", budget=30.0, fixed=["n_trees"]).model.n_trees == 10
+
+
+def test_none_is_tried_around_what_it_stands_for(ticking):
+    data = synthetic_dataset(300, 20, 300, features_per_point=20, seed=3)
+    others = set(spaces_of(MLRF())) - {"features_per_node"}
+    tuned = tune(MLRF(n_trees=5, n_jobs=1), data.X, data.Y, metric="P@1", budget=200, fixed=others)
+    tried = [trial.settings["features_per_node"] for trial in tuned.trials if trial.settings]
+    space, near = spaces_of(MLRF())["features_per_node"], MLRF().by_the_data(data.X)["features_per_node"]
+    assert tried[0] in {value for start in (near - 1, near, near + 1) for value in space.around(start)}
+    assert len(set(tried)) < len(space.around(None))
+
+
 @pytest.mark.parametrize("metric", ["P@0", "P@", "auc", "micro-F1@3", "", "P@99999", "exact"])
 def test_a_metric_that_there_is_none_of(toy, metric):
     with pytest.raises(BadParameter, match=r"there are P@k, nDCG@k, PSP@k, .* micro-F1, macro-F1"):

@@ -13,9 +13,8 @@ from broadmatch.params import Among, Range, Tries
 log = logging.getLogger("broadmatch")
 TIMES = 10
 """The default budget, in trainings of the default."""
-_SCREEN, _CLIMB = (0.5, 1.0), (0.3, 0.5)
-"""The parts of the budget that may be spent after small trials, and after trials in full; the latter with trees,
-which get the rest."""
+_PARTS, _PARTS_OF_TREES = (0.5, 1.0), (0.3, 0.45)
+"""The parts of the budget that may be spent after small trials, and after trials in full; trees get the rest."""
 _FINALISTS = 3  # of the small trials
 _MARGIN = 1.1  # on what the training in the end is expected to take
 _LIGHT = 0.4  # what a trial is expected to take where the parts are there, until one was seen
@@ -26,8 +25,8 @@ class BudgetedSearch:
 
     First parameters that change no finished part are climbed in full, a step at a time and on in a direction that
     helps; then all others by small trials, of which the best few are tried in full, and around the best of these both
-    again. Where twice as many trees help, the last training gets as many as there is time for. No
-    trial is begun that would not leave the time to train what it may choose on all points.
+    again. Where trees are better than a fifth of them, the last training gets as many as there is time for. No trial is
+    begun that would not leave the time to train what it may choose on all points.
     """
 
     def __init__(self, trials: Trials, spaces: Mapping[str, Tries], budget: float | None) -> None:
@@ -50,42 +49,44 @@ class BudgetedSearch:
         else:
             whole = self.trials.run({}, False)
             if self.budget is None:
-                self.budget = TIMES * whole.cost / (1 - SHARE)
+                self.budget = TIMES * whole.training * whole.cost / (1 - SHARE)
         grows = self.trials.grows if self.trials.grows in self.spaces else None
         steps = [name for name in self.spaces if name != grows]
         light = [name for name in steps if self._is_light(name)]
         heavy = [name for name in steps if name not in light]
-        screen, climb = _SCREEN if grows is None else _CLIMB
+        screen, climb = _PARTS if grows is None else _PARTS_OF_TREES
         if not self.full:
             self.best = self._climb({}, steps, True, 1.0)
             return self.best
         self.best = self._climb({}, light, False, screen)
         self._climb(self.best, heavy, True, screen)
-        self._finals()
-        self.best = self._climb(self.best, light, False)
+        self._finals(climb)
+        self.best = self._climb(self.best, light, False, climb)
         self.best = self._climb(self.best, heavy, False, climb)
         return self.best if grows is None else self._grow(grows)
 
-    def _finals(self) -> None:
+    def _finals(self, share: float) -> None:
         """Try the best of the small trials in full."""
         small = [one.trial for one in self.trials.found.values() if one.trial.small]
         least, start = self._score(self.best, True), self.best
         better = [trial for trial in small if trial.score.value > least]
         for trial in sorted(better, key=lambda one: -one.score.value)[:_FINALISTS]:
-            self._take_if_better(trial.settings, start)
+            self._take_if_better(trial.settings, start, share)
             self.trials.keep_only(self.best)
 
     def _grow(self, name: str) -> Settings:
-        """Twice as much while that helps and there is time; of trees, where that helped, all that there is time for."""
+        """Of trees all that there is time for, where few are worse; of rounds twice as many while that helps."""
         at, space = self._value(self.best, name), self.spaces[name]
+        if self.trials.of_trees and isinstance(space, Range):
+            if self._score(self.best, False) <= self._score(self.best, True):
+                return self.best
+            each = self._of_all(self._cost(self.best, False)) / at
+            possible = int((self.limit - self._spent()) / max(each, 1e-9))
+            return self._with(self.best, name, max(at, min(possible, int(space.high))))
         more = [value for value in space.around(at) if value > at]
         if not more or not self._take_if_better(self._with(self.best, name, more[0]), self.best):
             return self.best
-        if not name.endswith("n_trees") or not isinstance(space, Range):
-            return self._grow(name)
-        each = self._of_all(self._cost(self.best, False)) / more[0]
-        possible = int((self.limit - self._spent()) / max(each, 1e-9))
-        return self._with(self.best, name, max(more[0], min(possible, int(space.high))))
+        return self._grow(name)
 
     def _climb(self, start: Settings, names: list[str], small: bool, share: float = 1.0) -> Settings:
         """Change one parameter after the other while that helps, until nothing does or the time is over."""
@@ -118,8 +119,8 @@ class BudgetedSearch:
             if current == before:
                 return current
 
-    def _take_if_better(self, settings: Settings, base: Settings) -> bool:
-        if self._is_better(settings, self.best, base, False, 1.0):
+    def _take_if_better(self, settings: Settings, base: Settings, share: float = 1.0) -> bool:
+        if self._is_better(settings, self.best, base, False, share):
             self.best = settings
             return True
         return False
@@ -142,19 +143,23 @@ class BudgetedSearch:
 
     def _fits(self, settings: Settings, base: Settings, small: bool, share: float) -> bool:
         """Whether there is time for a trial, and for training on all points what it may choose."""
-        cost = self._expected(settings, base, small)
-        whole = self._expected(settings, base, False) if not small else self._in_full(cost)
-        if not small and self.trials.light(settings, base) and not self._grown(settings, base):
-            whole, cost = self._cost(base, False), self._light_cost or _LIGHT * self._cost(base, False)
-        elif not small and self._grown(settings, base):
+        cost, few = self._expected(settings, base, small), self.trials.known(settings, True)
+        whole = self._in_full(cost) if small else cost
+        if not small and self._grown(settings, base):
             cost -= self._cost(base, False)
+        elif not small and self.trials.light(settings, base):
+            whole, cost = self._cost(base, False), self._light_cost or _LIGHT * self._cost(base, False)
+        elif not small and few is not None and self.trials.of_trees:  # its trees are there
+            cost -= few.cost
         limit = self.limit
         kept = max(self._of_all(whole), self._of_all(self._cost(self.best, False)))
         spent = self._spent() + cost
         return spent + kept <= limit and spent <= share * limit
 
     def _expected(self, settings: Settings, base: Settings, small: bool) -> float:
-        """What a trial takes if nothing is kept, by that of settings that are near: a step up takes as much more."""
+        """What a trial takes if nothing is kept: by a small one, or by settings that are near and half as much more."""
+        if not small and (few := self.trials.known(settings, True)) is not None:
+            return self._in_full(few.cost)
         cost = self._cost(base, small)
         for name in settings.keys() | base.keys():
             old, new = self._value(base, name), self._value(settings, name)
@@ -183,7 +188,8 @@ class BudgetedSearch:
 
     def _of_all(self, cost: float) -> float:
         """The seconds of a training on all points, by those of a trial."""
-        return _MARGIN * cost / (1 - SHARE)
+        first = self.trials.known({}, False) or self._tried({}, True)
+        return _MARGIN * first.training * cost / (1 - SHARE)
 
     def _tried(self, settings: Settings, small: bool) -> Tried:
         tried = self.trials.known(settings, small)
@@ -198,11 +204,13 @@ class BudgetedSearch:
         return bool(values) and self.trials.light(self._with({}, name, values[0]), {})
 
     def _value(self, settings: Settings, name: str) -> Any:
-        return settings[name] if name in settings else self.trials.given[name]
+        """The value of a parameter, or what None stands for where that is known."""
+        value = settings[name] if name in settings else self.trials.given[name]
+        return self.trials.meant.get(name) if value is None else value
 
     def _with(self, settings: Settings, name: str, value: object) -> Settings:
         """Settings with another value; what is as in the default is left out, so that equal ones look equal."""
-        return {k: v for k, v in {**settings, name: value}.items() if v != self.trials.given[k]}
+        return {k: v for k, v in {**settings, name: value}.items() if v != self._value({}, k)}
 
     @property
     def chosen(self) -> Trial:

@@ -21,7 +21,7 @@ from broadmatch.params import clone
 
 log = logging.getLogger("broadmatch")
 FEWER = 5
-"""A small trial is trained on a fifth of the points: with fewer trees, it would ask for what few trees need."""
+"""A small trial has a fifth of the trees, which a trial in full takes up; without trees, a fifth of the points."""
 _GROWS = ("n_trees", "rounds", "model__n_trees", "model__rounds")
 """Parameters that say how much is grown, each piece beside or after the others."""
 Settings = dict[str, Any]
@@ -49,11 +49,13 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Tried:
-    """A trial with what the search needs of it: its report, and the seconds that it takes with nothing kept."""
+    """A trial with what the search needs of it: its report, the seconds that it takes with nothing kept, and which
+    share of them is the training."""
 
     trial: Trial
     report: Report
     cost: float
+    training: float
 
 
 class Trials:
@@ -63,11 +65,18 @@ class Trials:
         self.model, self.held, self.folder, self.more = model, held, folder, more
         self.given = model.get_params()
         self.grows = next((name for name in _GROWS if name in self.given), None)
-        few = np.sort(np.random.default_rng(0).permutation(held.train)[: -(-len(held.train) // FEWER)])
-        self._data = {small: (X.take(rows), Y.take(rows)) for small, rows in ((False, held.train), (True, few))}
+        self.of_trees = self.grows is not None and self.grows.endswith("n_trees")
+        """Whether more of what grows cannot be too much: each tree is there beside the others."""
+        whole = X.take(held.train), Y.take(held.train)
+        self.meant = _meant(model, whole[0])
+        """What parameters that are None stand for."""
+        self._data = {False: whole, True: whole}
+        if not self.of_trees:
+            few = np.sort(np.random.default_rng(0).permutation(held.train)[: -(-len(held.train) // FEWER)])
+            self._data[True] = X.take(few), Y.take(few)
         self.found: dict[tuple[str, bool], Tried] = {}
-        self._kept: dict[Path, int] = {}
-        """Folders of finished parts, and how many trees are in them."""
+        self._kept: dict[Path, tuple[int, float]] = {}
+        """Folders of finished parts, how many trees are in them, and the seconds of each."""
 
     @property
     def path(self) -> list[Trial]:
@@ -85,17 +94,21 @@ class Trials:
             return known
         started = now()
         model = clone(self.model).set_params(**settings)
+        if small and self.of_trees:
+            model.set_params(**{str(self.grows): -(-self._n_grown(model) // FEWER)})
         folder = self.parts_of(settings, small)
         more = dict(self.more) if folder is None else {**self.more, "checkpoint": folder}
         with progress.hidden(), _quiet():
             model.fit(*self._data[small], **more)
+            trained = now() - started
             report = self.held.measured(model)
         seconds = now() - started
         first = self.known({}, small)
         name = self.held.metric.name
         difference = paired_difference(report, report if first is None else first.report, name)
         trial = Trial(settings, small, report[name], difference, seconds)
-        tried = Tried(trial, report, seconds * self._share_grown(model, folder))
+        cost = seconds if folder is None else self._cost(model, folder, seconds)
+        tried = Tried(trial, report, cost, trained / max(seconds, 1e-9))
         self.found[_key(settings), small] = tried
         tell(trial, name)
         return tried
@@ -119,16 +132,20 @@ class Trials:
         if not isinstance(ranks, LabelModel) or "hierarchy" in self.more:
             return None
         shaping = {k: v for k, v in ranks.get_params().items() if k not in ranks.light}
-        return self.folder / hashlib.sha256(repr((sorted(shaping.items()), small)).encode()).hexdigest()[:16]
+        of_few = small and not self.of_trees
+        return self.folder / hashlib.sha256(repr((sorted(shaping.items()), of_few)).encode()).hexdigest()[:16]
 
-    def _share_grown(self, model: Any, folder: Path | None) -> float:
-        """All trees over those that were not there already."""
-        if folder is None:
-            return 1.0
-        n = int(model.get_params()[self.grows]) if self.grows else 1
-        before = self._kept.get(folder, 0)
-        self._kept[folder] = max(n, before)
-        return n / (n - before) if n > before else 1.0
+    def _cost(self, model: Any, folder: Path, seconds: float) -> float:
+        """The seconds with nothing kept: those of a tree that was not there already, for each tree."""
+        n = self._n_grown(model)
+        before, each = self._kept.get(folder, (0, 0.0))
+        if n > before:
+            each = seconds / (n - before)
+        self._kept[folder] = max(n, before), each
+        return n * each
+
+    def _n_grown(self, model: Any) -> int:
+        return int(model.get_params()[self.grows]) if self.grows else 1
 
 
 class _quiet:
@@ -158,6 +175,15 @@ def in_words(settings: Mapping[str, Any]) -> str:
     shown = (f"{n.replace('model__', '')}={v:g}" if isinstance(v, float) else f"{n.replace('model__', '')}={v}"
              for n, v in settings.items())  # fmt: skip
     return ", ".join(shown) or "default"
+
+
+def _meant(model: Any, X: CSR) -> Settings:
+    """What parameters that are None stand for on this data, also of a label model inside (`model__…`)."""
+    if isinstance(model, LabelModel):
+        return model.by_the_data(X)
+    inner = model.get_params(deep=False).get("model")
+    found = inner.by_the_data(X) if isinstance(inner, LabelModel) else {}
+    return {f"model__{name}": value for name, value in found.items()}
 
 
 def _key(settings: Settings) -> str:
