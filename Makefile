@@ -42,6 +42,13 @@ chromium:
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core libatomic1; } || \
 		{ echo "Tests of pages need more; on Debian and Ubuntu: apt-get install chromium fonts-dejavu-core libatomic1"; exit 1; }
 
+# The signal index is tested on a real PostgreSQL, which the tests start by themselves in a temporary folder.
+postgresql:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; } || \
+		echo "PostgreSQL is missing, and its tests are skipped; on Debian and Ubuntu: apt-get install postgresql"
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -60,3 +60,10 @@ def test_links_of_the_pages_lead_somewhere():
     ]
     assert len(links) > 50
     assert not [f"{p.name}: {link}" for p, link in links if "://" not in link and not (p.parent / link).exists()]
+
+
+def test_every_target_of_the_makefile_does_something():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.search(r"^\.PHONY: (.*)$", text, re.M)[1].split()
+    assert "postgresql" in targets
+    assert not [one for one in targets if not re.search(rf"^{one}:[^\n]*\n\t|^{one}: \$\(STAMP\)$", text, re.M)]
