@@ -19,16 +19,18 @@ ROOT = Path(__file__).parents[1]
 ROWS = Path(__file__).with_suffix("")
 PAGE = ROOT / "docs" / "defaults.md"
 Row = dict[str, Any]
-ABOUT = ("default", "chosen_on", "command")
+ABOUT = ("default", "chosen_on")
 HEAD = """# Defaults: what they are, and what they cost
 
 Most users never tune, so a default is chosen as a tuned setting is: on points held out from training, not on a test
-part; what each was chosen on stands beside it. Here is what the first try costs against settings that were searched
-for, and against rivals. Differences are default − other, with the 95 % interval of paired differences on the same test
-points; of errors and losses less is better.
+part. Here is each default, what it was chosen on, and what the first try costs against settings that were searched for,
+and against rivals: how many of the figures below it are better or worse than the other's beyond their 95 % interval of
+paired differences on the same test points.
 
+"""
+FOOT = """
 This page is written by `python -m benchmarks.defaults`; `python -m benchmarks.defaults --run` measures all of it anew,
-`--run PART` one part.
+`--run PART` one part. Differences below are default − other; of losses less is better.
 """
 
 
@@ -42,22 +44,37 @@ def rows_of(file: Path) -> list[Row]:
 
 
 def page(rows: Iterable[Row]) -> str:
-    """The page: for each default what it is, what it was chosen on, how it is measured, and a table of differences."""
-    by_part: dict[str, dict[tuple[str, ...], list[Row]]] = {}
+    """The page: a table of what each default is, what it was chosen on and what it costs, then the figures of each."""
+    parts: dict[str, dict[tuple[str, ...], list[Row]]] = {}
+    for row in sorted(rows, key=lambda row: str(row["part"]).lower()):
+        parts.setdefault(row["part"], {}).setdefault(tuple(row[name] for name in ABOUT), []).append(row)
+    table = ["| of | the default | chosen on | beside others |", "|---|---|---|---|"]
+    sections = []
+    for part, by_default in parts.items():
+        table += [f"| {part} | {default} | {on} | {standing(found)} |" for (default, on), found in by_default.items()]
+        sections += [f"\n## {part}\n", *(line for found in by_default.values() for line in section(found))]
+    return HEAD + "\n".join(table) + "\n" + FOOT + "\n".join(sections)
+
+
+def standing(rows: Iterable[Row]) -> str:
+    """How many figures are better and worse than others beyond chance, and the one that is worst."""
+    n, better, worse = 0, 0, list[tuple[float, str]]()
     for row in rows:
-        by_part.setdefault(row["part"], {}).setdefault(tuple(row[name] for name in ABOUT), []).append(row)
-    sections = [HEAD]
-    for part in sorted(by_part, key=str.lower):
-        sections.append(f"## {part}\n")
-        sections += ["\n".join(section(*about, found)) for about, found in by_part[part].items()]
-    return "\n".join(sections)
+        sign, place = -1 if "loss" in row["metric"] else 1, places_of(row)
+        for cut, ours, gain, interval in zip(cuts(row), as_list(row["ours"]), *differences(row), strict=True):
+            n += 1
+            if not beyond_chance(gain, interval):
+                continue
+            if sign * gain > 0:
+                better += 1
+            else:
+                worse.append((-abs(gain / (ours or 1.0)), f"{signed(gain, place)} in {cut}, {row['data']}"))
+    told = f"{n} figures: {better} better, {len(worse)} worse"
+    return f"{told}; most: {min(worse)[1]}" if worse else told
 
 
-def section(default: str, chosen_on: str, command: str, rows: list[Row]) -> Iterator[str]:
-    """One default."""
-    seconds = max((row["cpu_s"] for row in rows if row.get("cpu_s") is not None), default=None)
-    took = "" if seconds is None else f", {seconds:,.0f} s of processor time"
-    yield f"**{sentence(default)}** Chosen on {sentence(chosen_on)} (`{command}`{took})\n"
+def section(rows: list[Row]) -> Iterator[str]:
+    """The figures of one default, and the commands that print them."""
     yield "| data | metric | default | other | of | difference |"
     yield "|---|---|--:|--:|---|--:|"
     for row in rows:
@@ -65,10 +82,10 @@ def section(default: str, chosen_on: str, command: str, rows: list[Row]) -> Iter
                  changes(row))  # fmt: skip
         yield f"| {' | '.join(cells)} |"
     yield ""
-
-
-def sentence(text: str) -> str:
-    return f"{text.rstrip('. ')}."
+    for command in dict.fromkeys(row["command"] for row in rows):
+        seconds = max((row["cpu_s"] for row in rows if row["command"] == command and row.get("cpu_s")), default=None)
+        yield f"- `{command}`" + ("" if seconds is None else f", {seconds:,.0f} s of processor time")
+    yield ""
 
 
 def figures(value: Any) -> str:
@@ -80,21 +97,47 @@ def figures(value: Any) -> str:
 
 def changes(row: Row) -> str:
     """The difference and its interval: −0.21 ± 0.30, or +0.10 [−0.02, +0.22]; one for each cut."""
-    each, half = as_list(row["difference"]), row.get("interval")
-    intervals = half if isinstance(half, list) and isinstance(row["difference"], list) else [half] * len(each)
-    place = 2 if "%" in row["metric"] else max(map(places, as_list(row["ours"])))
-    return " / ".join(change(*pair, place) for pair in zip(each, intervals, strict=True))
+    return " / ".join(change(*pair, places_of(row)) for pair in zip(*differences(row), strict=True))
+
+
+def differences(row: Row) -> tuple[list[float], list[Any]]:
+    """The difference of each cut, and its interval: half of it, or its two ends, or None."""
+    each, interval = as_list(row["difference"]), row.get("interval")
+    of_each = isinstance(interval, list) and isinstance(row["difference"], list)
+    return each, interval if of_each and interval is not None else [interval] * len(each)
+
+
+def cuts(row: Row) -> list[str]:
+    """The name of each figure of a row: P@1 / 3 / 5 are P@1, P@3 and P@5."""
+    if not isinstance(row["ours"], list):
+        return [row["metric"]]
+    name, _, numbers = row["metric"].partition("@")
+    return [f"{name}@{number}" for number in numbers.split(" / ")]
+
+
+def beyond_chance(difference: float, interval: float | list[float] | None) -> bool:
+    """Whether the interval of a difference leaves out 0."""
+    if interval is None:
+        return False
+    low, high = interval if isinstance(interval, list) else (difference - interval, difference + interval)
+    return low * high > 0
 
 
 def change(difference: float, interval: float | list[float] | None, place: int) -> str:
-    def signed(value: float) -> str:
-        return f"{value:+.{place}f}".replace("-", "−")
-
     if interval is None:
-        return signed(difference)
+        return signed(difference, place)
     if isinstance(interval, list):
-        return f"{signed(difference)} [{signed(interval[0])}, {signed(interval[1])}]"
-    return f"{signed(difference)} ± {interval:.{place}f}"
+        return f"{signed(difference, place)} [{signed(interval[0], place)}, {signed(interval[1], place)}]"
+    return f"{signed(difference, place)} ± {interval:.{place}f}"
+
+
+def signed(value: float, place: int) -> str:
+    return f"{value:+.{place}f}".replace("-", "−")
+
+
+def places_of(row: Row) -> int:
+    """Decimal places of the differences of a row."""
+    return 2 if "%" in row["metric"] else max(map(places, as_list(row["ours"])))
 
 
 def as_list(value: Any) -> list[float]:

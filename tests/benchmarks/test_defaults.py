@@ -43,11 +43,22 @@ def test_a_section_tells_what_a_default_costs():
                    "difference": -0.00125, "interval": 0.0004, "cpu_s": None}  # fmt: skip
     text = defaults.page([ROW, other, ROW | {"data": "real", "interval": None}])
     assert text.startswith(defaults.HEAD) and text.index("## a click model") < text.index("## Forest")
-    assert "**`n_trees=7`.** Chosen on held-out points. (`python -m nothing`, 1,234 s of processor time)" in text
+    assert "- `python -m nothing`, 1,234 s of processor time\n" in text and "- `python -m nothing`\n" in text
     assert "| planted | P@1 / 3 | 62.50 / 30.25 | 63.00 / 30.00 | tuned | −0.50 ± 0.75 / +0.25 [−0.12, +0.50] |" in text
     assert "| real | P@1 / 3 | 62.50 / 30.25 | 63.00 / 30.00 | tuned | −0.50 / +0.25 |" in text
     assert "| planted | log loss | 0.1250 | – | vw | −0.0013 ± 0.0004 |" in text
     assert text.count("| data |") == 2
+
+
+def test_the_table_says_of_each_default_what_is_better_and_worse_beyond_chance():
+    loss = ROW | {"part": "clicks", "metric": "log loss, difference in %", "ours": 0.1, "difference": -2.0}
+    rows = [loss | {"interval": 0.5}, loss | {"difference": 1.0, "interval": [0.5, 1.5], "data": "later"},
+            ROW | {"interval": [0.25, 0.25]}, ROW | {"interval": None}]  # fmt: skip
+    text = defaults.page(rows)
+    about = "`n_trees=7` | held-out points"
+    assert f"| clicks | {about} | 2 figures: 1 better, 1 worse; most: +1.00 in {loss['metric']}, later |" in text
+    assert f"| Forest | {about} | 4 figures: 0 better, 1 worse; most: −0.50 in P@1, planted |" in text
+    assert text.count("`n_trees=7`") == 2
 
 
 def test_run_puts_what_a_command_prints_in_place_of_its_rows(tmp_path):
