@@ -5,7 +5,9 @@
 In one process searches go to the engine, impressions and clicks to the join as arrays, and the engine is given what was
 learned every hour (`simulate_loop`). Over HTTP a server of one worker answers (its time is that of the requests), logs
 what it shows, is told of the clicks, and charges budgets; a learner follows the log, and what it publishes at the same
-moments is taken up. Every decision (ads, prices, probabilities) and every bit that was learned must be the same.
+moments is taken up. Searches and clicks come one by one, in order of time: the log is read so too, and a click that is
+logged after its window has passed counts for nothing. Every decision (ads, prices, probabilities) and every bit that
+was learned must be the same, or it ends with 1.
 """
 
 import argparse
@@ -106,6 +108,7 @@ def in_process(ready: Prepared) -> list[dict[str, Any]]:
     server, day, learned = ready.server, ready.day, []
     for a, b, stop in slices(day):
         for row in range(a, b):
+            server.take_clicks(float(day.second[row]))
             server.serve(day, np.array([row]), np.zeros(1, np.int64))
         server.learn(stop)
         if stop % HOUR == 0:
@@ -216,17 +219,13 @@ def over_http(ready: Prepared) -> tuple[dict[int, Decision], list[dict[str, Any]
         )
         for a, b, stop in slices(day):
             for row in range(a, b):
+                waiting = send_clicks(line, waiting, float(day.second[row]))
                 places = ask(line, "POST", "/v1/match", search(day, row))["places"]
                 if places:
                     named = ("ad", "price", "probability")
                     decisions[row] = Decision(*(tuple(place[name] for place in places) for name in named))
                 waiting += clicked(users, day, row, places, pages)
-            waiting.sort(key=lambda click: click[0])
-            due = [click for click in waiting if click[0] <= stop]
-            waiting = waiting[len(due) :]
-            if due:
-                events = [{"kind": "clicks", "impression": name, "time": moment(at)} for at, name in due]
-                ask(line, "POST", "/v1/events", events)
+            waiting = send_clicks(line, waiting, stop)
             while training.step():
                 pass
             training.pass_time(round(stop * 1_000_000))
@@ -235,6 +234,19 @@ def over_http(ready: Prepared) -> tuple[dict[int, Decision], list[dict[str, Any]
                 learned.append(bits(training.learner, calibration))
         n = log.end.offsets[0]
     return decisions, learned, n
+
+
+def send_clicks(
+    line: http.client.HTTPConnection, waiting: list[tuple[float, str]], now: float
+) -> list[tuple[float, str]]:
+    """Tell the server of the clicks that have arrived; the others."""
+    waiting.sort(key=lambda click: click[0])
+    due = [click for click in waiting if click[0] <= now]
+    if due:
+        ask(
+            line, "POST", "/v1/events", [{"kind": "clicks", "impression": name, "time": moment(at)} for at, name in due]
+        )
+    return waiting[len(due) :]
 
 
 def search(day: DayTraffic, row: int) -> dict[str, Any]:
@@ -297,7 +309,10 @@ def main() -> None:
         place = Path(folder)
         market = simulate_marketplace(place / "market", n_pages=400, n_sessions=30_000, days=10, seed=5)
         sessions = 300 if given.small else given.sessions
-        tell(benchmark="serve_replay", **replay(market, place, sessions))
+        found = replay(market, place, sessions)
+        tell(benchmark="serve_replay", **found)
+        if found["other_decisions"] or found["other_models"]:
+            sys.exit("The day over HTTP is not the day in one process.")
 
 
 if __name__ == "__main__":

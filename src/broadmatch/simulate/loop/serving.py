@@ -160,12 +160,16 @@ class ArmServer:
         self._log(answers, shown, day)
         self._add_up(answers, shown, day, rows, group)
 
-    def learn(self, now: float) -> None:
-        """Take the clicks that have arrived by `now`, charge them, and learn from the impressions that are closed."""
+    def take_clicks(self, now: float) -> None:
+        """Take the clicks that have arrived by `now`, and charge them."""
         arrived, self.arriving = self.arriving.at(now)
         today = np.floor(now - 1e-6) // _DAY == arrived.time // _DAY
         self.budgets.charge(arrived.campaign[today], arrived.price[today])
         self.join.add_clicks(arrived.id.view(np.uint64), (arrived.time * _SECOND).astype(np.int64))
+
+    def learn(self, now: float) -> None:
+        """Take the clicks that have arrived by `now`, and learn from the impressions that are closed."""
+        self.take_clicks(now)
         self.join.pass_until(round(now * _SECOND))
         closed = self.join.ready()
         if len(closed):
