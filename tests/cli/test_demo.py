@@ -1,12 +1,14 @@
 """The demo, small: a report to read, and its figures for machines."""
 
 import http.client
+import io
 import json
 import re
 import shlex
 import shutil
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,18 +18,26 @@ from tests.cli.conftest import worked
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory):
-    out = tmp_path_factory.mktemp("demo") / "out"
-    return json.loads(worked("demo", "--out", out, "--pages", 400, "--seed", 1, "--json")), out
+def demo(tmp_path_factory):
+    """One run of it: what it prints for machines, what it prints for people, 80 columns wide, and the folder."""
+    out, report = tmp_path_factory.mktemp("demo") / "out", io.StringIO()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "80")
+        patched.setattr("broadmatch.cli.demo.io", SimpleNamespace(StringIO=lambda: report))  # what --json holds back
+        said = worked("demo", "--out", out, "--pages", 400, "--seed", 1, "--json")
+    return json.loads(said), report.getvalue(), out
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """The same as a report, 80 columns wide."""
-    out = tmp_path_factory.mktemp("report") / "demo"
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("COLUMNS", "80")
-        return worked("demo", "--out", out, "--pages", 400, "--seed", 1), out
+def figures(demo):
+    found, _, out = demo
+    return found, out
+
+
+@pytest.fixture(scope="module")
+def report(demo):
+    _, said, out = demo
+    return said, out
 
 
 def test_the_report_is_readable_without_a_terminal(report):
@@ -77,25 +87,25 @@ def test_what_it_leaves_works_with_the_other_commands(figures):
     assert abs(whole["value"] - half["value"]) < 0.1  # every second test page teaches the weights of the expansion
 
 
-def test_the_commands_it_shows_do_the_same(figures, report):
+def test_the_commands_it_shows_do_the_same(report, tmp_path):
     """Taken from the report itself: they write the same bits."""
-    (_, first), (said, again) = figures, report
+    said, out = report
     shown = [shlex.split(line)[2:] for line in said.splitlines() if line.startswith("$ broadmatch")]
     assert [command for command, *_ in shown] == [
         *("simulate", "harvest", "harvest", "train", "train", "train", "train"),
         *("evaluate", "recommend", "recommend", "explain", "simulate", "ads", "ads", "clicks", "publish"),
     ]  # fmt: skip
-    page = (again / "phrases.html").read_bytes()
-    for part in ("market", "plain", "data", "kex", "plain-model", "model", "ksp"):
-        shutil.rmtree(again / part)
-    (again / "phrases.html").unlink()
+    parts = ("market", "plain", "data", "kex", "plain-model", "model", "ksp", "phrases.html")
+    for part in parts:
+        shutil.move(out / part, tmp_path / part)
     for command in shown:
         if "--arms" not in command:  # tests of the loop run it twice
             worked(*command)
     for part in ("market", "data/train", "data/test", "data/vectorizer", "kex", "model", "ksp"):
-        files = {file.name for file in (first / part).iterdir() if file.is_file()}
-        assert {n for n in files if (first / part / n).read_bytes() != (again / part / n).read_bytes()} == set()
-    assert (again / "phrases.html").read_bytes() == page
+        files = {file.name for file in (tmp_path / part).iterdir() if file.is_file()}
+        other = {n for n in files if (tmp_path / part / n).read_bytes() != (out / part / n).read_bytes()}
+        assert files and other == set()
+    assert (out / "phrases.html").read_bytes() == (tmp_path / "phrases.html").read_bytes()
 
 
 def test_pages_were_held_back(figures):
