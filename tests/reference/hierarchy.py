@@ -22,89 +22,106 @@ def with_ancestors(above, categories):
 
 
 class Recursion:
-    """Training and prediction of MetaLabeler §5.2, with a model of its own for each inner node, as Python objects.
+    """Training and prediction of MetaLabeler §5.2, with models of its own for each inner node, as Python objects.
 
-    `model` ranks, and ways above `bar` are followed, or with `meta` gives sets. `None` stands for the node above the
-    roots.
+    `model` ranks, and ways whose log-chance is above `bar` are followed, or with a `counter` the number that maximises
+    c_n + Σ_{r≤n} (weight·p_r − bar). With weight 0 it is the paper; otherwise ways learn from all points. `None` stands
+    for the node above the roots.
     """
 
-    def __init__(self, above, model, meta, bar=0.0):
-        self.above, self.model, self.meta, self.bar, self.nodes = above, model, meta, bar, {}
+    def __init__(self, above, model, counter=None, weight=0.0, bar=0.0, most=None):
+        self.above, self.model, self.counter, self.nodes = above, model, counter, {}
+        self.weight, self.bar, self.most = weight, bar, most
 
     def fit(self, X, sets):
         """X is dense; sets are Python sets of categories."""
         whole = [with_ancestors(self.above, categories) for categories in sets]
-        for node in (None, *range(len(self.above))):
-            inside = [i for i in range(len(sets)) if node is None or node in whole[i]]
-            roots = [c for c in range(len(self.above)) if not self.above[c]]
-            ways = [("go", c) for c in (roots if node is None else children(self.above, node))]
-            ways.append(("stop", node))
-            gone = [{w for w in ways if (w[1] in whole[i] if w[0] == "go" else node in sets[i])} for i in inside]
-            ways = [w for w in ways if any(w in went for went in gone)]
-            if any(kind == "go" for kind, _ in ways):
-                self.nodes[node] = (
-                    ways,
-                    self._learn(X[inside], [[ways.index(w) for w in went] for went in gone], ways),
-                )
-        return self
+        everybody = range(len(sets))
 
-    def _learn(self, X, gone, ways):
-        Y = [[float(w in went) for w in range(len(ways))] for went in gone]
-        if all(len(went) == len(ways) for went in gone):
-            return None  # everybody goes every way
-        model = clone(self.meta if self.meta is not None else self.model)
-        return model.fit(X, Y)
+        def goes(i, way):
+            return way[1] in whole[i] if way[0] == "go" else way[1] in sets[i]
+
+        inside, ways = {}, {}
+        for node in (None, *range(len(self.above))):
+            here = [i for i in everybody if node is None or node in whole[i]]
+            roots = [c for c in range(len(self.above)) if not self.above[c]]
+            known = [("go", c) for c in (roots if node is None else children(self.above, node))] + [("stop", node)]
+            known = [way for way in known if any(goes(i, way) for i in here)]
+            if any(kind == "go" for kind, _ in known):
+                inside[node], ways[node] = here, known
+        if self.counter is None or self.weight:
+            every = sorted({way for known in ways.values() for way in known})
+            of_all = clone(self.model).fit(X, [[float(goes(i, way)) for way in every] for i in everybody])
+        for node, here in inside.items():
+            gone = [[float(goes(i, way)) for way in ways[node]] for i in here]
+            if all(all(went) for went in gone):
+                rank = same([1.0] * len(ways[node]))  # nothing to tell apart
+            elif self.counter is None or self.weight:
+                rank = scorer(of_all, [every.index(way) for way in ways[node]])
+            else:
+                rank = scorer(clone(self.model).fit(X[here], gone), range(len(ways[node])))
+            n = [min(int(sum(went)), self.most or len(went)) for went in gone]
+            numbers = sorted(set(n))
+            said = same([0.0])
+            if self.counter is not None and len(numbers) > 1:
+                asked = [[float(m == number) for number in numbers] for m in n]
+                said = scorer(clone(self.counter).fit(X[here], asked), range(len(numbers)))
+            self.nodes[node] = ways[node], rank, said, numbers
+        return self
 
     def predict_one(self, x):
         """{category: score} of a dense row; where no way ends in a category, the likeliest of those that go nowhere."""
         found, ends = {}, []
-        reached = {None: (float("inf"), 0.0)}
+        reached = {None: float("inf")}
         for node in sorted(self.nodes, key=lambda node: 0 if node is None else depth(self.above, node)):
             if node not in reached:
                 continue
-            ways, model = self.nodes[node]
-            score, path = reached[node]
-            chosen = self._chosen(node, ways, model, x, path)
+            ways, *models = self.nodes[node]
+            score = reached[node]
+            chosen = self._chosen(node, ways, *models, x)
             if not chosen and node is not None:
-                ends.append((path, node, score))
+                ends.append((score, node))
             for w, s in chosen:
                 kind, to = ways[w]
                 if kind == "go" and to in self.nodes:
-                    known, before = reached.get(to, (s, -float("inf")))
-                    reached[to] = max(s, known), max(before, path + log_chance(4 * s))
+                    reached[to] = max(s, reached.get(to, s))
                 else:
                     found[to] = max(s, found.get(to, s))
         if not found and ends:
-            _, node, score = max(ends, key=lambda end: end[0])
+            score, node = max(ends, key=lambda end: end[0])
             found[node] = score
         return found
 
-    def _chosen(self, node, ways, model, x, path):
+    def _chosen(self, node, ways, rank, said, numbers, x):
         """The ways that are followed, and their scores."""
-        if model is None:  # everybody goes every way, with a score of 1
-            scores, said, sizes = [1.0] * len(ways), [0.0], [len(ways)]
-        elif self.meta is None:
-            scores, said, sizes = model.decision_function(x[None])[0].tolist(), [], []
-        else:
-            scores, said = (m.decision_function(x[None])[0].tolist() for m in (model.model_, model.counter_))
-            sizes = model.numbers_.tolist()
+        scores = rank(x)
         ranked = sorted(range(len(ways)), key=lambda w: (-scores[w], w))
-        p = [path + log_chance(4 * scores[w]) for w in ranked]
-        if self.meta is None:
+        p = [log_chance(4 * scores[w]) for w in ranked]
+        if self.counter is None:
             return [(w, scores[w]) for w, one in zip(ranked, p, strict=True) if one > self.bar]
-        weight, bar = self.meta.score_weight, self.meta.bar or 0.0
+        c = said(x)
 
         def z(k):
-            return said[k] + sum(weight * one - bar for one in p[: sizes[k]])
+            return c[k] + sum(self.weight * one - self.bar for one in p[: numbers[k]])
 
-        best = max(range(len(sizes)), key=lambda k: (z(k), -k))
-        nowhere = weight > 0 and node is not None and z(best) <= 0
-        return [] if nowhere else [(w, scores[w]) for w in ranked[: sizes[best]]]
+        best = max(range(len(numbers)), key=lambda k: (z(k), -k))
+        nowhere = self.weight > 0 and node is not None and z(best) <= 0
+        return [] if nowhere else [(w, scores[w]) for w in ranked[: numbers[best]]]
+
+
+def same(scores):
+    """What gives every row these scores."""
+    return lambda x: scores
+
+
+def scorer(model, columns):
+    """Some of the scores that a model gives to a row."""
+    return lambda x: [float(model.decision_function(x[None])[0, j]) for j in columns]
 
 
 def walk(nodes, x):
     """{category: score} by the arrays of `broadmatch.sets._hierarchy.Nodes`, breadth first; x is {feature: value}."""
-    found, reached, paths, ends = {}, {0: None}, {0: 0.0}, []
+    found, reached, ends = {}, {0: None}, []
     for node in range(len(nodes.ways)):
         if node not in reached:
             continue
@@ -112,18 +129,17 @@ def walk(nodes, x):
         scores = {j: float(nodes.bias[j]) + sum(v * weight(nodes, f, j) for f, v in x.items()) for j in columns}
         ways, numbers = columns[: nodes.ways[node]], columns[nodes.ways[node] :]
         ranked = sorted(ways, key=lambda j: (-scores[j], j))
-        path = {j: paths[node] + log_chance(nodes.slope * scores[j]) for j in ranked}
+        path = {j: log_chance(nodes.slope * scores[j]) for j in ranked}
         chosen = ranked[: how_many(nodes, node, scores, path, ranked, numbers)]
         if not chosen and node:
-            ends.append((paths[node], -node, int(nodes.category[node]), reached[node]))
+            ends.append((reached[node], -node, int(nodes.category[node])))
         for j in chosen:
             if nodes.leads[j] < 0:
                 report(found, int(nodes.meaning[j]), scores[j])
             else:
                 report(reached, int(nodes.leads[j]), scores[j])
-                report(paths, int(nodes.leads[j]), path[j])
     if not found and ends:
-        _, _, category, score = max(ends)
+        score, _, category = max(ends)
         report(found, category, score)
     return found
 

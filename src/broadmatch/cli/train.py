@@ -215,7 +215,7 @@ def _learned(learner: Any, sets: str | None) -> dict[str, Any]:
         tree = learner.hierarchy_
         facts = {"categories": tree.n_categories, "depth": int(tree.depth.max()), "nodes": len(learner.nodes_.category)}
         chosen = {"score_weight": learner.score_weight_, "bar": learner.bar_}
-        return {"c": learner.get_params()["model__c"], **facts, **how, **chosen}
+        return {"c": learner.c_, **facts, **how, **chosen}
     parts = [learner] if sets is None else [learner.model_, learner]
     found = {called: getattr(part, name) for part in parts for name, called in _LEARNED.items() if hasattr(part, name)}
     return how | {name: round(value, 2) if name == "tuning_seconds" else value for name, value in found.items()}

@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from broadmatch.data import CSR
-from broadmatch.kernels import F32, F64, I32, I64, kernel
+from broadmatch.kernels import F32, I32, I64, kernel
 from broadmatch.layout import Axes, Index, Offsets, Within, require
 
 STOP = -1
@@ -90,19 +90,18 @@ def log_chance(x: float) -> float:
 
 
 @kernel
-def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64, path: float) -> int:
+def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64) -> int:
     """How many of the best ways to go; `ranked` are the ways of the node, best first.
 
-    p_r is the log-chance of the way at rank r from above the roots on: `path`, that of the node, and that of the last
-    step. Without numbers, the ways whose p_r is above the bar. With numbers, the n that maximises
-    c_n + Σ_{r≤n} (w·p_r − bar), where c_n is the score of "n ways" and w the score weight. If w is not 0, n may be 0
-    below the roots, since a point may have been sent to the node in error.
+    p_r is the log-chance of the way at rank r. Without numbers, the ways whose p_r is above the bar. With numbers, the
+    n that maximises c_n + Σ_{r≤n} (w·p_r − bar), where c_n is the score of "n ways" and w the score weight. If w is not
+    0, n may be 0 below the roots, since a point may have been sent to the node in error.
     """
     start, ways = nodes.first[node], nodes.ways[node]
     n_columns = nodes.first[node + 1] - start
     if n_columns == ways:
         n = 0
-        while n < ways and path + log_chance(nodes.slope * float(scores[ranked[n]])) > nodes.bar:
+        while n < ways and log_chance(nodes.slope * float(scores[ranked[n]])) > nodes.bar:
             n += 1
         return n
     best, best_z, z, before = 0, -np.inf, 0.0, 0
@@ -111,7 +110,7 @@ def n_ways(nodes: Nodes, node: int, scores: F32, ranked: I64, path: float) -> in
     for j in range(ways, n_columns):
         number = nodes.meaning[start + j]
         for r in range(before, number):
-            z += nodes.score_weight * (path + log_chance(nodes.slope * float(scores[ranked[r]]))) - nodes.bar
+            z += nodes.score_weight * log_chance(nodes.slope * float(scores[ranked[r]])) - nodes.bar
         if float(scores[j]) + z > best_z:
             best, best_z = number, float(scores[j]) + z
         before = number
@@ -126,7 +125,6 @@ def walk_row(
     known: F32,
     scores: F32,
     reached: F32,
-    paths: F64,
     queue: I64,
     found: F32,
     out: I32,
@@ -135,14 +133,14 @@ def walk_row(
 
     `known` are the scores of all columns, or nothing: then those of the nodes that are reached are made.
 
-    A category is in the answer if a way to it was taken that ends there. If there is none, it is the likeliest of
+    A category is in the answer if a way to it was taken that ends there. If there is none, it is the best of
     those from which no way on was taken. A category is asked for by each of its parents that is reached, and its score
-    is the highest of those by which it was taken. `reached`, `paths` and `found` hold −∞ and are left so, but for the
+    is the highest of those by which it was taken. `reached` and `found` hold −∞ and are left so, but for the
     categories found. Nodes are numbered parents first, so the lowest one in the queue has been asked for by all.
     """
     n_out, n_queue = 0, 1
-    queue[0], reached[0], paths[0] = 0, np.inf, 0.0
-    end, end_path, end_score = -1, -np.inf, reached[0]
+    queue[0], reached[0] = 0, np.inf
+    end, end_score = -1, -np.inf
     while n_queue > 0:
         at = 0
         for i in range(1, n_queue):
@@ -152,16 +150,15 @@ def walk_row(
         n_queue -= 1
         queue[at] = queue[n_queue]
         own, reached[node] = reached[node], -np.inf
-        path, paths[node] = paths[node], -np.inf
         start, ways = nodes.first[node], nodes.ways[node]
         if len(known):
             scores[: nodes.first[node + 1] - start] = known[start : nodes.first[node + 1]]
         else:
             node_scores(nodes, node, index, value, scores)
         ranked = np.argsort(-scores[:ways], kind="mergesort")  # equal scores stay in the order of the ways
-        n = n_ways(nodes, node, scores, ranked, path)
-        if n == 0 and nodes.category[node] >= 0 and path > end_path:
-            end, end_path, end_score = nodes.category[node], path, own
+        n = n_ways(nodes, node, scores, ranked)
+        if n == 0 and nodes.category[node] >= 0 and own > end_score:
+            end, end_score = nodes.category[node], own
         for r in range(n):
             j = start + ranked[r]
             score, to = scores[ranked[r]], nodes.leads[j]
@@ -173,7 +170,6 @@ def walk_row(
                 n_queue += 1
                 reached[to] = _LOWEST  # so that it comes once, whatever the score
             reached[to] = max(reached[to], score)
-            paths[to] = max(paths[to], path + log_chance(nodes.slope * float(score)))
     return report(end, end_score, found, out, 0) if n_out == 0 and end >= 0 else n_out
 
 
@@ -201,13 +197,12 @@ def walk_rows(
         widest = max(widest, nodes.first[node + 1] - nodes.first[node])
     scores = np.empty(widest, np.float32)
     reached, queue = np.full(len(nodes.ways), np.float32(-np.inf)), np.empty(len(nodes.ways), np.int64)
-    paths = np.full(len(nodes.ways), -np.inf)
     found, out = np.full(n_categories, np.float32(-np.inf)), np.empty(n_categories, np.int32)
     lengths, n = np.empty(stop - start, np.int64), 0
     categories, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     for i in range(start, stop):
         here = slice(x_ptr[i], x_ptr[i + 1])
-        new = walk_row(nodes, x_index[here], x_value[here], known[i], scores, reached, paths, queue, found, out)
+        new = walk_row(nodes, x_index[here], x_value[here], known[i], scores, reached, queue, found, out)
         out[:new].sort()
         if n + new > len(categories):
             size = 2 * (n + new)

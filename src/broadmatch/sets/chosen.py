@@ -117,9 +117,9 @@ def _models(
     training: Training, folds: Sequence[NDArray[np.int64]], search: bool
 ) -> Iterator[tuple[Settings, list[LabelModel]]]:
     own = training.model if search and not training.unseen else None
-    costs = _COSTS if isinstance(own, OneVsRest) and own.c == OneVsRest.c else (None,)
+    costs = costs_of(own) if isinstance(own, OneVsRest) else (None,)
     for c in costs:
-        settings: Settings = {} if c is None else {"c": c}
+        settings: Settings = {} if c is None or len(costs) == 1 else {"c": c}
         models = [training.without(rows, **settings) for rows in folds]
         known = [model for model in models if model is not None]
         if len(known) < len(models):
@@ -127,8 +127,18 @@ def _models(
         if not isinstance(own, OneVsRest):
             yield {}, known
             return
-        for tail in dict.fromkeys((own.tail, *_TAILS)):
+        for tail in tails_of(own):
             yield settings | {"tail": tail}, [m.lifted(tail) for m in known if isinstance(m, OneVsRest)]
+
+
+def costs_of(model: OneVsRest) -> tuple[float | str, ...]:
+    """What to choose its c from, if it is the default's."""
+    return _COSTS if model.c == OneVsRest.c else (model.c,)
+
+
+def tails_of(model: OneVsRest) -> tuple[float, ...]:
+    """What to choose its tail from."""
+    return tuple(dict.fromkeys((model.tail, *_TAILS)))
 
 
 def settle(training: Training, settings: Settings) -> None:

@@ -1,9 +1,9 @@
 """Sets of categories of a hierarchy: down from the roots, several ways at once, with a model in each inner node."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,22 +20,22 @@ from broadmatch.labels.predictor import LabelPredictor, Row, is_table, training_
 from broadmatch.labels.ranking_trees._points import damped_rows, unit_rows
 from broadmatch.layout import Axes
 from broadmatch.parallel import blocks, map_threads
-from broadmatch.params import Among, Jobs, Number, OneOf, Rule, Whole, derived, learned
+from broadmatch.params import Among, Jobs, Number, OneOf, Rule, Whole, clone, derived, learned
 from broadmatch.sets._hierarchy import Nodes, walk_rows
 from broadmatch.sets.base import FoldSeed
-from broadmatch.sets.chosen import FEW, Weighing, some
-from broadmatch.sets.hierarchy_chosen import best_weighing, tried
+from broadmatch.sets.chosen import FEW, Weighing, costs_of, folds_to_choose_by, some, tails_of
+from broadmatch.sets.hierarchy_chosen import Asked, best_weighing, tried
 from broadmatch.sets.hierarchy_explain import Ways
-from broadmatch.sets.hierarchy_nodes import Node, Plan, joined, trained_node
-from broadmatch.sets.metalabeler import MetaLabeler
+from broadmatch.sets.hierarchy_nodes import Numbers, Plan, joined, learned_numbers, learned_ways, ways_of_all
 
 log = logging.getLogger("broadmatch")
 
-_FOLDS = 5  # of which one is held out
+_FOLDS = 5  # of which as many are held out as have enough points
 _LIKELY = -1.5  # the bar of ways, where there are too few points to choose it by
 _SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # of the chance that a score stands for
 _ROWS = 256  # that a thread asks at once
 _SHOWN = 5  # names in a message
+Learned = TypeVar("Learned")
 
 
 class NodeModel(Rule):
@@ -51,28 +51,34 @@ class NodeModel(Rule):
 
 
 class HierarchicalLabels(LabelPredictor):
-    """Categories of a tree or a DAG: in each inner node a one-vs-rest over its children, and a MetaLabeler.
+    """Categories of a tree or a DAG: in each inner node scores of its children, and how many of them to follow.
 
     L. Tang, S. Rajan and V. Narayanan, "Large scale multi-label classification via MetaLabeler", WWW 2009, §5.2. A node
-    learns from the points that have its category or one below it. Points that have the category itself are the points
-    of one more child, an artificial leaf: whoever is sent there stops. A prediction starts above the roots and follows
-    as many of the best children as the MetaLabeler of the node says. It ends in leaves and in artificial leaves; where
-    no child is followed, the node itself is the answer if there is no other. Where a category has several parents, each
-    that is reached may send a point there; it is in the answer once. Points without any category teach the MetaLabeler
-    above the roots that there are such.
+    learns how many children to follow from the points that have its category or one below it. Points that have the
+    category itself are the points of one more child, an artificial leaf: whoever is sent there stops. The one-vs-rest
+    of the children learns from all points, so that scores mean the same in all nodes, and a point that was sent to a
+    node in error goes no further; with `score_weight=0` it is the paper's, a model for each node that learns from its
+    points. What is None is chosen on a fifth of the points, which the models have not seen, or of few points on more. A
+    prediction starts above the roots and follows as many of the best children as the MetaLabeler of the node says. It
+    ends in leaves and in artificial leaves; where no child is followed, the node itself is the answer if there is no
+    other. Where a category has several parents, each that is reached may send a point there; it is in the answer once.
+    Points without any category teach the MetaLabeler above the roots that there are such.
 
     >>> from broadmatch.data import Hierarchy
     >>> tree = Hierarchy.of({"food": [], "pizza": ["food"], "pasta": ["food"], "travel": [], "taxi": ["travel"]})
-    >>> X = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]] * 5
-    >>> Y = [["pizza"], ["pasta"], ["pizza", "pasta"], ["taxi"]] * 5
+    >>> X = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]] * 15
+    >>> Y = [["pizza"], ["pasta"], ["pizza", "pasta"], ["taxi"]] * 15
     >>> model = HierarchicalLabels().fit(X, Y, tree)
     >>> [model.label_names_[i] for i in model.predict([[1, 1, 0]]).indices]
     ['pizza', 'pasta']
     """
 
-    model: Annotated[OneVsRest | None, NodeModel(), "the one-vs-rest of each node; None is `OneVsRest()`"] = field(
-        default=None, kw_only=False
-    )
+    model: Annotated[
+        OneVsRest | None,
+        NodeModel(),
+        "the one-vs-rest of the children; None is `OneVsRest()`; where the weight is chosen, or without a MetaLabeler "
+        "the bar, its `tail` is too, and its `c` if that is the default's",
+    ] = field(default=None, kw_only=False)
     sets: Annotated[
         str | None,
         OneOf(("metalabeler", None)),
@@ -82,8 +88,8 @@ class HierarchicalLabels(LabelPredictor):
     counter: Annotated[
         OneVsRest | None,
         NodeModel(),
-        "the one-vs-rest that learns the number of children; None is `OneVsRest(tail=0)`; it takes rows as the model "
-        "does: both `damped`, or none",
+        "the one-vs-rest that learns the number of children; None is `OneVsRest(c=0.3, tail=0)`; it takes rows as the "
+        "model does: both `damped`, or none",
     ] = None
     most: Annotated[int | None, Whole(1, none=True), "as in `MetaLabeler`, larger numbers are taken for this one"] = (
         None
@@ -93,9 +99,9 @@ class HierarchicalLabels(LabelPredictor):
         Number(0, none=True),
         Among(None, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0),
         "as in `MetaLabeler`, how much scores count, w: n maximises c_n + Σ_{r≤n} (w·p_r − bar), where p_r is "
-        "the log-chance of the way from the roots to the child at rank r, so that doubts add up on the "
-        "way; None chooses it by micro-F1, with ancestors and without, on points held out; 0 is the paper; above 0, a "
-        "node below the roots may be followed no further: the point may have been sent there in error",
+        "the log-chance of the child at rank r; None chooses it by micro-F1, with ancestors and without, on points "
+        "held out; 0 is the paper; above 0, a node below the roots may be followed no further: the point may have been "
+        "sent there in error",
     ] = None
     bar: Annotated[
         float | None,
@@ -113,6 +119,10 @@ class HierarchicalLabels(LabelPredictor):
     """How many training points have each category itself."""
     nodes_: Nodes = learned()
     """The models of all inner nodes; also the weight of scores and the bar, given or chosen."""
+    c_: float = learned()
+    """The cost of the one-vs-rest of the ways, given or chosen."""
+    tail_: float = learned()
+    """The same of its tail."""
     score_weight_: float = derived()
     bar_: float = derived()
     hierarchy_: Annotated[Hierarchy, Axes("categories")] = learned()
@@ -137,8 +147,9 @@ class HierarchicalLabels(LabelPredictor):
         words = checked_names(column_names(X) if feature_names is None else feature_names, features.n_cols, "features")
         plan = Plan.of(labels, hierarchy)
         self._warn_of_unseen(plan, hierarchy)
-        how = self._chosen(features, labels, hierarchy)
-        self.nodes_ = self._trained(features, plan, how)
+        learner, how = self._chosen(features, labels, hierarchy)
+        self.nodes_ = self._trained(features, plan, learner, how)
+        self.c_, self.tail_ = float(learner.c), learner.tail
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.n_cols).astype(np.float64)
         self.n_features_in_, self.feature_names_ = features.n_cols, words
         self.dense_labels_ = is_table(Y, names)
@@ -198,39 +209,80 @@ class HierarchicalLabels(LabelPredictor):
         self.label_names_ = self.hierarchy_.names
         self.score_weight_, self.bar_ = self.nodes_.score_weight, self.nodes_.bar
 
-    def _chosen(self, X: CSR, labels: CSR, hierarchy: Hierarchy) -> Weighing:
-        """The weight of scores and the bar: as given, or those that are best on points held out."""
+    def _chosen(self, X: CSR, labels: CSR, hierarchy: Hierarchy) -> tuple[OneVsRest, Weighing]:
+        """What learns the ways, the weight of scores and the bar: as given, or the best on points held out."""
         weight, bar, counted = self.score_weight, self.bar, self.sets is not None
         usual = 0.0 if counted else _LIKELY
         plain = Weighing(float(weight or 0) if counted else 0.0, usual if bar is None else float(bar))
         given = (weight == 0 or (weight is not None and bar is not None)) if counted else bar is not None
-        rows = np.sort(np.random.default_rng(self.seed).permutation(X.n_rows)[::_FOLDS])
-        rest = np.delete(np.arange(X.n_rows), rows)
-        if given or X.n_rows < FEW or not labels.take(rest).nnz:
-            return plain
-        nodes = self._trained(X.take(rest), Plan.of(labels.take(rest), hierarchy), Weighing(1.0, 0.0))
-        rows = some(rows)
-        held = X.take(rows)
-        return best_weighing(nodes, held, self._values(held), labels.take(rows), hierarchy, tried(weight, bar, counted))
+        order = np.random.default_rng(self.seed).permutation(X.n_rows)
+        rows = [np.sort(order[i::_FOLDS]) for i in range(folds_to_choose_by(X.n_rows, _FOLDS))]
+        rests = [np.setdiff1d(order, some_rows) for some_rows in rows]
+        if given or X.n_rows < FEW or not all(labels.take(rest).nnz for rest in rests):
+            return self._learner(apart=self._apart(plain)), plain
+        rows = [some(one) for one in rows]
+        truth, choices = labels.take(np.concatenate(rows)), tried(weight, bar, counted)
+        held = [X.take(one) for one in rows]
+        found = []
+        for learner, nodes in self._candidates(
+            [(X.take(rest), Plan.of(labels.take(rest), hierarchy)) for rest in rests]
+        ):
+            asked = [Asked(one, x, self._values(x)) for one, x in zip(nodes, held, strict=True)]
+            found.append((*best_weighing(asked, truth, hierarchy, choices), learner))
+        _, how, learner = max(found, key=lambda one: one[0])
+        return learner, how
 
-    def _trained(self, X: CSR, plan: Plan, how: Weighing) -> Nodes:
+    def _candidates(self, folds: list[tuple[CSR, Plan]]) -> Iterator[tuple[OneVsRest, list[Nodes]]]:
+        """What may learn the ways of all nodes, and the nodes of each fold that it gives."""
+        own, first = self._learner(), Weighing(1.0, 0.0)
+        search = self.score_weight is None or self.sets is None
+        counted = [self._numbers(X, plan) for X, plan in folds]
+        everywhere = [plan.everywhere() for _, plan in folds]
+        for c in costs_of(own) if search else (own.c,):
+            fitted = [clone(own).set_params(c=c).fit(X, Y) for (X, _), (_, Y) in zip(folds, everywhere, strict=True)]
+            for tail in tails_of(own) if search else (own.tail,):
+                nodes = [
+                    joined(ways_of_all(plan, keys, model.lifted(tail)), numbers, plan, first, _SLOPES[own.loss])
+                    for model, (keys, _), numbers, (_, plan) in zip(fitted, everywhere, counted, folds, strict=True)
+                ]
+                yield clone(own).set_params(c=c, tail=tail), nodes
+
+    def _trained(self, X: CSR, plan: Plan, learner: OneVsRest, how: Weighing) -> Nodes:
         """The models of all nodes, joined."""
+        counted = self._numbers(X, plan)
+        if self._apart(how):
+            ways = self._of_nodes(plan, lambda node: learned_ways(X, plan, node, clone(learner)))
+        else:
+            keys, Y = plan.everywhere()
+            ways = ways_of_all(plan, keys, learner.fit(X, Y))
+        return joined(ways, counted, plan, how, _SLOPES[learner.loss])
 
-        def train(node: int) -> Node:
-            return trained_node(X, plan, node, self._fresh(self.model), self._meta(how))
+    def _numbers(self, X: CSR, plan: Plan) -> list[Numbers]:
+        """What each node learned of the number of its ways; nothing without a MetaLabeler."""
+        if self.sets is None:
+            return []
+        usual = {"c": 0.3, "damped": self._damped(), "tail": 0.0}
+        params = (usual if self.counter is None else self.counter.get_params()) | {"n_jobs": 1}
+        return self._of_nodes(plan, lambda node: learned_numbers(X, plan, node, OneVsRest(**params), self.most))
 
+    def _of_nodes(self, plan: Plan, learn: Callable[[int], Learned]) -> list[Learned]:
+        """What each node learns; nodes are spread over threads."""
         done = []
         with progress.task("Training nodes", total=len(plan.category), unit="nodes") as bar:
-            for node in map_threads(train, range(len(plan.category)), self.n_jobs):
+            for node in map_threads(learn, range(len(plan.category)), self.n_jobs):
                 done.append(node)
                 bar.advance()
-        loss = (OneVsRest() if self.model is None else self.model).loss
-        return joined(done, plan, X.n_cols, how, _SLOPES[loss])
+        return done
 
-    def _fresh(self, given: OneVsRest | None) -> OneVsRest:
-        """A model of one node: nodes are what is spread over threads, and the ways of one have no long tail."""
-        params = {"damped": self._damped(), "tail": 0.0} if given is None else given.get_params()
-        return OneVsRest(**{**params, "n_jobs": 1})
+    def _apart(self, how: Weighing) -> bool:
+        """Whether the ways of a node learn from its own points: the paper, in which only scores of one node meet."""
+        return self.sets is not None and how.score_weight == 0
+
+    def _learner(self, apart: bool = False) -> OneVsRest:
+        """What learns the ways; those of one node have no long tail."""
+        usual = {"tail": 0.0} if apart else {}
+        params = usual if self.model is None else self.model.get_params()
+        return OneVsRest(**{**params, "n_jobs": 1 if apart else self.n_jobs})
 
     def _damped(self) -> bool:
         return (OneVsRest() if self.model is None else self.model).damped
@@ -238,12 +290,6 @@ class HierarchicalLabels(LabelPredictor):
     def _values(self, rows: CSR) -> NDArray[np.float32]:
         """The values of rows as the models of the nodes take them."""
         return (damped_rows if self._damped() else unit_rows)(rows.indptr, rows.data)
-
-    def _meta(self, how: Weighing) -> MetaLabeler | None:
-        if self.sets is None:
-            return None
-        model, counter = self._fresh(self.model), self._fresh(self.counter)
-        return MetaLabeler(model, counter=counter, most=self.most, score_weight=how.score_weight, bar=how.bar)
 
     def _sets(self, X: CSR, revealed: CSR | None) -> Iterator[Ranking]:
         if revealed is not None:

@@ -8,10 +8,16 @@ from numpy.typing import NDArray
 
 from broadmatch.data import Hierarchy, Names
 from broadmatch.labels.explanation import Contribution, Explanation, Step, name_of
-from broadmatch.sets._hierarchy import Nodes, log_chance, n_ways, node_scores
+from broadmatch.sets._hierarchy import Nodes, n_ways, node_scores
 
 _HERE = "no further"
 """What the step to the artificial leaf is called."""
+
+
+def _how_far(path: list[Step]) -> tuple[bool, int, float]:
+    """A way that arrives is farther than any that does not, however long."""
+    taken = sum(step.went_left for step in path)
+    return taken == len(path) > 0, taken, path[-1].value if path else 0.0
 
 
 class Decision(NamedTuple):
@@ -35,7 +41,7 @@ class Ways:
     ) -> None:
         self.nodes, self.hierarchy, self.features, self.index, self.value = nodes, hierarchy, features, index, value
         self.node_of = {int(category): node for node, category in enumerate(nodes.category)}
-        self.decision, self.path = cache(self._decision), cache(self._log_chance)
+        self.decision = cache(self._decision)
 
     def explain(self, category: int) -> Explanation:
         """The way to a category that the point follows farthest; nothing, if no point of training has the category."""
@@ -65,7 +71,7 @@ class Ways:
                 if path and all(step.went_left for step in path) and parent in self.node_of:
                     path = path + self._step(self.node_of[parent], at, name)
                 found.append(path)
-            paths[at] = max(found, key=lambda path: (sum(s.went_left for s in path), path[-1].value if path else 0.0))
+            paths[at] = max(found, key=_how_far)
         return paths[category]
 
     def _step(self, node: int, category: int, name: str) -> list[Step]:
@@ -84,22 +90,7 @@ class Ways:
         scores = np.empty(nodes.first[node + 1] - nodes.first[node], np.float32)
         node_scores(nodes, node, self.index, self.value, scores)
         ranked = np.argsort(-scores[: nodes.ways[node]], kind="mergesort")
-        return Decision(scores, ranked, int(n_ways(nodes, node, scores, ranked, self.path(node))))
-
-    def _log_chance(self, node: int) -> float:
-        """The log-chance of the likeliest way to a node; of one that is not reached, −∞."""
-        category = int(self.nodes.category[node])
-        if category < 0:
-            return 0.0
-        parents = self.hierarchy.parents.at(category).tolist()
-        best = -np.inf
-        for parent in [self.node_of[p] for p in parents if p in self.node_of] if parents else [0]:
-            start = int(self.nodes.first[parent])
-            scores, ranked, n = self.decision(parent)
-            for j in ranked[:n].tolist():
-                if self.nodes.leads[start + j] == node:
-                    best = max(best, self.path(parent) + float(log_chance(self.nodes.slope * float(scores[j]))))
-        return best
+        return Decision(scores, ranked, int(n_ways(nodes, node, scores, ranked)))
 
     def _contributions(self, column: int) -> list[Contribution]:
         """What each feature adds to the score of a column, largest first, and the bias."""

@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Hierarchy
-from broadmatch.data.csr import offsets
+from broadmatch.data.csr import joined_ptr, offsets
 from broadmatch.data.hierarchy import add_ancestors
 from broadmatch.labels import OneVsRest
 from broadmatch.sets._hierarchy import STOP, Nodes
 from broadmatch.sets.chosen import Weighing
-from broadmatch.sets.metalabeler import MetaLabeler
 
 _NOBODY = -1  # the category of the node above the roots
 
@@ -60,76 +59,119 @@ class Plan(NamedTuple):
         children = self.hierarchy.children.at(category)
         return children[self.seen[children]], len(self.own.row(category)[0]) > 0
 
+    def keys(self, node: int) -> NDArray[np.int64]:
+        """Of each way of a node a number that it has in every node: a child's, or for an artificial leaf one above."""
+        children, stops = self.ways(node)
+        ends = self.category[node : node + 1].astype(np.int64) + self.hierarchy.n_categories
+        return np.concatenate([children.astype(np.int64), ends if stops else ends[:0]])
+
     def labels(self, node: int) -> CSR:
         """Which ways the points of a node go: points × ways, the artificial leaf last."""
-        points = self.points(node)
-        children, stops = self.ways(node)
-        lists = [self.below.row(child) for child in children.tolist()]
-        if stops:
-            lists.append(self.own.row(int(self.category[node])))
-        indptr = offsets([len(found) for found, _ in lists])
+        return self._going(self.keys(node), self.points(node))
+
+    def everybody(self, node: int) -> bool:
+        """Whether all points of a node go every way."""
+        return all(len(found) == len(self.points(node)) for found, _ in self._points(self.keys(node)))
+
+    def everywhere(self) -> tuple[NDArray[np.int64], CSR]:
+        """The keys of the ways of all nodes, each once, and which of them all points go: points × ways."""
+        keys = np.unique(np.concatenate([self.keys(node) for node in range(len(self.category))]))
+        return keys, self._going(keys, np.arange(self.n_points))
+
+    def _going(self, keys: NDArray[np.int64], points: NDArray[np.int64]) -> CSR:
+        lists = self._points(keys)
         place = np.concatenate([np.searchsorted(points, found) for found, _ in lists]).astype(np.int32)
-        return CSR(indptr, place, np.concatenate([value for _, value in lists]), len(points)).transposed()
+        beliefs = np.concatenate([belief for _, belief in lists])
+        return CSR(offsets([len(found) for found, _ in lists]), place, beliefs, len(points)).transposed()
+
+    def _points(self, keys: NDArray[np.int64]) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+        """The points that go each of some ways, and the belief in it."""
+        n = self.hierarchy.n_categories
+        return [self.below.row(key) if key < n else self.own.row(key - n) for key in keys.tolist()]
 
 
-class Node(NamedTuple):
-    """What a node learned: a column for each way, then one for each number; weights by feature, then column."""
+class Part(NamedTuple):
+    """What a node learned of its ways, or of their number: weights by column, those of a column by feature."""
+
+    bias: NDArray[np.float32]
+    weights: CSR
+    """Columns × features."""
+
+    @classmethod
+    def of(cls, model: OneVsRest, features: NDArray[np.int32], n_features: int) -> "Part":
+        """The columns of a model that was trained with some of the features only."""
+        by_column = model.weights_.transposed()
+        return cls(model.bias_, CSR(by_column.indptr, features[by_column.indices], by_column.data, n_features))
+
+    @classmethod
+    def same(cls, score: float, n_columns: int, n_features: int) -> "Part":
+        """Columns that score alike, whatever the features."""
+        nothing = CSR(np.zeros(n_columns + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n_features)
+        return cls(np.full(n_columns, score, np.float32), nothing)
+
+
+class Numbers(NamedTuple):
+    """The numbers of ways that occur in a node, and what it learned of them."""
 
     numbers: NDArray[np.int64]
-    bias: NDArray[np.float32]
-    feature: NDArray[np.int32]
-    column: NDArray[np.int32]
-    weight: NDArray[np.float32]
+    part: Part
 
 
-def trained_node(X: CSR, plan: Plan, node: int, model: OneVsRest, meta: MetaLabeler | None) -> Node:
-    """Train the models of a node: those of the ways, and with `meta` that of their number."""
-    Y = plan.labels(node)
-    number = np.diff(Y.indptr)
-    if meta is not None and meta.most is not None:
-        number = np.minimum(number, meta.most)
-    numbers = np.unique(number) if meta is not None else np.empty(0, np.int64)
-    if Y.nnz == Y.n_rows * Y.n_cols:  # everybody goes every way, so there is nothing to tell apart
-        bias = np.concatenate([np.ones(Y.n_cols), np.zeros(len(numbers))]).astype(np.float32)
-        return Node(numbers, bias, np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
-    points = plan.points(node)
+def learned_numbers(X: CSR, plan: Plan, node: int, counter: OneVsRest, most: int | None) -> Numbers:
+    """Learn how many ways the points of a node go."""
+    n = np.diff(plan.labels(node).indptr)
+    numbers, number = np.unique(n if most is None else np.minimum(n, most), return_inverse=True)
+    if len(numbers) == 1:
+        return Numbers(numbers, Part.same(0.0, 1, X.n_cols))
+    asked = CSR(np.arange(len(n) + 1), number.astype(np.int32), np.ones(len(n), np.float32), len(numbers))
+    features, rows = _narrow(X, plan.points(node))
+    return Numbers(numbers, Part.of(counter.fit(rows, asked), features, X.n_cols))
+
+
+def learned_ways(X: CSR, plan: Plan, node: int, model: OneVsRest) -> Part:
+    """Learn the ways of a node from its own points."""
+    if plan.everybody(node):  # there is nothing to tell apart
+        return Part.same(1.0, len(plan.keys(node)), X.n_cols)
+    features, rows = _narrow(X, plan.points(node))
+    return Part.of(model.fit(rows, plan.labels(node)), features, X.n_cols)
+
+
+def ways_of_all(plan: Plan, keys: NDArray[np.int64], model: OneVsRest) -> list[Part]:
+    """The ways of each node, from one model of all ways (`keys`) that was trained on all points."""
+    by_way = model.weights_.transposed()
+
+    def of_node(node: int) -> Part:
+        own = np.searchsorted(keys, plan.keys(node))
+        alike = plan.everybody(node)
+        return Part.same(1.0, len(own), by_way.n_cols) if alike else Part(model.bias_[own], by_way.take(own))
+
+    return [of_node(node) for node in range(len(plan.category))]
+
+
+def _narrow(X: CSR, points: NDArray[np.int64]) -> tuple[NDArray[np.int32], CSR]:
+    """Some points with only the features that occur there: the models of small nodes should cost little."""
     rows = X if len(points) == X.n_rows else X.take(points)
-    # Only the features that occur here: the models of small nodes should cost little.
     features, narrow = np.unique(np.append(rows.indices, np.int32(0)), return_inverse=True)
-    rows = CSR(rows.indptr, narrow[:-1].astype(np.int32), rows.data, len(features))
-    if meta is None or len(numbers) == 1:
-        parts = [model.fit(rows, Y)]
-        silent = np.zeros(len(numbers), np.float32)
-    else:
-        meta.fit(rows, Y, truth=Y)
-        parts = [found for found in (meta.model_, meta.counter_) if isinstance(found, OneVsRest)]
-        silent = np.empty(0, np.float32)
-    starts = (0, Y.n_cols)
-    weights = [part.weights_ for part in parts]
-    feature = np.concatenate([np.repeat(features, np.diff(w.indptr)) for w in weights])
-    column = np.concatenate([w.indices + np.int32(start) for w, start in zip(weights, starts, strict=False)])
-    bias = np.concatenate([*(part.bias_ for part in parts), silent])
-    return Node(numbers, bias, feature.astype(np.int32), column, np.concatenate([w.data for w in weights]))
+    return features, CSR(rows.indptr, narrow[:-1].astype(np.int32), rows.data, len(features))
 
 
-def joined(done: list[Node], plan: Plan, n_features: int, how: Weighing, slope: float) -> Nodes:
-    """All nodes in a row, with one matrix of weights."""
-    ways = [plan.ways(node) for node in range(len(done))]
-    n_ways = np.array([len(children) + stops for children, stops in ways], np.int64)
-    first = offsets([len(node.bias) for node in done])
-    meaning, leads = [], []
-    for node, ((children, stops), found) in enumerate(zip(ways, done, strict=True)):
+def joined(ways: list[Part], counted: list[Numbers], plan: Plan, how: Weighing, slope: float) -> Nodes:
+    """All nodes in a row, with one matrix of weights; `counted` is empty where numbers are not learned."""
+    parts, meaning, leads, width = [], [], [], []
+    for node, part in enumerate(ways):
+        children, stops = plan.ways(node)
         ends = plan.category[node : node + 1] if stops else np.empty(0, np.int32)
-        nowhere = np.full(len(ends) + len(found.numbers), STOP, np.int32)
-        meaning += [children, ends, found.numbers.astype(np.int32)]
-        leads += [plan.node_of[children], nowhere]
-    feature = np.concatenate([node.feature for node in done])
-    column = np.concatenate([node.column + np.int32(start) for node, start in zip(done, first, strict=False)])
-    # Columns rise from node to node and within one, so a stable sort by feature leaves them ascending.
-    order = np.argsort(feature, kind="stable")
-    ptr = offsets(np.bincount(feature, minlength=n_features))
-    weight = np.concatenate([node.weight for node in done])[order]
+        numbers = counted[node].numbers.astype(np.int32) if counted else np.empty(0, np.int32)
+        parts += [part, *(counted[node].part for _ in range(bool(counted)))]
+        meaning += [children, ends, numbers]
+        leads += [plan.node_of[children], np.full(len(ends) + len(numbers), STOP, np.int32)]
+        width.append(len(part.bias) + len(numbers))
+    by_column = CSR(
+        joined_ptr([part.weights.indptr for part in parts]), np.concatenate([part.weights.indices for part in parts]),
+        np.concatenate([part.weights.data for part in parts]), ways[0].weights.n_cols,
+    )  # fmt: skip
+    weights = by_column.transposed()
     return Nodes(
-        first, n_ways, plan.category, np.concatenate(meaning), np.concatenate(leads),
-        np.concatenate([node.bias for node in done]), ptr, column[order].astype(np.int32), weight, *how, slope,
+        offsets(width), np.array([len(part.bias) for part in ways], np.int64), plan.category, np.concatenate(meaning),
+        np.concatenate(leads), np.concatenate([part.bias for part in parts]), *weights[:3], *how, slope,
     )  # fmt: skip
