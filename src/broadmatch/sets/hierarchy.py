@@ -24,7 +24,7 @@ from broadmatch.params import Among, Jobs, Number, OneOf, Rule, Whole, clone, de
 from broadmatch.sets._hierarchy import Nodes, walk_rows
 from broadmatch.sets.base import FoldSeed
 from broadmatch.sets.chosen import FEW, Weighing, costs_of, folds_to_choose_by, some, tails_of
-from broadmatch.sets.hierarchy_chosen import Asked, best_weighing, tried
+from broadmatch.sets.hierarchy_chosen import HeldFold, best_weighing, tried
 from broadmatch.sets.hierarchy_explain import Ways
 from broadmatch.sets.hierarchy_nodes import Numbers, Plan, joined, learned_numbers, learned_ways, ways_of_all
 
@@ -227,7 +227,7 @@ class HierarchicalLabels(LabelPredictor):
         for learner, nodes in self._candidates(
             [(X.take(rest), Plan.of(labels.take(rest), hierarchy)) for rest in rests]
         ):
-            asked = [Asked(one, x, self._values(x)) for one, x in zip(nodes, held, strict=True)]
+            asked = [HeldFold(one, x, self._values(x)) for one, x in zip(nodes, held, strict=True)]
             found.append((*best_weighing(asked, truth, hierarchy, choices), learner))
         _, how, learner = max(found, key=lambda one: one[0])
         return learner, how

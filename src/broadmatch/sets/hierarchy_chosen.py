@@ -18,7 +18,7 @@ _WEIGHTS = (4.0, 8.0)
 _BARS = tuple(-0.6 - 0.25 * i for i in range(11))  # log-chances of ways
 
 
-class Asked(NamedTuple):
+class HeldFold(NamedTuple):
     """Points that the nodes of a fold have not seen."""
 
     nodes: Nodes
@@ -34,7 +34,7 @@ def tried(score_weight: float | None, bar: float | None, counted: bool) -> list[
 
 
 def best_weighing(
-    folds: Sequence[Asked], truth: CSR, hierarchy: Hierarchy, tried: Sequence[Weighing]
+    folds: Sequence[HeldFold], truth: CSR, hierarchy: Hierarchy, tried: Sequence[Weighing]
 ) -> tuple[float, Weighing]:
     """The decision whose sets have the highest product of micro-F1 with ancestors and without, and that product."""
     pieces: dict[Weighing, list[tuple[NDArray[np.int64], NDArray[np.int32]]]] = {how: [] for how in tried}

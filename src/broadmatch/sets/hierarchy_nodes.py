@@ -90,7 +90,7 @@ class Plan(NamedTuple):
         return [self.below.row(key) if key < n else self.own.row(key - n) for key in keys.tolist()]
 
 
-class Part(NamedTuple):
+class NodeColumns(NamedTuple):
     """What a node learned of its ways, or of their number: weights by column, those of a column by feature."""
 
     bias: NDArray[np.float32]
@@ -98,13 +98,13 @@ class Part(NamedTuple):
     """Columns × features."""
 
     @classmethod
-    def of(cls, model: OneVsRest, features: NDArray[np.int32], n_features: int) -> "Part":
+    def of(cls, model: OneVsRest, features: NDArray[np.int32], n_features: int) -> "NodeColumns":
         """The columns of a model that was trained with some of the features only."""
         by_column = model.weights_.transposed()
         return cls(model.bias_, CSR(by_column.indptr, features[by_column.indices], by_column.data, n_features))
 
     @classmethod
-    def same(cls, score: float, n_columns: int, n_features: int) -> "Part":
+    def same(cls, score: float, n_columns: int, n_features: int) -> "NodeColumns":
         """Columns that score alike, whatever the features."""
         nothing = CSR(np.zeros(n_columns + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n_features)
         return cls(np.full(n_columns, score, np.float32), nothing)
@@ -114,7 +114,7 @@ class Numbers(NamedTuple):
     """The numbers of ways that occur in a node, and what it learned of them."""
 
     numbers: NDArray[np.int64]
-    part: Part
+    columns: NodeColumns
 
 
 def learned_numbers(X: CSR, plan: Plan, node: int, counter: OneVsRest, most: int | None) -> Numbers:
@@ -122,28 +122,29 @@ def learned_numbers(X: CSR, plan: Plan, node: int, counter: OneVsRest, most: int
     n = np.diff(plan.labels(node).indptr)
     numbers, number = np.unique(n if most is None else np.minimum(n, most), return_inverse=True)
     if len(numbers) == 1:
-        return Numbers(numbers, Part.same(0.0, 1, X.n_cols))
+        return Numbers(numbers, NodeColumns.same(0.0, 1, X.n_cols))
     asked = CSR(np.arange(len(n) + 1), number.astype(np.int32), np.ones(len(n), np.float32), len(numbers))
     features, rows = _narrow(X, plan.points(node))
-    return Numbers(numbers, Part.of(counter.fit(rows, asked), features, X.n_cols))
+    return Numbers(numbers, NodeColumns.of(counter.fit(rows, asked), features, X.n_cols))
 
 
-def learned_ways(X: CSR, plan: Plan, node: int, model: OneVsRest) -> Part:
+def learned_ways(X: CSR, plan: Plan, node: int, model: OneVsRest) -> NodeColumns:
     """Learn the ways of a node from its own points."""
     if plan.everybody(node):  # there is nothing to tell apart
-        return Part.same(1.0, len(plan.keys(node)), X.n_cols)
+        return NodeColumns.same(1.0, len(plan.keys(node)), X.n_cols)
     features, rows = _narrow(X, plan.points(node))
-    return Part.of(model.fit(rows, plan.labels(node)), features, X.n_cols)
+    return NodeColumns.of(model.fit(rows, plan.labels(node)), features, X.n_cols)
 
 
-def ways_of_all(plan: Plan, keys: NDArray[np.int64], model: OneVsRest) -> list[Part]:
+def ways_of_all(plan: Plan, keys: NDArray[np.int64], model: OneVsRest) -> list[NodeColumns]:
     """The ways of each node, from one model of all ways (`keys`) that was trained on all points."""
     by_way = model.weights_.transposed()
 
-    def of_node(node: int) -> Part:
+    def of_node(node: int) -> NodeColumns:
         own = np.searchsorted(keys, plan.keys(node))
-        alike = plan.everybody(node)
-        return Part.same(1.0, len(own), by_way.n_cols) if alike else Part(model.bias_[own], by_way.take(own))
+        if plan.everybody(node):
+            return NodeColumns.same(1.0, len(own), by_way.n_cols)
+        return NodeColumns(model.bias_[own], by_way.take(own))
 
     return [of_node(node) for node in range(len(plan.category))]
 
@@ -155,14 +156,14 @@ def _narrow(X: CSR, points: NDArray[np.int64]) -> tuple[NDArray[np.int32], CSR]:
     return features, CSR(rows.indptr, narrow[:-1].astype(np.int32), rows.data, len(features))
 
 
-def joined(ways: list[Part], counted: list[Numbers], plan: Plan, how: Weighing, slope: float) -> Nodes:
+def joined(ways: list[NodeColumns], counted: list[Numbers], plan: Plan, how: Weighing, slope: float) -> Nodes:
     """All nodes in a row, with one matrix of weights; `counted` is empty where numbers are not learned."""
     parts, meaning, leads, width = [], [], [], []
     for node, part in enumerate(ways):
         children, stops = plan.ways(node)
         ends = plan.category[node : node + 1] if stops else np.empty(0, np.int32)
         numbers = counted[node].numbers.astype(np.int32) if counted else np.empty(0, np.int32)
-        parts += [part, *(counted[node].part for _ in range(bool(counted)))]
+        parts += [part, *(counted[node].columns for _ in range(bool(counted)))]
         meaning += [children, ends, numbers]
         leads += [plan.node_of[children], np.full(len(ends) + len(numbers), STOP, np.int32)]
         width.append(len(part.bias) + len(numbers))
