@@ -144,7 +144,8 @@ def default_rows(data: WarmStart, systems: Sequence[System], ours: System) -> It
             yield {
                 "part": "SwiftXML",
                 "default": "neighbours, their share, who is near and α chosen in fit, on points some trees do not see",
-                "chosen_on": "up to 500 training points of each fit, their labels revealed at 20 to 80 %",
+                "chosen_on": "up to 500 training points of each fit, their labels revealed at 20 to 80 %; on citeulike "
+                "`fit(revealed=…)` says whose words the users have",
                 "data": f"{data.name}, {share:.0%} of the labels revealed, {len(data.train):,} training points",
                 "metric": metric,
                 "ours": ours.percent(metric)[number][0],

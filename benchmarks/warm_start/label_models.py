@@ -33,7 +33,8 @@ def fitted(name: str, data: WarmStart, settings: dict[str, Any], *, seed: int) -
     if name in OF_POINTS:
         return KINDS[name](**settings, seed=seed).fit(data.train.X, data.train.Y)
     labels = CSR.from_scipy(data.train.Y.to_scipy() + data.known_train.to_scipy())
-    return KINDS[name](**settings, seed=seed).fit(data.train.X, labels, label_features=data.label_features)
+    given = {"revealed": data.known_train} if name == "SwiftXML" and data.known_train.nnz else {}
+    return KINDS[name](**settings, seed=seed).fit(data.train.X, labels, label_features=data.label_features, **given)
 
 
 def inductive(model: Any, data: WarmStart) -> Predict:

@@ -13,6 +13,8 @@ from benchmarks.warm_start.measure import System, difference, figures, mean_of, 
 from benchmarks.warm_start.recommenders import popularity, recommender
 from broadmatch.data import CSR, Dataset, Names
 from broadmatch.evaluate import Report
+from broadmatch.labels import SwiftXML
+from tests.contract import bits
 
 
 def hits(a: CSR, b: CSR) -> int:
@@ -91,6 +93,13 @@ def test_one_vs_rest_finds_the_taste_by_labels_alone() -> None:
     found = figures(inductive(model, data), data, shares=(0.5,), seeds=(0,)).by_share[0.5]["recall@3"].value
     blind = inductive(fitted("OneVsRest", data, {"n_jobs": 1}, seed=0), data)
     assert found > 0.95 > figures(blind, data, shares=(0.5,), seeds=(0,)).by_share[0.5]["recall@3"].value + 0.2
+
+
+def test_swiftxml_is_told_what_features_were_made_of() -> None:
+    data = two_tastes(300)
+    labels = CSR.from_scipy(data.train.Y.to_scipy() + data.known_train.to_scipy())
+    expected = SwiftXML(n_trees=2, n_jobs=1).fit(data.train.X, labels, revealed=data.known_train)
+    assert bits(fitted("SwiftXML", data, {"n_trees": 2, "n_jobs": 1}, seed=0)) == bits(expected)
 
 
 def test_neighbours_are_those_of_the_formulas() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from broadmatch.data import CSR
+from broadmatch.errors import BadInput
 from broadmatch.labels import SwiftXML
 from broadmatch.labels.ranking_trees import swiftxml as swiftxml_module
 from broadmatch.labels.ranking_trees.neighbours import GRID, NO_POINTS, SHARES, Asked, chosen, points_to_choose_on
@@ -29,12 +30,48 @@ def test_a_tenth_of_the_points_with_several_labels_is_held_out():
 
 def test_points_reveal_shares_in_turns():
     Y = labels(400, 10, 30)
-    asked = Asked.of(Y, Y._replace(data=np.full(Y.nnz, 3, np.float32)), seed=2)
+    asked = Asked.of(Y, Y._replace(data=np.full(Y.nnz, 3, np.float32)), labels(400, 0, 30), seed=2)
     n = np.diff(asked.shown.indptr)
     assert [int(n[i :: len(SHARES)].mean()) for i in range(len(SHARES))] == [2, 4, 6, 8]
     both = asked.shown.to_scipy() + asked.hidden.to_scipy()
     assert (both != Y.to_scipy()).nnz == 0  # each label is revealed or hidden, and weighs 1
     assert asked.depth() == 13
+
+
+def test_what_is_known_anyway_is_always_shown_and_the_shares_are_of_the_others():
+    Y = CSR.from_rows([list(range(10))] * 400, 12)
+    known = CSR.from_rows([[0, 1, 2, 3, 4]] * 200 + [[11]] * 200, 12)  # 11 is no label of theirs
+    asked = Asked.of(Y, Y, known, seed=0)
+    assert (asked.hidden.indices[asked.hidden.rows < 200] > 4).all()
+    n = np.diff(asked.shown.indptr)
+    assert [n[:200][i::4].mean() for i in range(4)] == [6, 7, 8, 9]
+    assert [n[200:][i::4].mean() for i in range(4)] == [2, 4, 6, 8]
+    assert ((asked.shown.to_scipy() + asked.hidden.to_scipy()) != Y.to_scipy()).nnz == 0
+
+
+def test_what_is_known_anyway_does_not_sway_the_choice(monkeypatch):
+    """Features that give half of the labels away, and these alone, count for much, unless it is said that they do."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 20, 600)
+    given_away = rng.integers(0, 100, 600)
+    Y = CSR.from_rows([[g, *(100 + 5 * c + rng.permutation(5)[:3]).tolist()]
+                       for g, c in zip(given_away.tolist(), group.tolist(), strict=True)], 200)  # fmt: skip
+    known = CSR.from_rows(given_away[:, None].tolist(), 200)
+    X = CSR.from_rows(given_away[:, None].tolist(), 100)
+    seen = judgements(monkeypatch)
+    first = []
+    for revealed in (None, known):
+        SwiftXML(n_trees=5, n_jobs=1).fit(X, Y, revealed=revealed)
+        first.append({near.share: found for near, found in seen if near.alpha == 0.8 and near.half == 1.0})
+        seen.clear()
+    blind, told = ({share: psp for share, (psp, _) in one.items()} for one in first)
+    assert blind[0.9] / blind[0.3] < told[0.9] / told[0.3]
+
+
+def test_revealed_labels_of_other_points_are_refused():
+    X, Y = points()
+    with pytest.raises(BadInput, match="revealed has 2 points and 3 labels, but Y has"):
+        SwiftXML(n_trees=1).fit(X, Y, revealed=np.ones((2, 3)))
 
 
 def test_what_was_found_is_judged_without_what_was_shown():

@@ -125,16 +125,16 @@ class Asked(NamedTuple):
     hidden: CSR
 
     @classmethod
-    def of(cls, X: CSR, Y: CSR, seed: int) -> Self:
-        """Reveal a share of each point's labels; the shares take turns."""
+    def of(cls, X: CSR, Y: CSR, known: CSR, seed: int) -> Self:
+        """Reveal a share of each point's labels, and those that are `known` anyway; the shares take turns."""
         ones = Y._replace(data=np.ones_like(Y.data))
+        unknown = ones.where(~_is_in(ones, known))
         turn = np.arange(Y.n_rows) % len(SHARES)
-        shown = np.zeros(Y.nnz, np.bool_)
+        hidden = np.zeros(Y.nnz, np.bool_)
         for number, share in enumerate(SHARES):
-            drawn, _ = reveal(ones, share, seed=seed)
-            at = ones.rows.astype(np.int64) * Y.n_cols + ones.indices
-            shown |= np.isin(at, drawn.rows.astype(np.int64) * Y.n_cols + drawn.indices) & (turn[ones.rows] == number)
-        return cls(X, ones.where(shown), ones.where(~shown))
+            _, rest = reveal(unknown, share, seed=seed)
+            hidden |= _is_in(ones, rest) & (turn[ones.rows] == number)
+        return cls(X, ones.where(~hidden), ones.where(hidden))
 
     def depth(self) -> int:
         """How many labels have to be found for each point, revealed ones too."""
@@ -150,6 +150,12 @@ class Asked(NamedTuple):
         top = sp.csr_matrix((rank, flat, ptr), shape=self.hidden.shape)
         psp = psp_at_k(self.hidden, top, propensity=propensities, k=_K)
         return float(psp), float(precision_at_k(self.hidden, top, k=1))
+
+
+def _is_in(labels: CSR, others: CSR) -> NDArray[np.bool_]:
+    """Whether each entry is one of the others."""
+    at, there = (one.rows.astype(np.int64) * labels.n_cols + one.indices for one in (labels, others))
+    return np.isin(at, there)
 
 
 def chosen(

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.data import CSR, Names
+from broadmatch.data.reveal import label_matrix
+from broadmatch.errors import BadInput
 from broadmatch.kernels.top_k import leave_out
-from broadmatch.labels.base import Best, FitOptions, Row
+from broadmatch.labels.base import NOTHING, Best, FitOptions, Row
 from broadmatch.labels.predictor import NamedLabels
 from broadmatch.labels.ranking_trees._neighbours import NearestPoints
 from broadmatch.labels.ranking_trees.base import N_ASKED
@@ -109,15 +111,24 @@ class SwiftXML(RerankedTrees):
     _describers: list[PhraseDescriber | None] = derived()
 
     def fit(
-        self, X: Any, Y: Any, *, label_features: Any = None, propensities: Any = None, **options: Unpack[FitOptions]
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        label_features: Any = None,
+        propensities: Any = None,
+        revealed: Any = None,
+        **options: Unpack[FitOptions],
     ) -> Self:
         """Learn from features X (points × features) and labels Y (points × labels, or a list of lists of names).
 
         `label_features` (labels × item features; a label may have none) describe the labels, see
-        `broadmatch.features`. Each label is a feature of its own besides, and without `label_features` only that. For
-        the rest see `PfastreXML.fit`.
+        `broadmatch.features`. Each label is a feature of its own besides, and without `label_features` only that.
+        `revealed` (points × labels) are the labels in Y that X was made of, as a user's words are made of articles that
+        he has: X gives them away, so where the model chooses, they are revealed and never asked for. For the rest
+        see `PfastreXML.fit`.
         """
-        return self._learn(X, Y, options, propensities=propensities, label_features=label_features)
+        return self._learn(X, Y, options, propensities=propensities, label_features=label_features, revealed=revealed)
 
     def add_points(
         self, X: Any, Y: Any, *, label_features: Any = None, label_names: Iterable[str] | None = None
@@ -151,7 +162,9 @@ class SwiftXML(RerankedTrees):
         *,
         propensities: Any = None,
         label_features: Any = None,
+        revealed: Any = None,
     ) -> None:
+        known = _known_labels(revealed, Y)
         p = label_propensities(Y, self.propensity, propensities)
         sets = ItemSets.described_by(label_features, p, self.item_sets == "weighed")
         features, tail = sets.label_features, self._tail(sets)
@@ -162,7 +175,7 @@ class SwiftXML(RerankedTrees):
         held_out = points_to_choose_on(Y, self.seed if near.most else None)
         self.forest_ = self._grown(points_of, Y, checkpoint, data, self.c_item_sets, held_out)
         if len(held_out):
-            near = near._replace(**self._chosen(X, Y, held_out, tail, p))
+            near = near._replace(**self._chosen(X, Y, known, held_out, tail, p))
             added, ties = (held_out, held_out[:0]), self._routing().ties
             self.forest_ = updated_forest(self.forest_, points_of, lambda tree: added[tree >= N_ASKED], ties,
                                           self.leaf_labels, self.n_jobs)  # fmt: skip
@@ -170,12 +183,19 @@ class SwiftXML(RerankedTrees):
         self.neighbours_ = near
 
     def _chosen(
-        self, X: CSR, Y: CSR, held_out: NDArray[np.int32], tail: TailClassifier, p: NDArray[np.float64]
+        self,
+        X: CSR,
+        Y: CSR,
+        known: CSR,
+        held_out: NDArray[np.int32],
+        tail: TailClassifier,
+        p: NDArray[np.float64],
     ) -> dict[str, Any]:
         """The settings of the nearest points that are best for points which trees, re-ranker and neighbours lack."""
         others = np.setdiff1d(np.arange(X.n_rows), held_out)
         x, y = X.take(others), Y.take(others)
-        asked = Asked.of(X.take(held_out.astype(np.int64)), Y.take(held_out.astype(np.int64)), self.seed)
+        rows = held_out.astype(np.int64)
+        asked = Asked.of(X.take(rows), Y.take(rows), known.take(rows), self.seed)
         some = keep_points(x, y, p, *self._usual())
         forest = self.forest_._replace(roots=self.forest_.roots[:N_ASKED])
         ranker = Ranker(forest, self._routing(), X.n_cols, Y.n_cols, tail=tail.tail(tail.learned(x, y)))
@@ -273,3 +293,16 @@ class SwiftXML(RerankedTrees):
     def _ranker(self) -> Ranker:
         return Ranker(self.forest_, self._routing(), *self._saved_shape, near=self.neighbours_, tail=self.tail_,
                       item_sets=self._item_sets())  # fmt: skip
+
+
+def _known_labels(revealed: Any, Y: CSR) -> CSR:
+    """The labels that points show anyway, in the columns of Y."""
+    if revealed is None:
+        return CSR(np.zeros(Y.n_rows + 1, np.int64), *NOTHING, Y.n_cols)
+    known = label_matrix(revealed)
+    if known.shape != Y.shape:
+        raise BadInput(
+            f"revealed has {known.n_rows:,} points and {known.n_cols:,} labels, but Y has {Y.n_rows:,} and "
+            f"{Y.n_cols:,}; give a matrix in the rows and columns of Y."
+        )
+    return known
