@@ -79,9 +79,11 @@ def grow_trees(engine: Engine, growth: Growth, shards: Shards, kept: Checkpoints
     """Grow the trees that are not there yet into the folder of checkpoints."""
     missing = [number for number in range(n_trees) if not kept.has(number)]
     # Trees under way: at least two, for while one is stitched the rows of the next are sent; and as many as keep a task
-    # for every shard, of which there is at least one a CPU, where a tree has few subtrees.
+    # for every shard, of which there is at least one a CPU, where a tree has few subtrees. Where it has many, the rows
+    # of the next wait until there is a task for each of the last: nodes need not hold the rows of two whole trees.
     ahead = max(2, -(-shards.n_shards // max(1, shards.n_rows // growth.subtree_rows)))
     following, with_tops, stitching = iter(missing), deque[tuple[int, Ref]](), deque[Ref]()
+    queued: list[Ref] = []
 
     def start_tops() -> None:
         while len(with_tops) < ahead and (number := next(following, None)) is not None:
@@ -94,7 +96,10 @@ def grow_trees(engine: Engine, growth: Growth, shards: Shards, kept: Checkpoints
             if with_tops and len(stitching) < ahead:
                 number, planned = with_tops.popleft()
                 (plan,) = engine.get([planned])
-                stitching.append(_start_tree(engine, growth, shards, kept, number, plan))
+                engine.progress(queued, title="Growing subtrees", unit="tasks")
+                grown, stitched = _start_tree(engine, growth, shards, kept, number, plan)
+                queued = grown[: -shards.n_shards]
+                stitching.append(stitched)
                 start_tops()
             else:
                 engine.get([stitching.popleft()])
@@ -113,7 +118,10 @@ def _start_top(engine: Engine, growth: Growth, shards: Shards, tree: int) -> Ref
     return engine.reduce(task, [pieces], memory=BASE + int(_GROWING * row * sampled), title="Growing tops")[0]
 
 
-def _start_tree(engine: Engine, growth: Growth, shards: Shards, kept: Checkpoints, tree: int, plan: TopPlan) -> Ref:
+def _start_tree(
+    engine: Engine, growth: Growth, shards: Shards, kept: Checkpoints, tree: int, plan: TopPlan
+) -> tuple[list[Ref], Ref]:
+    """The subtrees of each part, and the number of the tree when it is filed."""
     n_parts = len(plan.starts) - 1
     items = [(shards, number, plan) for number in range(shards.n_shards)]
     memory = BASE + 3 * shards.bytes_per_shard
@@ -123,7 +131,7 @@ def _start_tree(engine: Engine, growth: Growth, shards: Shards, kept: Checkpoint
     memory = BASE + int(_GROWING * shards.bytes_per_row * most)
     grown = engine.reduce(task, pieces, memory=memory, title="Growing subtrees")
     finish = partial(keep_tree, tree, plan.top, kept)
-    return engine.reduce(finish, [grown], memory=BASE + _TREE_BYTES * most, title="Stitching trees")[0]
+    return grown, engine.reduce(finish, [grown], memory=BASE + _TREE_BYTES * most, title="Stitching trees")[0]
 
 
 def sampled_rows(shards: Shards, number: int, sample: I64) -> ShardRows:

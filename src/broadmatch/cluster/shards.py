@@ -112,7 +112,7 @@ def stacked(matrices: list[CSR]) -> CSR:
     return CSR(offsets(lengths), indices, data, matrices[0].n_cols)
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=16)  # of files that are mapped: a node may be given any shard of each tree
 def _read(shards: Shards, number: int, changed: int) -> ShardRows:
     """A shard is checked when a process opens it first, and again if its folder changed."""
     kept = Checkpoints(shards.folder, shards.identity)
