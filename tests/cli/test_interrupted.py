@@ -7,8 +7,11 @@ import sys
 import time
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import broadmatch
+from broadmatch.cli.group import Commands
 from broadmatch.errors import MissingFile
 from tests.cli.conftest import failed, worked
 
@@ -105,3 +108,17 @@ def test_a_full_disk(planted, market, model, page, tmp_path):
     assert f"Error: Cannot write {tmp_path / 'phrases.csv'}" in said
     assert (tmp_path / "phrases.csv").read_text() == "older"
     assert not list(tmp_path.glob(".*"))
+
+
+def test_ctrl_c_while_compiled_code_is_loaded():
+    """Python wraps an interruption that foreign code passes over in a SystemError; other SystemErrors are ours."""
+    app = typer.Typer(cls=Commands)
+
+    @app.command()
+    def load(interrupted: bool = False) -> None:
+        raise SystemError("returned a result with an exception set") from (KeyboardInterrupt() if interrupted else None)
+
+    app.callback()(lambda: None)
+    ended = CliRunner().invoke(app, ["load", "--interrupted"])
+    assert (ended.exit_code, ended.stderr) == (130, "Interrupted; nothing half-written was left.\n")
+    assert isinstance(CliRunner().invoke(app, ["load"]).exception, SystemError)

@@ -13,6 +13,7 @@ from broadmatch.errors import BroadmatchError
 _MAPPING = re.compile(r"(\w*)columns=\{([^}]*)\}")
 _OF_PAGES = ("name", "html")
 _CALLED = "broadmatch.cli.called"
+_INTERRUPTED = "Interrupted; nothing half-written was left."
 
 
 class Subcommands(TyperGroup):
@@ -38,7 +39,11 @@ class Commands(Subcommands):
             except BroadmatchError as error:
                 raise _ended(in_options(str(error)), 1) from error
             except KeyboardInterrupt as error:
-                raise _ended("Interrupted; nothing half-written was left.", 130) from error
+                raise _ended(_INTERRUPTED, 130) from error
+            except SystemError as error:  # Ctrl-C while compiled code was being loaded
+                if not isinstance(error.__cause__, KeyboardInterrupt):
+                    raise
+                raise _ended(_INTERRUPTED, 130) from error
             except OSError as error:
                 if error.errno == errno.EPIPE:  # the reader of our output, such as `head`, has enough
                     raise
