@@ -33,7 +33,7 @@ HOSTS = 4
 NET = "10.77.0.1"
 MODEL = {"features_per_node": 30, "max_leaf": 10, "seed": 0}
 # A host of 2 GB: what tasks may have, what their results may have, and the most that a process may allocate.
-TASKS, STORE, PROCESS = 1_150_000_000, 300_000_000, 1_400_000_000
+TASKS, STORE, PROCESS = 1_150_000_000, 600_000_000, 1_400_000_000
 SUBTREE_ROWS = 200_000
 _TASKS = 12  # of 1.5 s, while a host is lost
 

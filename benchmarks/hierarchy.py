@@ -149,7 +149,7 @@ def measure(every: int, jobs: int) -> None:
             tell(method=ours, gain_over=peer, depth=depth, **gains)
 
 
-DEFAULT = "score_weight, bar, c and tail chosen by micro-F1 with ancestors and without, on up to five folds"
+DEFAULT = "score_weight, bar, c and tail chosen by micro-F1 on up to five folds"
 
 
 def defaults(every: int, jobs: int) -> None:

@@ -99,9 +99,9 @@ class HierarchicalLabels(LabelPredictor):
         Number(0, none=True),
         Among(None, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0),
         "as in `MetaLabeler`, how much scores count, w: n maximises c_n + Σ_{r≤n} (w·p_r − bar), where p_r is "
-        "the log-chance of the child at rank r; None chooses it by micro-F1, with ancestors and without, on points "
-        "held out; 0 is the paper; above 0, a node below the roots may be followed no further: the point may have been "
-        "sent there in error",
+        "the log-chance of the child at rank r; None chooses it by micro-F1 on points held out; 0 is "
+        "the paper; above 0, a node below the roots may be followed no further: the point may have been sent "
+        "there in error",
     ] = None
     bar: Annotated[
         float | None,
@@ -221,16 +221,17 @@ class HierarchicalLabels(LabelPredictor):
         if given or X.n_rows < FEW or not all(labels.take(rest).nnz for rest in rests):
             return self._learner(apart=self._apart(plain)), plain
         rows = [some(one) for one in rows]
-        truth, choices = labels.take(np.concatenate(rows)), tried(weight, bar, counted)
-        held = [X.take(one) for one in rows]
-        found = []
-        for learner, nodes in self._candidates(
+        truth, held = labels.take(np.concatenate(rows)), [X.take(one) for one in rows]
+        rough, fine = (tried(weight, bar, counted, roughly=roughly) for roughly in (True, False))
+        best, learner, asked = -1.0, self._learner(), list[HeldFold]()
+        for candidate, nodes in self._candidates(
             [(X.take(rest), Plan.of(labels.take(rest), hierarchy)) for rest in rests]
         ):
-            asked = [HeldFold(one, x, self._values(x)) for one, x in zip(nodes, held, strict=True)]
-            found.append((*best_weighing(asked, truth, hierarchy, choices), learner))
-        _, how, learner = max(found, key=lambda one: one[0])
-        return learner, how
+            folds = [HeldFold(one, x, self._values(x)) for one, x in zip(nodes, held, strict=True)]
+            worth, _ = best_weighing(folds, truth, rough)
+            if worth > best:
+                best, learner, asked = worth, candidate, folds
+        return learner, best_weighing(asked, truth, fine)[1]
 
     def _candidates(self, folds: list[tuple[CSR, Plan]]) -> Iterator[tuple[OneVsRest, list[Nodes]]]:
         """What may learn the ways of all nodes, and the nodes of each fold that it gives."""
