@@ -9,11 +9,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import broadmatch
-from broadmatch.data import Hierarchy, with_ancestors
+from broadmatch.data import CSR, Hierarchy, as_features, with_ancestors
 from broadmatch.errors import BadInput, BadParameter
 from broadmatch.evaluate import micro_f1
 from broadmatch.labels import OneVsRest
 from broadmatch.sets import HierarchicalLabels, MetaLabeler, Threshold
+from broadmatch.sets.hierarchy_chosen import HeldFold, best_weighing, tried
 from tests.reference import hierarchy as slow
 
 N_POINTS, N_FEATURES = 120, 25
@@ -130,6 +131,29 @@ def test_defaults_keep_up_with_those_of_a_flat_model():
     assert (filing.c_, filing.tail_) != (OneVsRest.c, OneVsRest.tail)
     given = HierarchicalLabels(OneVsRest(c=3.0, n_jobs=1), n_jobs=1).fit(X, Y, tree)
     assert given.c_ == 3.0
+
+
+def test_the_choice_is_what_has_the_best_micro_f1():
+    """Of two folds: as good as asking a model for the sets of each weight and bar, one after the other."""
+    above, X, sets = narrow(300, seed=1)
+    tree, Y = named(above), matrix(sets, len(above))
+    given = {"score_weight": 1.0, "bar": 0.0}
+    models = [HierarchicalLabels(n_jobs=1, **given).fit(X[i::2], Y[i::2], tree) for i in range(2)]
+    rows = [as_features(X[1 - i :: 2]) for i in range(2)]
+    choices = tried(None, None, True, roughly=False)
+    folds = [HeldFold(m.nodes_, x, m._values(x)) for m, x in zip(models, rows, strict=True)]
+    truth = sp.vstack([Y[1::2], Y[::2]], format="csr")
+    best, how = best_weighing(folds, CSR.from_scipy(truth), choices)
+
+    def asked(how):
+        for model in models:
+            model.nodes_ = model.nodes_._replace(**how._asdict())
+        return micro_f1(truth, sp.vstack([m.predict(x) for m, x in zip(models, rows, strict=True)], format="csr"))
+
+    worth = {how: asked(how) for how in choices}
+    assert len(set(worth.values())) > 10
+    assert best == pytest.approx(max(worth.values()))
+    assert worth[how] == pytest.approx(best)
 
 
 def test_what_is_above_need_not_be_named_and_is_available():
