@@ -17,7 +17,6 @@ from broadmatch.features import bag_of_words
 from broadmatch.io import Page, PageSource, Rejects, read_pages, with_zones, write_pages
 from broadmatch.io.files import Source
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 HTML = b"<html><title>Pizza</title></html>"
 
 
@@ -367,9 +366,8 @@ def test_large_files_are_never_read_whole(tmp_path: Path) -> None:
     assert peak < 30_000_000
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"the real data sets are not at {DATA}")
-def test_real_pages() -> None:
-    found = list(read_pages(DATA / "libreoffice-help" / "pages.jsonl.gz"))
+def test_real_pages(shared_data: Path) -> None:
+    found = list(read_pages(shared_data / "libreoffice-help" / "pages.jsonl.gz"))
     assert len(found) == 2561
     assert found[0].name == "en-US/noscript.html"
     assert all(b"<html" in page.html for page in found)

@@ -20,8 +20,6 @@ from broadmatch.io.matrices import datasets as matrices
 from broadmatch.io.matrices import sidecar_names as names_beside
 from broadmatch.io.matrices import text_rows
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
-real = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real data sets are not at {DATA}")
 HYPOTHESIS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 values = st.floats(width=32, allow_nan=False, allow_infinity=False).filter(bool)
@@ -408,7 +406,6 @@ def test_unknown_format(tmp_path: Path) -> None:
 # Real data
 
 
-@real
 @pytest.mark.parametrize(
     ("name", "x_shape", "x_nnz", "n_labels"),
     [
@@ -420,8 +417,10 @@ def test_unknown_format(tmp_path: Path) -> None:
         ("cooking/valid.txt.gz", (3000, None), None, None),
     ],
 )
-def test_real_data(name: str, x_shape: tuple[int, int | None], x_nnz: int | None, n_labels: int | None) -> None:
-    d = read_dataset(DATA / name)
+def test_real_data(
+    shared_data: Path, name: str, x_shape: tuple[int, int | None], x_nnz: int | None, n_labels: int | None
+) -> None:
+    d = read_dataset(shared_data / name)
     assert len(d) == x_shape[0]
     assert x_shape[1] in (None, d.X.n_cols)
     assert x_nnz in (None, d.X.nnz)
@@ -429,10 +428,9 @@ def test_real_data(name: str, x_shape: tuple[int, int | None], x_nnz: int | None
     assert np.diff(d.Y.indptr).mean() > 1
 
 
-@real
-def test_eurlex_is_what_python_reads() -> None:
-    d = read_dataset(DATA / "eurlex-4k" / "test.txt.gz")
-    with gzip.open(DATA / "eurlex-4k" / "test.txt.gz", "rt") as lines:
+def test_eurlex_is_what_python_reads(shared_data: Path) -> None:
+    d = read_dataset(shared_data / "eurlex-4k" / "test.txt.gz")
+    with gzip.open(shared_data / "eurlex-4k" / "test.txt.gz", "rt") as lines:
         next(lines)
         for i, line in zip(range(300), lines, strict=False):
             labels, *pairs = line.rstrip("\n").split(" ")
@@ -442,8 +440,7 @@ def test_eurlex_is_what_python_reads() -> None:
             assert list(zip(columns.tolist(), found, strict=True)) == [(c, v) for c, v in cells if v]
 
 
-@real
-def test_debian_label_names() -> None:
-    assert read_dataset(DATA / "debian-deps" / "X_tst.npz").labels[2] == "aapt"
+def test_debian_label_names(shared_data: Path) -> None:
+    assert read_dataset(shared_data / "debian-deps" / "X_tst.npz").labels[2] == "aapt"
     with pytest.raises(BadInput, match=r"2 data sets \(X_trn\.npz, X_tst\.npz\); name one"):
-        read_dataset(DATA / "debian-deps")
+        read_dataset(shared_data / "debian-deps")
