@@ -1,6 +1,7 @@
 """The pages of models and of the market in a browser, with everything there and with nothing there."""
 
 import pytest
+from playwright.sync_api import expect
 
 from broadmatch.serve.app import make_app
 from broadmatch.serve.config import ServeConfig
@@ -55,9 +56,9 @@ def test_what_is_served_and_its_hours(page, studio):
     page.keyboard.press("Escape")
     assert tip.is_hidden()
     drawn.hover(position={"x": 60, "y": 100})
-    assert "served: 0.4" in tip.inner_text()
+    expect(tip).to_contain_text("served: 0.4")
     page.get_by_text("Numbers").click()
-    assert page.locator("[aria-label^='Numbers'] tbody tr").count() == 10
+    expect(page.locator("[aria-label^='Numbers'] tbody tr")).to_have_count(10)
     page.get_by_role("combobox", name="By", exact=True).select_option("city")
     page.get_by_label("Slice").select_option(SCRIPT)
     page.locator(".chart > svg").wait_for()
@@ -95,8 +96,8 @@ def test_a_bad_phrase_is_followed_and_excluded_with_undo(page, studio, folder):
     page.get_by_text(f"Behind “{EMOJI}”").wait_for()
     pages = page.locator("[aria-label='Training pages'] tbody tr")
     assert pages.count() >= 1 and all("taxi" in text for text in pages.all_inner_texts())
-    page.get_by_text("leaves", exact=False).last.click()
-    assert page.locator("[aria-label='Leaves'] tbody tr").count() >= 1
+    page.locator("summary", has_text="leaves").click()
+    page.locator("[aria-label='Leaves'] tbody tr").first.wait_for()
     plain(page)
     page.get_by_role("button", name="Exclude it on this page").click()
     page.get_by_role("cell", name=EMOJI, exact=True).wait_for()
