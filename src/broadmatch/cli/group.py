@@ -2,17 +2,21 @@
 
 import errno
 import re
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from broadmatch.cli import output
-from broadmatch.errors import BroadmatchError
+from broadmatch.errors import BadParameter, BroadmatchError
+from broadmatch.io import buckets
 
 _MAPPING = re.compile(r"(\w*)columns=\{([^}]*)\}")
 _OF_PAGES = ("name", "html")
 _CALLED = "broadmatch.cli.called"
+_COPIES = "broadmatch.cli.copies"
+_LIVING = frozenset({"alerts", "events", "follow", "judge", "keys", "publish", "serve", "signals", "studio"})
 _INTERRUPTED = "Interrupted; nothing half-written was left."
 
 
@@ -26,16 +30,36 @@ class Subcommands(TyperGroup):
 
 
 class Commands(Subcommands):
-    """The group of commands; errors that broadmatch raises on purpose become one sentence on standard error."""
+    """The group of commands; errors that broadmatch raises on purpose become one sentence on standard error.
+
+    A command has this host's copies of what it is given by address, and what it has made of them is sent in the end.
+    """
+
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        options = [word.rpartition("=") if word.startswith("-") else ("", "", word) for word in args]
+        living = [word for word in args[:2] if word in _LIVING]
+        if living and any(buckets.is_address(value) for _, _, value in options):
+            raise BadParameter(
+                f"`{living[0]}` works on files that change while it runs, and what is in a bucket is copied before and "
+                "after: name a folder."
+            )
+        here = [buckets.fetch(value) if buckets.is_address(value) else value for _, _, value in options]
+        ctx.meta[_COPIES] = [(place, buckets.held(place)) for place in here if isinstance(place, Path)]
+        words = [f"{option}{equals}{value}" for (option, equals, _), value in zip(options, here, strict=True)]
+        return super().resolve_command(ctx, words)
 
     def invoke(self, ctx: Any) -> Any:
         def in_options(text: str) -> str:
             command = ctx.meta.get(_CALLED)
-            return with_option_names(text, {p.name or "": p.opts[0] for p in (command.params if command else [])})
+            options = {p.name or "": p.opts[0] for p in (command.params if command else [])}
+            return buckets.in_addresses(with_option_names(text, options))
 
         with output.log_to_stderr(in_options):
             try:
-                return super().invoke(ctx)
+                value = super().invoke(ctx)
+                for place, files in ctx.meta.get(_COPIES, ()):
+                    buckets.send(place, files)
+                return value
             except BroadmatchError as error:
                 raise _ended(in_options(str(error)), 1) from error
             except KeyboardInterrupt as error:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import typer
 
 from broadmatch import progress
+from broadmatch.io import buckets
 
 log = logging.getLogger("broadmatch")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -67,11 +68,12 @@ def at_least(wanted: int) -> Iterator[None]:
 
 def print_json(data: Any) -> None:
     """Print one line of JSON."""
-    typer.echo(json.dumps(data, ensure_ascii=False))
+    typer.echo(buckets.in_addresses(json.dumps(data, ensure_ascii=False)))
 
 
 def print_text(text: str, **style: Any) -> None:
     """Print a paragraph: on a terminal wrapped between words, elsewhere as one line."""
+    text = buckets.in_addresses(text)
     width = terminal_width()
     if width is not None:
         text = textwrap.fill(text, max(width, 2 * _LEAST), break_long_words=False, break_on_hyphens=False)

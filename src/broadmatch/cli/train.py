@@ -1,6 +1,5 @@
 """`broadmatch train`: from harvested pages, or any matrix of features and labels, to a saved model."""
 
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from broadmatch.cli.fitting.tuned import check_tune, print_path, tune_learner
 from broadmatch.cli.phrases.training import KexPages, KspBids, KspClicks, KspSeeds, Sources, train_phrases
 from broadmatch.cli.settings import catalog, class_of, make, split_settings
 from broadmatch.errors import CannotWrite, ClusterFailed
+from broadmatch.io import buckets
 
 if TYPE_CHECKING:
     from broadmatch.data import Dataset
@@ -127,7 +127,7 @@ def command(
         if partial.exists():
             output.log.info("What is finished is in %s: the same command with --resume goes on.", partial)
         raise
-    shutil.rmtree(partial, ignore_errors=True)
+    buckets.remove(partial)
     kind = "hierarchy" if hierarchy is not None else sets or name
     facts = {"model": str(out), "kind": kind, "label_model": name, **_learned(learner, sets), "points": len(points)}
     facts |= {"features": points.X.n_cols, "labels": points.Y.n_cols, "seconds": round(time.monotonic() - started, 2)}
@@ -196,6 +196,7 @@ def _check_pages(sets: str | None, hierarchy: Path | None) -> None:
 def _check_places(out: Path, partial: Path, resume: bool) -> None:
     """Refuse before the work what would fail after it."""
     options.check_free(out)
+    buckets.fetch(partial)
     if partial.exists() and not resume:
         raise CannotWrite(f"{partial} is left from an earlier training: pass --resume to go on with it, or remove it.")
     if resume and not partial.exists():

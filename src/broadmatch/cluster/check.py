@@ -13,6 +13,7 @@ from broadmatch.cluster.build import this_build
 from broadmatch.cluster.mlrf import BASE, rows_that_fit
 from broadmatch.cluster.ray_engine import SETTINGS, ClusterNode, RayEngine
 from broadmatch.errors import CannotWrite, ClusterFailed
+from broadmatch.io import buckets
 
 LIMIT = 25.0
 """Seconds that nodes have to answer."""
@@ -99,7 +100,7 @@ def require_whole(engine: RayEngine, folder: str | os.PathLike[str]) -> ClusterR
 def probe(file: str, digest: str) -> NodeFacts:
     """What a node says of itself; `file` is one that the job's host wrote."""
     try:
-        with open(file, "rb") as content:  # noqa: PTH123
+        with open(buckets.fetch(file), "rb") as content:  # noqa: PTH123
             sees = hashlib.sha256(content.read()).hexdigest() == digest
     except OSError:
         sees = False
@@ -121,7 +122,10 @@ def _report(node: ClusterNode, answer: Any, folder: Path) -> NodeReport:
     if answer.build != this_build():
         problems.append(f"{name} runs broadmatch {answer.build}, this host {this_build()}: install the same on both.")
     if not answer.sees:
-        problems.append(f"{name} does not see {folder} as this host does: mount the same folder there by that name.")
+        address = buckets.address_of(folder)
+        shared = f"{folder} as this host does: mount the same folder there by that name."
+        stored = f"{address}: start it with the settings of the store, and the same BROADMATCH_CACHE."
+        problems.append(f"{name} does not see {shared if address is None else stored}")
     if node.memory < BASE:
         problems.append(
             f"{name} has {node.memory / 1e9:.2f} GB of memory for tasks, and an empty one takes {BASE / 1e9:.2f} GB: "
@@ -142,12 +146,13 @@ def _marked(folder: Path) -> Iterator[tuple[Path, str]]:
     file = folder / f".broadmatch-{secrets.token_hex(8)}"
     try:
         file.write_bytes(content)
+        buckets.send(file)
     except OSError as error:
         raise CannotWrite(f"Cannot write {folder}: {error.strerror}; a cluster's folder is written by all.") from error
     try:
         yield file, hashlib.sha256(content).hexdigest()
     finally:
-        file.unlink(missing_ok=True)
+        buckets.remove(file)
 
 
 def _processor() -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broadmatch.errors import BadParameter
-from broadmatch.io import ClickLog, Page, PageSource, Rejects
+from broadmatch.io import ClickLog, Page, PageSource, Rejects, buckets
 from broadmatch.io.columns import ColumnMap
 from broadmatch.io.files import packing_of_file
 from broadmatch.io.formats import STANDARD_INPUT, TABLES, format_of
@@ -41,6 +41,7 @@ class PageShard(NamedTuple):
 
     def read(self, rejects: Rejects, seen: Iterable[str] = ()) -> Iterator[Page]:
         """The pages that are good and not named as one of those `seen`."""
+        buckets.fetch_all(file.path for file in self.files)
         return PageReader(rejects, self.columns, self.max_page_bytes, seen).read(self.files)
 
 

@@ -14,6 +14,7 @@ import broadmatch
 from broadmatch.cluster.engine import Engine, Item, Ref
 from broadmatch.cluster.mlrf import BASE
 from broadmatch.data import CSR, Ranking
+from broadmatch.io import buckets
 from broadmatch.io.artifacts import MANIFEST
 from broadmatch.labels import KEX, Recommendation, Recommender
 from broadmatch.labels.base import Best
@@ -122,6 +123,7 @@ def answered_block(place: Path, named: list[tuple[str, Any]], k: int | None, rev
 
 def saved_model(place: Path) -> Any:
     """The model at a place; a process opens it, and checks it, once."""
+    buckets.fetch(place)
     return _loaded_model(place, (place / MANIFEST).stat().st_mtime_ns if (place / MANIFEST).is_file() else 0)
 
 

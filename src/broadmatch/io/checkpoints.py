@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadArtifact, CannotWrite
+from broadmatch.io import buckets
 from broadmatch.io.artifacts import load_state, opening, save
 from broadmatch.state import State, unpack_value
 
@@ -76,7 +77,7 @@ class Checkpoints:
 
     def has(self, number: int) -> bool:
         """Whether the part of that number was finished before."""
-        return self._used and self._place(number).exists()
+        return self._used and buckets.fetch(self._place(number)).exists()
 
     def take(self, number: int, kind: type[Part], **lengths: int) -> Part | None:
         """The part of that number, a named tuple of arrays, if it was finished before; `lengths` are those of axes."""
@@ -95,15 +96,16 @@ class Checkpoints:
         """File a finished part."""
         if self._used:
             facts = {"part": type(part).__name__, "identity": self.identity}
-            save(State(KIND, {}, part._asdict(), facts), self._place(number))
+            self._save(State(KIND, {}, part._asdict(), facts), number)
 
     def drop(self, numbers: Iterable[int]) -> None:
         """Remove parts that a later one has taken the place of."""
         for number in numbers if self._used else ():
-            shutil.rmtree(self._place(number), ignore_errors=True)
+            buckets.remove(self._place(number))
 
     def last(self) -> State | None:
         """The newest checkpoint, checked and in memory; None if there is none. Remains of an interrupted one go."""
+        buckets.fetch(self.folder)
         numbers = self._numbers()
         for entry in self.folder.iterdir() if self.folder.is_dir() else ():
             if entry.name.startswith(".") and entry.name.endswith((".tmp", ".old")):
@@ -115,14 +117,12 @@ class Checkpoints:
         if self.folder.exists() and not self.folder.is_dir():
             raise CannotWrite(f"{self.folder} is a file; checkpoints need a folder, so choose another name.")
         numbers = self._numbers()
-        save(state, self._place((numbers[-1] if numbers else 0) + 1))
-        for number in numbers:
-            shutil.rmtree(self._place(number), ignore_errors=True)
+        self._save(state, (numbers[-1] if numbers else 0) + 1)
+        self.drop(numbers)
 
     def clear(self) -> None:
         """Remove all checkpoints, and the folder if nothing else is in it."""
-        for number in self._numbers():
-            shutil.rmtree(self._place(number), ignore_errors=True)
+        self.drop(self._numbers())
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
@@ -130,6 +130,10 @@ class Checkpoints:
     def from_state(cls, state: State) -> NoReturn:
         """Refuse: a checkpoint says where work stood, not what its data and settings are."""
         raise BadArtifact("This is a checkpoint of work that was not finished, not a model: go on with that work.")
+
+    def _save(self, state: State, number: int) -> None:
+        save(state, self._place(number))
+        buckets.send(self._place(number))
 
     def _place(self, number: int) -> Path:
         return self.folder / f"{number:08d}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias, cast
 
 from broadmatch.errors import BadInput, CannotWrite, MissingFile
+from broadmatch.io import buckets
 from broadmatch.io.formats import PACKINGS, STANDARD_INPUT, packing_of
 
 if TYPE_CHECKING:
@@ -40,14 +41,14 @@ def expand(source: Source, suffixes: Iterable[str] | None = None, *, empty: bool
 
     A folder stands for the files below it, sorted, hidden ones left out; with `suffixes`, only those whose names end
     in one of them, whatever the case. A file that is named by itself is taken whatever its suffix, and "-", standard
-    input, as it is. A file that is named twice is listed once. `MissingFile` if anything that was named is not there,
-    or, unless it may be `empty`, if a folder or a pattern stands for no file.
+    input, as it is. An address (`buckets`) is fetched. A file that is named twice is listed once. `MissingFile` if
+    anything that was named is not there, or, unless it may be `empty`, if a folder or a pattern stands for no file.
     """
     wanted = None if suffixes is None else tuple(s.lower() for s in suffixes)
     named = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not named:
         raise MissingFile("No file was named; name at least one file, folder or pattern.")
-    return list(dict.fromkeys(file for one in named for file in _expand_one(Path(one), wanted, empty)))
+    return list(dict.fromkeys(file for one in named for file in _expand_one(buckets.fetch(one), wanted, empty)))
 
 
 def open_binary(path: PathLike) -> io.BufferedReader:

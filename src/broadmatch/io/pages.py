@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from broadmatch.errors import BadInput, BadParameter, MissingFile
+from broadmatch.io import buckets
 from broadmatch.io.columns import ColumnMap, no_columns
 from broadmatch.io.files import PathLike, Source, expand, json_line, open_binary, replacing_file
 from broadmatch.io.formats import PAGES, STANDARD_INPUT, format_of, suffixes
@@ -94,7 +95,7 @@ class PageSource:
         self.columns = ColumnMap(USUAL | dict.fromkeys(ZONES, ()), columns or {}, optional=ZONES)
         Whole(1).check("max_page_bytes", max_page_bytes)
         self.max_page_bytes, self._known = max_page_bytes, False
-        named = [Path(one) for one in ([source] if isinstance(source, str | os.PathLike) else source)]
+        named = [buckets.local(one) for one in ([source] if isinstance(source, str | os.PathLike) else source)]
         self.files: list[PageFile] = []
         self._standard_input = named == [Path(STANDARD_INPUT)]
         if strict is None:

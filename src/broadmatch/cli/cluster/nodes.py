@@ -1,12 +1,12 @@
 """What commands do with a cluster: join it, see that it fits together, and let it do the work."""
 
 import contextlib
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broadmatch.cli import output
+from broadmatch.io import buckets
 
 if TYPE_CHECKING:
     from broadmatch.cluster import ClusterReport, RayEngine
@@ -36,7 +36,7 @@ class JoinedCluster(NamedTuple):
         memory, partial = min(MEMORY, self.report.task_memory), out.with_name(f"{out.name}.partial")
         shards: dict[str, Any] = {"n_shards": self.report.n_cpus, "memory": memory, "folder": partial.resolve()}
         kept = harvest_folder(self.engine, log, pages, out, settings, **how, **shards)
-        shutil.rmtree(partial, ignore_errors=True)
+        buckets.remove(partial)
         return kept
 
     def model(self, place: Path, found: Any) -> Any:
