@@ -1,6 +1,10 @@
-"""A real Ray cluster on this machine, for all tests of the folder: a head without CPUs and two nodes."""
+"""A real Ray cluster on this machine, for all tests of the folder: a head without CPUs and two nodes.
+
+Each node has copies of its own of what is in the store: over the cache's folder it sees another, if it may.
+"""
 
 import shutil
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -9,19 +13,35 @@ import pytest
 
 from benchmarks.cluster_hosts import Hosts, wait_for_port
 from broadmatch.cluster import RayEngine
+from tests.object_store import object_store
 
 LIMIT = 60.0
+OWN_CACHE = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o mode=700 none "$BROADMATCH_CACHE" && exec "$@"', "sh")
 
 
 @pytest.fixture(scope="session")
-def hosts():
+def own_cache(store):
+    """What a node is started within; nothing where this user must not mount."""
+    tried = subprocess.run([*OWN_CACHE, "true"], capture_output=True, check=False)
+    return () if tried.returncode else OWN_CACHE
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory):
+    cache = tmp_path_factory.mktemp("copies")
+    with object_store(cache):
+        yield cache
+
+
+@pytest.fixture(scope="session")
+def hosts(own_cache):
     folder = Path(tempfile.mkdtemp(prefix="bm", dir="/tmp"))  # names of sockets are short
     found = Hosts(folder)
     try:
         found.start_head()
         wait_for_port(found.address)
-        found.start_node("one")
-        found.start_node("two")
+        found.start_node("one", within=own_cache)
+        found.start_node("two", within=own_cache)
         found.wait()
         yield found
     finally:
@@ -39,11 +59,11 @@ def ray_engine(hosts):
 
 
 @pytest.fixture
-def whole_cluster(hosts, ray_engine):
+def whole_cluster(hosts, ray_engine, own_cache):
     """Both nodes are there and no other, also after a test that killed one."""
     for name in ("one", "two"):
         if not hosts.processes(name):
-            hosts.start_node(name)
+            hosts.start_node(name, within=own_cache)
     hosts.wait()
     end = time.monotonic() + LIMIT
     while len(ray_engine.nodes()) != 2 and time.monotonic() < end:

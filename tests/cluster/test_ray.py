@@ -25,13 +25,14 @@ from broadmatch.cluster import RayEngine, ThreadEngine, check_cluster, fit_mlrf,
 from broadmatch.data import Dataset, Names
 from broadmatch.errors import ClusterFailed, MissingFile
 from broadmatch.harvest import HarvestSettings
-from broadmatch.io import ClickLog, PageSource
+from broadmatch.io import ClickLog, PageSource, buckets
 from broadmatch.io.artifacts import load, read_manifest, save
 from broadmatch.labels import MLRF
 from broadmatch.simulate import simulate_marketplace
 from tests.cluster import tasks
 from tests.cluster.data import belief_data, digests
 from tests.cluster.test_harvest import bytes_of, one_machine
+from tests.object_store import ADDRESS, BUCKET
 
 
 @contextlib.contextmanager
@@ -241,6 +242,65 @@ def test_a_harvest_writes_the_bytes_of_one_machine(whole_cluster, tmp_path, monk
     ]
     assert not differ
     assert not (tmp_path / "spread.partial").exists()
+
+
+@pytest.fixture
+def other_host(own_cache, store, whole_cluster, monkeypatch):
+    """Goes to a host without a copy of anything; the nodes have copies of their own too."""
+    if not own_cache:
+        pytest.skip("Hosts with copies of their own need the right to mount.")
+    as_joined(whole_cluster, monkeypatch)
+    return lambda: shutil.rmtree(store / BUCKET, ignore_errors=True)
+
+
+def test_a_harvest_and_its_phrases_through_a_bucket(other_host, tmp_path):
+    market = simulate_marketplace(tmp_path / "market", n_pages=100, n_sessions=4000, seed=1)
+    stored = {name: f"{ADDRESS}/in/{name.name}" for name in (market.clicks, market.pages)}
+    for source, address in stored.items():
+        buckets.cached(address).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, buckets.cached(address))
+        buckets.send(address)
+    clicks, pages = stored.values()
+    alone = (tmp_path / "data", tmp_path / "model", tmp_path / "phrases.csv")
+    there = (f"{ADDRESS}/data", f"{ADDRESS}/model", f"{ADDRESS}/phrases.csv")
+    for (data, model, phrases), log, of, more in (
+        (alone, market.clicks, market.pages, ()),
+        (there, clicks, pages, ("--cluster", "auto")),
+    ):
+        for words in (
+            ("harvest", "--clicks", log, "--pages", of, "--min-pages", 2, "--out", data),
+            ("train", data, "--trees", 3, "--out", model),
+            ("recommend", model, of, "--out", phrases),
+        ):
+            other_host()
+            run_cli(*words, *more)
+    other_host()
+    for here, address in zip(alone[:2], there, strict=False):
+        assert bytes_of(buckets.fetch(address)) == bytes_of(here)
+    assert buckets.fetch(there[2]).read_bytes() == alone[2].read_bytes()
+    assert sorted(place.name for place in buckets.fetch(ADDRESS).iterdir()) == ["data", "in", "model", "phrases.csv"]
+
+
+def test_rows_and_trees_go_through_a_bucket(other_host, tmp_path):
+    X, Y = belief_data()
+    save(Dataset(X, Y, Names.numbers(Y.n_cols)), buckets.cached(f"{ADDRESS}/matrix"))
+    buckets.send(f"{ADDRESS}/matrix")
+    train = ("train", f"{ADDRESS}/matrix", "--trees", 4, "--set", "subtree_rows=1000", "--out")
+    run_cli(*train, tmp_path / "alone")
+    other_host()
+    run_cli(*train, f"{ADDRESS}/forest", "--cluster", "auto")
+    other_host()
+    assert bytes_of(buckets.fetch(f"{ADDRESS}/forest")) == bytes_of(tmp_path / "alone")
+
+
+def test_a_node_that_does_not_reach_the_store_is_named(other_host, hosts, whole_cluster):
+    hosts.start_node("three", environment={"AWS_ENDPOINT_URL": "http://127.0.0.1:1"})
+    try:
+        hosts.wait()
+        with refused(ClusterFailed, rf"^Node \S+ \(\w{{8}}\) cannot run the check: .*{ADDRESS}"):
+            require_whole(whole_cluster, buckets.cached(ADDRESS))
+    finally:
+        hosts.kill("three")
 
 
 def test_a_wrong_token_is_one_sentence(hosts, tmp_path):

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from broadmatch.cli import app
 from broadmatch.errors import BadInput, BadParameter, CannotWrite
-from broadmatch.io import ClickLog, PageSource, buckets
+from broadmatch.io import ClickLog, PageSource, artifacts, buckets
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.io.files import expand
 from broadmatch.kernels import F64
 from broadmatch.layout import Axes
-from broadmatch.simulate import simulate_marketplace
+from broadmatch.simulate import simulate_marketplace, synthetic_dataset
 from tests.object_store import ADDRESS, BUCKET, object_store
 
 
@@ -56,6 +56,10 @@ def put(key, content=b"content"):
 
 def files_of(folder):
     return sorted(file.relative_to(folder).as_posix() for file in Path(folder).rglob("*") if file.is_file())
+
+
+def bytes_of(folder):
+    return {name: (folder / name).read_bytes() for name in files_of(folder)}
 
 
 @pytest.mark.parametrize("address", ["s3://", "s3://A/b", "s3://bucket/../x", "s3://bucket//x", "s3://bu*/x", "logs"])
@@ -241,11 +245,37 @@ def test_commands_take_addresses(hosts, tmp_path):
     assert {key.split("/")[0] for key in keys()} == {"data", "log", "model", "pages", "phrases.csv"}
     hosts("five")
     sent = buckets.fetch(f"{ADDRESS}/model")
-    assert {name: (sent / name).read_bytes() for name in files_of(sent)} == {
-        name: (tmp_path / "alone" / name).read_bytes() for name in files_of(tmp_path / "alone")
-    }
+    assert bytes_of(sent) == bytes_of(tmp_path / "alone")
     run_cli("recommend", tmp_path / "alone", market.pages, "--out", tmp_path / "alone.csv", "-k", 3)
     assert buckets.fetch(f"{ADDRESS}/phrases.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
+
+
+def test_an_interrupted_training_goes_on_from_another_host(hosts, tmp_path, monkeypatch):
+    data = synthetic_dataset(n_points=300, n_features=100, n_labels=50, seed=1)
+    artifacts.save(data, hosts() / "data")
+    buckets.send(hosts() / "data")
+    train = ("train", f"{ADDRESS}/data", "--model", "fastxml", "--trees", "4", "--out", f"{ADDRESS}/model")
+    keep = Checkpoints.keep
+
+    def interrupted(self, number, part):
+        keep(self, number, part)
+        if number == 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "keep", interrupted)
+        ended = CliRunner().invoke(app, train)
+    assert ended.exit_code == 130
+    assert f"{ADDRESS}/model.partial" in ended.output
+    hosts("two")
+    assert "--resume" in CliRunner().invoke(app, train).output
+    made = []
+    monkeypatch.setattr(Checkpoints, "keep", lambda self, number, part: made.append(number))
+    run_cli(*train, "--resume")
+    assert set(made) <= {2, 3}
+    run_cli("train", hosts("two") / "data", *train[2:-1], tmp_path / "alone")
+    assert bytes_of(hosts("two") / "model") == bytes_of(tmp_path / "alone")
+    assert {key.split("/")[0] for key in keys()} == {"data", "model"}
 
 
 @pytest.mark.parametrize("words", [("serve", f"{ADDRESS}/server"), ("clicks", "follow", f"--events={ADDRESS}/events")])

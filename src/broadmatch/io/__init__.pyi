@@ -6,10 +6,10 @@ from .event_log.events import EventBatch as EventBatch
 from .event_log.kafka import KafkaEventLog as KafkaEventLog
 from .event_log.log import EventLog as EventLog
 from .event_log.log import EventPosition as EventPosition
-from .hierarchies import read_hierarchy as read_hierarchy
 from .matrices.datasets import read_dataset as read_dataset
 from .matrices.datasets import read_features as read_features
 from .matrices.datasets import write_dataset as write_dataset
+from .matrices.hierarchies import read_hierarchy as read_hierarchy
 from .pages import Page as Page
 from .pages import PageSource as PageSource
 from .pages import read_pages as read_pages

@@ -1,1 +1,1 @@
-"""Feature and label matrices in the formats people have."""
+"""Feature and label matrices, and hierarchies of labels, in the formats people have."""
