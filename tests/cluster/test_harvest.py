@@ -1,5 +1,7 @@
 """A log harvested in shards: the same labels, tables of queries and rejects as on one machine, and the same folder."""
 
+import pickle
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from pyarrow import csv
 
 from broadmatch.cluster import ThreadEngine, harvest_folder, harvest_in_shards
 from broadmatch.cluster.inputs import log_shards
-from broadmatch.errors import BadInput, BroadmatchError, TooManyBadRows
+from broadmatch.errors import BadInput, BroadmatchError, MissingFile, TooManyBadRows
 from broadmatch.features import PageVectorizer
 from broadmatch.harvest import Harvest, HarvestSettings, build_datasets, harvest, write_harvested
 from broadmatch.harvest.harvested import summarise
@@ -172,8 +174,33 @@ def test_the_same_folder(inputs: tuple[Path, Path], tmp_path: Path, labels: str,
     assert len(expected) > 20
     assert bytes_of(tmp_path / "cut") == expected
     if n_shards == 5:  # large files are cut
-        cut = {(Path(span.file).suffix, span.start.rows > 0) for s in log_shards(ClickLog(log), 5) for span in s.spans}
-        assert {(".parquet", True), (".csv", True)} <= cut
+        held = Counter(file for shard in log_shards(ClickLog(log), 5) for file in shard.files)
+        assert {Path(file).suffix for file, n in held.items() if n > 1} >= {".parquet", ".csv"}
+
+
+def test_a_shard_travels_and_opens_its_own_files_alone(tmp_path: Path) -> None:
+    """Columns are those of the whole log, also where a key stands in none of the shard's lines."""
+    for name, more in (("a", ""), ("b", ', "position": 2'), ("c", ', "session": "u"')):
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"query": "tea", "page": "p/{name}"{more}}}\n' * 40)
+    log = ClickLog(tmp_path)
+    whole = pa.Table.from_batches(log.read(more=("position", "session"))).to_pylist()
+    parts = [pickle.loads(pickle.dumps(shard)) for shard in log_shards(log, 3)]  # noqa: S301
+    assert [[Path(file).stem for file in part.files] for part in parts] == [["a"], ["b"], ["c"]]
+    read = []
+    for part in parts:
+        with Rejects() as rejects:
+            (file,) = part.files
+            opened = part.opened(rejects)
+            assert opened.columns == log.columns
+            read += pa.Table.from_batches(opened.read(more=("position", "session"))).to_pylist()
+            assert opened.rejects is rejects
+        Path(file).unlink()
+    assert read == whole
+    with pytest.raises(MissingFile):
+        parts[0].opened(Rejects())
+    Path(parts[1].files[0]).touch()
+    with pytest.raises(BadInput, match=r"b\.jsonl had rows before, and is empty now; fetch it again\.$"):
+        parts[1].opened(Rejects())
 
 
 class Interrupted(ThreadEngine):

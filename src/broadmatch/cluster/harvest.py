@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broadmatch.cluster.engine import Engine, Ref
-from broadmatch.cluster.inputs import LogShard, log_shards
+from broadmatch.cluster.inputs import log_shards
 from broadmatch.data import Names
 from broadmatch.data.csr import offsets
 from broadmatch.data.names import joined_names
@@ -185,11 +185,11 @@ def _sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 # Tasks.
 
 
-def _gather(task: HarvestTask, shard: LogShard, *, keep: bool, most: int | None) -> tuple[GatheredPart, Tables]:
+def _gather(task: HarvestTask, shard: ClickLog, *, keep: bool, most: int | None) -> tuple[GatheredPart, Tables]:
     """What a shard of the log has."""
     rejects = PartRejects(keep=keep, max_bad_rows=most)
     with task.connect() as db, clear_errors():
-        facts = task.gathering.run(db, shard.open(rejects), 1)
+        facts = task.gathering.run(db, shard.opened(rejects), 1)
         spell(db, task.settings.normalise)
         return GatheredPart(facts, rejects.rejected, sample_texts(db)), gathered_tables(db, task.gathering)
 

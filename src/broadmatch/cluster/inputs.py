@@ -1,6 +1,6 @@
 """Inputs cut into shards: parts of files, in their order, about equally large; what a task needs to read its own."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,22 +16,6 @@ from broadmatch.io.streams import Mark, Span
 _BASE, _PLAIN, _PACKED = 300_000_000, 4, 24
 
 
-class LogShard(NamedTuple):
-    """Some rows of a click log: how the whole log is opened, and which parts of its files these are."""
-
-    files: list[str]
-    columns: Mapping[str, str] | None
-    names: Sequence[str] | None
-    format: str | None
-    time_format: str | None
-    spans: list[Span]
-
-    def open(self, rejects: Rejects) -> ClickLog:
-        """The log, of which only these rows are read."""
-        how = {"columns": self.columns, "names": self.names, "format": self.format, "time_format": self.time_format}
-        return ClickLog(self.files, rejects=rejects, **how).between(self.spans)  # type: ignore[arg-type]
-
-
 class PageShard(NamedTuple):
     """Some pages of a source: parts of its files."""
 
@@ -45,13 +29,11 @@ class PageShard(NamedTuple):
         return PageReader(rejects, self.columns, self.max_page_bytes, seen).read(self.files)
 
 
-def log_shards(log: ClickLog, n_shards: int) -> list[LogShard]:
+def log_shards(log: ClickLog, n_shards: int) -> list[ClickLog]:
     """Cut a click log: Parquet by row groups, large files of plain text by lines, what is packed by files."""
     files = _on_disk(log.files)
-    return [
-        LogShard(files, log.mapped, log.names, log.format, log.time_format, [Span(files[i], a, b) for i, a, b in cut])
-        for cut in cut_files(files, log.marks, n_shards)
-    ]
+    cuts = cut_files(files, log.marks, n_shards)
+    return [log.between([Span(files[i], start, stop) for i, start, stop in cut]) for cut in cuts]
 
 
 def shards_for(log: ClickLog, memory: int) -> int:

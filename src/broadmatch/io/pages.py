@@ -281,7 +281,8 @@ class PageReader:
         from broadmatch.io.values import as_text
 
         file = given.path
-        stream = _rows_of(file, self.columns, self.rejects).between([Span(str(file), given.start, given.stop)])
+        part = _rows_of(file, self.columns, self.rejects).between([Span(str(file), given.start, given.stop)])
+        stream = part.opened(self.rejects)
         for records in stream:
             names = records.table.column("name").to_pylist()
             pages = _as_binary(records.table.column("html"), file)

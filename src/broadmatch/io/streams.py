@@ -248,12 +248,25 @@ class RecordStream:
         return fewer
 
     def between(self, spans: Sequence[Span]) -> "RecordStream":
-        """The same stream with some parts of its files, as `marks` tells them."""
+        """Some parts of its files, as `marks` tells them, and all its columns; to be `opened`, here or elsewhere."""
         fewer = copy.copy(self)
-        fewer._logs = {span.file: self._logs[span.file] for span in spans}
+        fewer.source, fewer._logs = list(dict.fromkeys(span.file for span in spans)), {}
         fewer._start = Position({span.file: span.start for span in spans})
         fewer._stops = {span.file: span.stop for span in spans if span.stop is not None}
+        del fewer.rejects, fewer._stopped  # these do not travel
         return fewer
+
+    def opened(self, rejects: Rejects) -> "RecordStream":
+        """The part of a stream that `between` gave, ready to be read by this process."""
+        again = copy.copy(self)
+        again.rejects, again._stopped = rejects, threading.Event()
+        files = again._files() if self.source else []
+        logs = again._open_new(files)
+        if len(logs) < len(files):
+            emptied = next(file for file in files if str(file) not in logs)
+            raise BadInput(f"{emptied} had rows before, and is empty now; fetch it again.")
+        again._take(logs)
+        return again
 
     def marks(self, file: str) -> list[Mark]:
         """Where a file can be cut: after each chunk. Of text this takes reading it; what is packed is not cut."""
