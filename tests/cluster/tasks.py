@@ -24,5 +24,9 @@ def slow(number, marks):
     return np.full(100_000, number)
 
 
+def large(number):
+    return np.full(10**7, number, np.uint8)
+
+
 def fail(reason):
     raise ValueError(reason)

@@ -21,7 +21,15 @@ from typer.testing import CliRunner
 import broadmatch
 from benchmarks.cluster_hosts import ROOT
 from broadmatch.cli import app
-from broadmatch.cluster import RayEngine, ThreadEngine, check_cluster, fit_mlrf, harvest_folder, require_whole
+from broadmatch.cluster import (
+    RayEngine,
+    ThreadEngine,
+    check_cluster,
+    fit_mlrf,
+    harvest_folder,
+    ray_engine,
+    require_whole,
+)
 from broadmatch.data import Dataset, Names
 from broadmatch.errors import ClusterFailed, MissingFile
 from broadmatch.harvest import HarvestSettings
@@ -56,6 +64,13 @@ def test_pieces_are_those_of_one_process(whole_cluster):
     costs = whole_cluster.costs
     assert [len(costs[title]) for title in ("Making", "Dealing", "Joining")] == [3, 3, 4]
     assert all(10**7 < cost.peak < 10**9 for cost in costs["Joining"])
+
+
+def test_results_come_however_slow_and_large_together(whole_cluster, monkeypatch):
+    """Four times what this host's store holds, and none of it within the time between two looks."""
+    monkeypatch.setattr(ray_engine, "_STEP", 0.005)
+    refs = whole_cluster.map(tasks.large, [(number,) for number in range(32)], memory=10**8, title="Making")
+    assert [(one[0], one.size) for one in whole_cluster.get(refs)] == [(number, 10**7) for number in range(32)]
 
 
 def test_errors_of_the_library_arrive_as_they_are(whole_cluster):

@@ -117,14 +117,22 @@ class RayEngine:
         """See `Engine.get`."""
         if not refs:
             return []
-        self.progress(refs, title=refs[0].title, unit="tasks")
-        asked = time.monotonic()
-        with self._failing(refs[0].title):
-            while True:
-                try:
-                    return list(self._ray.get([ref.held[0] for ref in refs], timeout=_STEP))
-                except self._ray.exceptions.GetTimeoutError:
-                    self._look(refs[0].title, asked)  # a lost result is being made again, or comes from afar
+        title = refs[0].title
+        self.progress(refs, title=title, unit="tasks")
+        found: dict[Any, Any] = {}
+        missing, last = list(dict.fromkeys(ref.held[0] for ref in refs)), time.monotonic()
+        with self._failing(title):
+            while missing:
+                # A get that ends too early calls off what is on its way, and the next begins anew; a wait does not.
+                here = self._ray.wait(missing, num_returns=len(missing), timeout=0)[0]
+                here = here or self._ray.wait(missing, timeout=_STEP)[0]
+                for one in here:
+                    with contextlib.suppress(self._ray.exceptions.GetTimeoutError):  # it came, and went again
+                        found[one], last = self._ray.get(one, timeout=_STEP), time.monotonic()
+                missing = [one for one in missing if one not in found]
+                if not here:
+                    self._look(title, last)
+        return [found[ref.held[0]] for ref in refs]
 
     def on_each_node(self, task: Callable[..., Any], *arguments: Any, limit: float) -> dict[str, Any]:
         """task(*arguments) on every node that has a CPU, by the node's id; what fails there is its error."""
