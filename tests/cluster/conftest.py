@@ -1,6 +1,7 @@
 """A real Ray cluster on this machine, for all tests of the folder: a head without CPUs and two nodes.
 
-Each node has copies of its own of what is in the store: over the cache's folder it sees another, if it may.
+Each node has copies of its own of what is in the store: where those of this process stand it sees another folder, if
+it may.
 """
 
 import shutil
@@ -16,32 +17,33 @@ from broadmatch.cluster import RayEngine
 from tests.object_store import object_store
 
 LIMIT = 60.0
-OWN_CACHE = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o mode=700 none "$BROADMATCH_CACHE" && exec "$@"', "sh")
+MOUNT = 'mount -t tmpfs -o mode=700 none "$BROADMATCH_COPIES" && exec "$@"'
+OWN_COPIES = ("unshare", "--mount", "sh", "-c", MOUNT, "sh")
 
 
 @pytest.fixture(scope="session")
-def own_cache(store):
+def own_copies(store):
     """What a node is started within; nothing where this user must not mount."""
-    tried = subprocess.run([*OWN_CACHE, "true"], capture_output=True, check=False)
-    return () if tried.returncode else OWN_CACHE
+    tried = subprocess.run([*OWN_COPIES, "true"], capture_output=True, check=False)
+    return () if tried.returncode else OWN_COPIES
 
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
-    cache = tmp_path_factory.mktemp("copies")
-    with object_store(cache):
-        yield cache
+    copies = tmp_path_factory.mktemp("copies")
+    with object_store(copies):
+        yield copies
 
 
 @pytest.fixture(scope="session")
-def hosts(own_cache):
+def hosts(own_copies):
     folder = Path(tempfile.mkdtemp(prefix="bm", dir="/tmp"))  # names of sockets are short
     found = Hosts(folder)
     try:
         found.start_head()
         wait_for_port(found.address)
-        found.start_node("one", within=own_cache)
-        found.start_node("two", within=own_cache)
+        found.start_node("one", within=own_copies)
+        found.start_node("two", within=own_copies)
         found.wait()
         yield found
     finally:
@@ -59,11 +61,11 @@ def ray_engine(hosts):
 
 
 @pytest.fixture
-def whole_cluster(hosts, ray_engine, own_cache):
+def whole_cluster(hosts, ray_engine, own_copies):
     """Both nodes are there and no other, also after a test that killed one."""
     for name in ("one", "two"):
         if not hosts.processes(name):
-            hosts.start_node(name, within=own_cache)
+            hosts.start_node(name, within=own_copies)
     hosts.wait()
     end = time.monotonic() + LIMIT
     while len(ray_engine.nodes()) != 2 and time.monotonic() < end:

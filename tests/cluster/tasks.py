@@ -28,5 +28,9 @@ def large(number):
     return np.full(10**7, number, np.uint8)
 
 
+def names_below(folder):
+    return sorted(place.name for place in folder.iterdir())
+
+
 def fail(reason):
     raise ValueError(reason)

@@ -190,17 +190,17 @@ def test_a_shard_travels_and_opens_its_own_files_alone(tmp_path: Path) -> None:
     for part in parts:
         with Rejects() as rejects:
             (file,) = part.files
-            opened = part.opened(rejects)
+            opened = part.reopen(rejects)
             assert opened.columns == log.columns
             read += pa.Table.from_batches(opened.read(more=("position", "session"))).to_pylist()
             assert opened.rejects is rejects
         Path(file).unlink()
     assert read == whole
     with pytest.raises(MissingFile):
-        parts[0].opened(Rejects())
+        parts[0].reopen(Rejects())
     Path(parts[1].files[0]).touch()
     with pytest.raises(BadInput, match=r"b\.jsonl had rows before, and is empty now; fetch it again\.$"):
-        parts[1].opened(Rejects())
+        parts[1].reopen(Rejects())
 
 
 class Interrupted(ThreadEngine):

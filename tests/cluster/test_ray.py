@@ -38,9 +38,10 @@ from broadmatch.io.artifacts import load, read_manifest, save
 from broadmatch.labels import MLRF
 from broadmatch.simulate import simulate_marketplace
 from tests.cluster import tasks
+from tests.cluster.conftest import LIMIT
 from tests.cluster.data import belief_data, digests
 from tests.cluster.test_harvest import bytes_of, one_machine
-from tests.object_store import ADDRESS, BUCKET
+from tests.object_store import ADDRESS
 
 
 @contextlib.contextmanager
@@ -260,60 +261,65 @@ def test_a_harvest_writes_the_bytes_of_one_machine(whole_cluster, tmp_path, monk
 
 
 @pytest.fixture
-def other_host(own_cache, store, whole_cluster, monkeypatch):
-    """Goes to a host without a copy of anything; the nodes have copies of their own too."""
-    if not own_cache:
+def bucket(own_copies, store, whole_cluster, monkeypatch):
+    """A cluster whose hosts share nothing but a store; each command has copies of its own, gone when it ends."""
+    if not own_copies:
         pytest.skip("Hosts with copies of their own need the right to mount.")
     as_joined(whole_cluster, monkeypatch)
-    return lambda: shutil.rmtree(store / BUCKET, ignore_errors=True)
+    yield ADDRESS
+    left = whole_cluster.on_each_node(tasks.names_below, store, limit=LIMIT)
+    assert [*left.values(), tasks.names_below(store)] == [[], [], []]
 
 
-def test_a_harvest_and_its_phrases_through_a_bucket(other_host, tmp_path):
+def from_bucket(address, folder):
+    """The files at an address, in a folder that shares nothing with others."""
+    with buckets.own_copies():
+        place = buckets.fetch(address)
+        shutil.copytree(place, folder / place.name) if place.is_dir() else shutil.copy(place, folder / place.name)
+    return folder / place.name
+
+
+def test_a_harvest_and_its_phrases_through_a_bucket(bucket, tmp_path):
     market = simulate_marketplace(tmp_path / "market", n_pages=100, n_sessions=4000, seed=1)
-    stored = {name: f"{ADDRESS}/in/{name.name}" for name in (market.clicks, market.pages)}
-    for source, address in stored.items():
-        buckets.cached(address).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, buckets.cached(address))
-        buckets.send(address)
-    clicks, pages = stored.values()
-    alone = (tmp_path / "data", tmp_path / "model", tmp_path / "phrases.csv")
-    there = (f"{ADDRESS}/data", f"{ADDRESS}/model", f"{ADDRESS}/phrases.csv")
-    for (data, model, phrases), log, of, more in (
-        (alone, market.clicks, market.pages, ()),
-        (there, clicks, pages, ("--cluster", "auto")),
-    ):
-        for words in (
-            ("harvest", "--clicks", log, "--pages", of, "--min-pages", 2, "--out", data),
-            ("train", data, "--trees", 3, "--out", model),
-            ("recommend", model, of, "--out", phrases),
-        ):
-            other_host()
-            run_cli(*words, *more)
-    other_host()
-    for here, address in zip(alone[:2], there, strict=False):
-        assert bytes_of(buckets.fetch(address)) == bytes_of(here)
-    assert buckets.fetch(there[2]).read_bytes() == alone[2].read_bytes()
-    assert sorted(place.name for place in buckets.fetch(ADDRESS).iterdir()) == ["data", "in", "model", "phrases.csv"]
+    with buckets.own_copies():
+        for file in (market.clicks, market.pages):
+            place = buckets.here(f"{bucket}/in/{file.name}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
+        buckets.send()
+    alone = (market.clicks, market.pages, tmp_path / "data", tmp_path / "model", tmp_path / "phrases.csv")
+    names = ("in/clicks.parquet", "in/pages.parquet", "data", "model", "phrases.csv")
+    there = tuple(f"{bucket}/{name}" for name in names)
+    for (log, pages, data, model, phrases), more in ((alone, ()), (there, ("--cluster", "auto"))):
+        run_cli("harvest", "--clicks", log, "--pages", pages, "--min-pages", 2, "--out", data, *more)
+        run_cli("train", data, "--trees", 3, "--out", model, *more)
+        run_cli("recommend", model, pages, "--out", phrases, *more)
+    (tmp_path / "there").mkdir()
+    for here, address in zip(alone[2:4], there[2:], strict=False):
+        assert bytes_of(from_bucket(address, tmp_path / "there")) == bytes_of(here)
+    assert from_bucket(there[4], tmp_path / "there").read_bytes() == alone[4].read_bytes()
+    whole = from_bucket(bucket, tmp_path / "there")
+    assert sorted(place.name for place in whole.iterdir()) == ["data", "in", "model", "phrases.csv"]
 
 
-def test_rows_and_trees_go_through_a_bucket(other_host, tmp_path):
+def test_rows_and_trees_go_through_a_bucket(bucket, tmp_path):
     X, Y = belief_data()
-    save(Dataset(X, Y, Names.numbers(Y.n_cols)), buckets.cached(f"{ADDRESS}/matrix"))
-    buckets.send(f"{ADDRESS}/matrix")
-    train = ("train", f"{ADDRESS}/matrix", "--trees", 4, "--set", "subtree_rows=1000", "--out")
+    with buckets.own_copies():
+        save(Dataset(X, Y, Names.numbers(Y.n_cols)), f"{bucket}/matrix")
+    train = ("train", f"{bucket}/matrix", "--trees", 4, "--set", "subtree_rows=1000", "--out")
     run_cli(*train, tmp_path / "alone")
-    other_host()
-    run_cli(*train, f"{ADDRESS}/forest", "--cluster", "auto")
-    other_host()
-    assert bytes_of(buckets.fetch(f"{ADDRESS}/forest")) == bytes_of(tmp_path / "alone")
+    run_cli(*train, f"{bucket}/forest", "--cluster", "auto")
+    (tmp_path / "there").mkdir()
+    assert bytes_of(from_bucket(f"{bucket}/forest", tmp_path / "there")) == bytes_of(tmp_path / "alone")
 
 
-def test_a_node_that_does_not_reach_the_store_is_named(other_host, hosts, whole_cluster):
+def test_a_node_that_does_not_reach_the_store_is_named(hosts, whole_cluster):
     hosts.start_node("three", environment={"AWS_ENDPOINT_URL": "http://127.0.0.1:1"})
+    sentence = rf"^Node \S+ \(\w{{8}}\) cannot run the check: .*{ADDRESS}"
     try:
         hosts.wait()
-        with refused(ClusterFailed, rf"^Node \S+ \(\w{{8}}\) cannot run the check: .*{ADDRESS}"):
-            require_whole(whole_cluster, buckets.cached(ADDRESS))
+        with buckets.own_copies(), refused(ClusterFailed, sentence):
+            require_whole(whole_cluster, buckets.here(f"{ADDRESS}/jobs"))
     finally:
         hosts.kill("three")
 

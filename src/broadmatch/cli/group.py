@@ -1,8 +1,8 @@
 """How every command ends: 0 if well, 1 with one sentence if not, 130 after Ctrl-C; usage errors are typer's 2."""
 
+import contextlib
 import errno
 import re
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,8 +15,9 @@ from broadmatch.io import buckets
 _MAPPING = re.compile(r"(\w*)columns=\{([^}]*)\}")
 _OF_PAGES = ("name", "html")
 _CALLED = "broadmatch.cli.called"
-_COPIES = "broadmatch.cli.copies"
-_LIVING = frozenset({"alerts", "events", "follow", "judge", "keys", "publish", "serve", "signals", "studio"})
+_ADDRESS = re.compile(r"((?:--?[\w-]+=)?(?:[\w.]+=)?@?)(s3://.*)", re.DOTALL)
+_IN_BUCKETS = ("harvest", "train", "evaluate", "recommend", "explain", "extract", "ads index", "data show",
+               "cluster check")  # fmt: skip
 _INTERRUPTED = "Interrupted; nothing half-written was left."
 
 
@@ -32,20 +33,21 @@ class Subcommands(TyperGroup):
 class Commands(Subcommands):
     """The group of commands; errors that broadmatch raises on purpose become one sentence on standard error.
 
-    A command has this host's copies of what it is given by address, and what it has made of them is sent in the end.
+    A command that takes addresses has copies of what is there, and what it has made among them is sent in the end.
     """
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        options = [word.rpartition("=") if word.startswith("-") else ("", "", word) for word in args]
-        living = [word for word in args[:2] if word in _LIVING]
-        if living and any(buckets.is_address(value) for _, _, value in options):
-            raise BadParameter(
-                f"`{living[0]}` works on files that change while it runs, and what is in a bucket is copied before and "
-                "after: name a folder."
-            )
-        here = [buckets.fetch(value) if buckets.is_address(value) else value for _, _, value in options]
-        ctx.meta[_COPIES] = [(place, buckets.held(place)) for place in here if isinstance(place, Path)]
-        words = [f"{option}{equals}{value}" for (option, equals, _), value in zip(options, here, strict=True)]
+        words = list(args)
+        for at, word in enumerate(args):
+            found = _ADDRESS.fullmatch(word)
+            if found is None:
+                continue
+            if not {args[0], " ".join(args[:2])} & {*_IN_BUCKETS} or "--signals" in (word[:9], args[at - 1]):
+                raise BadParameter(
+                    f"{found[2]} is in a bucket; {', '.join(_IN_BUCKETS)} work with buckets, others with folders, such "
+                    "as one that the bucket is mounted at."
+                )
+            words[at] = f"{found[1]}{buckets.fetch(found[2])}"
         return super().resolve_command(ctx, words)
 
     def invoke(self, ctx: Any) -> Any:
@@ -56,10 +58,8 @@ class Commands(Subcommands):
 
         with output.log_to_stderr(in_options):
             try:
-                value = super().invoke(ctx)
-                for place, files in ctx.meta.get(_COPIES, ()):
-                    buckets.send(place, files)
-                return value
+                with buckets.own_copies():
+                    return self._invoke(ctx)
             except BroadmatchError as error:
                 raise _ended(in_options(str(error)), 1) from error
             except KeyboardInterrupt as error:
@@ -74,6 +74,16 @@ class Commands(Subcommands):
                 raise _ended(f"{error.filename or 'Cannot write the output'}: {error.strerror or error}.", 1) from error
             except MemoryError as error:
                 raise _ended("The memory is not enough for this; use less data or a larger machine.", 1) from error
+
+    def _invoke(self, ctx: Any) -> Any:
+        try:
+            value = super().invoke(ctx)
+        except BroadmatchError:
+            with contextlib.suppress(BroadmatchError):  # the first error is the one to tell
+                buckets.send()  # such as the rows that were rejected
+            raise
+        buckets.send()
+        return value
 
 
 def with_option_names(text: str, option_of: dict[str, str]) -> str:

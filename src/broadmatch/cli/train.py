@@ -124,9 +124,10 @@ def command(
             learner = tuned.model
         _save(learner, harvested, tuned, out)
     except (KeyboardInterrupt, CannotWrite, ClusterFailed):
-        if partial.exists():
+        if buckets.exists(partial):
             output.log.info("What is finished is in %s: the same command with --resume goes on.", partial)
         raise
+    buckets.send(out)
     buckets.remove(partial)
     kind = "hierarchy" if hierarchy is not None else sets or name
     facts = {"model": str(out), "kind": kind, "label_model": name, **_learned(learner, sets), "points": len(points)}
@@ -196,10 +197,9 @@ def _check_pages(sets: str | None, hierarchy: Path | None) -> None:
 def _check_places(out: Path, partial: Path, resume: bool) -> None:
     """Refuse before the work what would fail after it."""
     options.check_free(out)
-    buckets.fetch(partial)
-    if partial.exists() and not resume:
+    if buckets.exists(partial) and not resume:
         raise CannotWrite(f"{partial} is left from an earlier training: pass --resume to go on with it, or remove it.")
-    if resume and not partial.exists():
+    if resume and not buckets.exists(partial):
         output.log.info("There is no %s to go on with; training starts from the beginning.", partial)
 
 

@@ -124,7 +124,7 @@ def _report(node: ClusterNode, answer: Any, folder: Path) -> NodeReport:
     if not answer.sees:
         address = buckets.address_of(folder)
         shared = f"{folder} as this host does: mount the same folder there by that name."
-        stored = f"{address}: start it with the settings of the store, and the same BROADMATCH_CACHE."
+        stored = f"{address}: start it with the settings of the store, and the same BROADMATCH_COPIES."
         problems.append(f"{name} does not see {shared if address is None else stored}")
     if node.memory < BASE:
         problems.append(
@@ -140,6 +140,8 @@ def _report(node: ClusterNode, answer: Any, folder: Path) -> NodeReport:
 @contextmanager
 def _marked(folder: Path) -> Iterator[tuple[Path, str]]:
     """A file in the folder that only who sees this folder can know, and its digest."""
+    if buckets.address_of(folder) is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     content = secrets.token_bytes(32)

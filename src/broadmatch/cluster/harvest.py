@@ -189,7 +189,7 @@ def _gather(task: HarvestTask, shard: ClickLog, *, keep: bool, most: int | None)
     """What a shard of the log has."""
     rejects = PartRejects(keep=keep, max_bad_rows=most)
     with task.connect() as db, clear_errors():
-        facts = task.gathering.run(db, shard.opened(rejects), 1)
+        facts = task.gathering.run(db, shard.reopen(rejects), 1)
         spell(db, task.settings.normalise)
         return GatheredPart(facts, rejects.rejected, sample_texts(db)), gathered_tables(db, task.gathering)
 

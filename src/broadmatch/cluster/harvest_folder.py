@@ -20,7 +20,7 @@ from broadmatch.features import PageVectorizer
 from broadmatch.harvest import Harvest, HarvestSettings, write_harvested
 from broadmatch.harvest.datasets import WEIGHTS, ChosenPages, join_datasets, named_pages, weigh_labels
 from broadmatch.harvest.harvested import check_place, summarise
-from broadmatch.io import ClickLog, PageSource
+from broadmatch.io import ClickLog, PageSource, buckets
 from broadmatch.io.artifacts import opening
 from broadmatch.io.checkpoints import Checkpoints
 from broadmatch.io.files import PathLike
@@ -63,7 +63,9 @@ def harvest_folder(
             queries.mkdir(parents=True, exist_ok=True)
             how: dict[str, Any] = {"exclude": wrong, "queries": queries, "n_shards": n_shards, "memory": memory}
             found = harvest_in_shards(engine, clicks, settings, **how)
+            buckets.send(queries)
             kept.keep(found)
+        buckets.fetch(queries)
         read = ShardedPages(engine, pages, n_shards, memory)
         named = named_pages(read, found)
         train = ChosenPages(named, found.train_pages, "training")

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
+from broadmatch.io import buckets
 from broadmatch.layout import Damage
 from broadmatch.state import KINDS, State, restore
 
@@ -49,13 +50,16 @@ class Saveable(Protocol):
 def save(thing: Saveable | State, path: str | os.PathLike[str]) -> None:
     """Write `thing` as the folder `path`; an older artifact of that name is replaced, anything else is not."""
     state = thing if isinstance(thing, State) else thing.to_state()
-    with replacing(path) as folder:
+    distant = buckets.is_address(os.fspath(path))
+    with replacing(buckets.fetch(path) if distant else path) as folder:
         files: dict[str, Any] = {}
         tree = _describe(state, "", folder, files)
         # As it will be read back: numpy numbers become plain, keys become strings; the checksum is of that.
         manifest = json.loads(json.dumps({"format": FORMAT_VERSION, **tree, "arrays": files}, default=_plain))
         manifest["checksum"] = _checksum(manifest)
         _write_synced(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+    if distant:
+        buckets.send(path)
 
 
 class Artifact:
@@ -78,7 +82,7 @@ def load(path: str | os.PathLike[str], kind: type = object, *, verify: bool = Tr
 
 def load_state(path: str | os.PathLike[str], *, verify: bool = True) -> State:
     """Open the folder `path` as a `State`, checked."""
-    folder = Path(path)
+    folder = buckets.fetch(path)
     manifest = read_manifest(folder)
     with opening(folder / MANIFEST):
         arrays = {name: _open(folder, name, entry, verify) for name, entry in manifest["arrays"].items()}

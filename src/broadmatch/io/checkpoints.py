@@ -77,7 +77,7 @@ class Checkpoints:
 
     def has(self, number: int) -> bool:
         """Whether the part of that number was finished before."""
-        return self._used and buckets.fetch(self._place(number)).exists()
+        return self._used and buckets.fetch(self._place(number), again=True).exists()
 
     def take(self, number: int, kind: type[Part], **lengths: int) -> Part | None:
         """The part of that number, a named tuple of arrays, if it was finished before; `lengths` are those of axes."""
@@ -96,7 +96,8 @@ class Checkpoints:
         """File a finished part."""
         if self._used:
             facts = {"part": type(part).__name__, "identity": self.identity}
-            self._save(State(KIND, {}, part._asdict(), facts), number)
+            save(State(KIND, {}, part._asdict(), facts), self._place(number))
+            buckets.send(self._place(number))
 
     def drop(self, numbers: Iterable[int]) -> None:
         """Remove parts that a later one has taken the place of."""
@@ -105,7 +106,6 @@ class Checkpoints:
 
     def last(self) -> State | None:
         """The newest checkpoint, checked and in memory; None if there is none. Remains of an interrupted one go."""
-        buckets.fetch(self.folder)
         numbers = self._numbers()
         for entry in self.folder.iterdir() if self.folder.is_dir() else ():
             if entry.name.startswith(".") and entry.name.endswith((".tmp", ".old")):
@@ -117,7 +117,7 @@ class Checkpoints:
         if self.folder.exists() and not self.folder.is_dir():
             raise CannotWrite(f"{self.folder} is a file; checkpoints need a folder, so choose another name.")
         numbers = self._numbers()
-        self._save(state, (numbers[-1] if numbers else 0) + 1)
+        save(state, self._place((numbers[-1] if numbers else 0) + 1))
         self.drop(numbers)
 
     def clear(self) -> None:
@@ -130,10 +130,6 @@ class Checkpoints:
     def from_state(cls, state: State) -> NoReturn:
         """Refuse: a checkpoint says where work stood, not what its data and settings are."""
         raise BadArtifact("This is a checkpoint of work that was not finished, not a model: go on with that work.")
-
-    def _save(self, state: State, number: int) -> None:
-        save(state, self._place(number))
-        buckets.send(self._place(number))
 
     def _place(self, number: int) -> Path:
         return self.folder / f"{number:08d}"

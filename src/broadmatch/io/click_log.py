@@ -105,17 +105,17 @@ class ClickLog:
         """How many times, positions, bids and prices could not be read, of rows that were taken without them."""
 
     def between(self, spans: Sequence[Span]) -> "ClickLog":
-        """Some parts of its files, cut as `marks` tells, and all its columns; to be `opened`, here or elsewhere."""
+        """Some parts of its files, cut as `marks` tells, and all its columns; to `reopen`, here or elsewhere."""
         fewer = copy.copy(self)
         fewer._stream = self._stream.between(spans)
         fewer.files = [span.file for span in spans]
         del fewer.rejects
         return fewer
 
-    def opened(self, rejects: Rejects) -> "ClickLog":
+    def reopen(self, rejects: Rejects) -> "ClickLog":
         """The part of a log that `between` gave, ready to be read by this process."""
         again = copy.copy(self)
-        again._stream, again.rejects = self._stream.opened(rejects), rejects
+        again._stream, again.rejects = self._stream.reopen(rejects), rejects
         return again
 
     def marks(self, file: str) -> list[Mark]:

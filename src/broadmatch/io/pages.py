@@ -95,7 +95,7 @@ class PageSource:
         self.columns = ColumnMap(USUAL | dict.fromkeys(ZONES, ()), columns or {}, optional=ZONES)
         Whole(1).check("max_page_bytes", max_page_bytes)
         self.max_page_bytes, self._known = max_page_bytes, False
-        named = [buckets.local(one) for one in ([source] if isinstance(source, str | os.PathLike) else source)]
+        named = [buckets.here(one) for one in ([source] if isinstance(source, str | os.PathLike) else source)]
         self.files: list[PageFile] = []
         self._standard_input = named == [Path(STANDARD_INPUT)]
         if strict is None:
@@ -282,7 +282,7 @@ class PageReader:
 
         file = given.path
         part = _rows_of(file, self.columns, self.rejects).between([Span(str(file), given.start, given.stop)])
-        stream = part.opened(self.rejects)
+        stream = part.reopen(self.rejects)
         for records in stream:
             names = records.table.column("name").to_pylist()
             pages = _as_binary(records.table.column("html"), file)

@@ -248,7 +248,7 @@ class RecordStream:
         return fewer
 
     def between(self, spans: Sequence[Span]) -> "RecordStream":
-        """Some parts of its files, as `marks` tells them, and all its columns; to be `opened`, here or elsewhere."""
+        """Some parts of its files, as `marks` tells them, and all its columns; to `reopen`, here or elsewhere."""
         fewer = copy.copy(self)
         fewer.source, fewer._logs = list(dict.fromkeys(span.file for span in spans)), {}
         fewer._start = Position({span.file: span.start for span in spans})
@@ -256,7 +256,7 @@ class RecordStream:
         del fewer.rejects, fewer._stopped  # these do not travel
         return fewer
 
-    def opened(self, rejects: Rejects) -> "RecordStream":
+    def reopen(self, rejects: Rejects) -> "RecordStream":
         """The part of a stream that `between` gave, ready to be read by this process."""
         again = copy.copy(self)
         again.rejects, again._stopped = rejects, threading.Event()

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broadmatch.cli import output
+from broadmatch.errors import ClusterFailed
 from broadmatch.io import buckets
 
 if TYPE_CHECKING:
     from broadmatch.cluster import ClusterReport, RayEngine
     from broadmatch.data import Dataset
+
+
+_FORGET = 20.0  # seconds that nodes have to remove their copies
 
 
 class JoinedCluster(NamedTuple):
@@ -36,6 +40,7 @@ class JoinedCluster(NamedTuple):
         memory, partial = min(MEMORY, self.report.task_memory), out.with_name(f"{out.name}.partial")
         shards: dict[str, Any] = {"n_shards": self.report.n_cpus, "memory": memory, "folder": partial.resolve()}
         kept = harvest_folder(self.engine, log, pages, out, settings, **how, **shards)
+        buckets.send(out)
         buckets.remove(partial)
         return kept
 
@@ -66,4 +71,9 @@ def joined(cluster: str | None, place: Path) -> Iterator[JoinedCluster | None]:
             for warning in one.warnings:
                 output.log.warning("Node %s: %s.", one.node.address, warning)
         output.log.info("The cluster at %s has %d nodes and %d CPUs.", report.address, len(report.nodes), report.n_cpus)
-        yield JoinedCluster(engine, report)
+        try:
+            yield JoinedCluster(engine, report)
+        finally:
+            if buckets.address_of(place) is not None:
+                with contextlib.suppress(ClusterFailed):
+                    engine.on_each_node(buckets.forget, str(place.resolve()), limit=_FORGET)

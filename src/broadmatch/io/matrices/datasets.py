@@ -9,7 +9,7 @@ from broadmatch.data.csr import CSR
 from broadmatch.data.dataset import Dataset
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, BadParameter, MissingFile
-from broadmatch.io import artifacts
+from broadmatch.io import artifacts, buckets
 from broadmatch.io.files import PathLike, naming, open_binary
 from broadmatch.io.formats import MATRICES, base_name, format_of
 from broadmatch.io.matrices import fasttext, npz, svmlight, xmc
@@ -30,8 +30,8 @@ def read_dataset(path: PathLike, *, labels_path: PathLike | None = None, format:
     Indices may come in any order. Values of the same feature in a row are added up, and so are weights of the same
     label; a label that is listed twice counts once. What cannot be read raises `BadInput` with the file and the line.
     """
-    file = Path(path)
-    labels_file = None if labels_path is None else Path(labels_path)
+    file = buckets.fetch(path)
+    labels_file = None if labels_path is None else buckets.fetch(labels_path)
     kind = _guess(file, labels_file) if format is None else _checked(format)
     if kind == "folder":
         return _read_folder(file)
@@ -61,7 +61,7 @@ class Features(NamedTuple):
 
 def read_features(path: PathLike, *, labels_path: PathLike | None = None) -> Features:
     """Read rows to predict for: the features of a data set, whose labels do not matter; of a `.npz` they suffice."""
-    file = Path(path)
+    file = buckets.fetch(path)
     if file.suffix == ".npz":
         X = as_features(npz.read_matrix(file))
         features = names_beside.read_sized_names(file, "features", X.n_cols)

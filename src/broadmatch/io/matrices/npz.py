@@ -12,6 +12,7 @@ from broadmatch.data.convert import as_features, as_labels
 from broadmatch.data.csr import CSR
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput, MissingFile
+from broadmatch.io import buckets
 from broadmatch.io.files import largest_whole, naming, read_text, replacing_file, too_large
 
 _BROKEN = (ValueError, KeyError, IndexError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -66,7 +67,7 @@ def read_matrix(path: Path) -> Any:
 def read_label_names(path: Path, n_labels: int) -> Names | None:
     """The names in `labels.json` or `labels.json.gz` in the same folder, if one is there."""
     for file in (path.with_name("labels.json"), path.with_name("labels.json.gz")):
-        if not file.is_file():
+        if not buckets.fetch(file).is_file():
             continue
         try:
             names = json.loads(read_text(file))
@@ -91,7 +92,7 @@ def _load(path: Path) -> dict[str, Any]:
     """The arrays of a file by name; a scipy matrix is called `matrix`."""
     import scipy.sparse as sp
 
-    if not path.is_file():
+    if not buckets.fetch(path).is_file():
         raise MissingFile(f"There is no file {path}.")
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:

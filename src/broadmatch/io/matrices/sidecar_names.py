@@ -4,6 +4,7 @@ from pathlib import Path
 
 from broadmatch.data.names import Names
 from broadmatch.errors import BadInput
+from broadmatch.io import buckets
 from broadmatch.io.files import read_text, replacing_file
 
 
@@ -18,7 +19,7 @@ def beside(path: Path, kind: str) -> Path:
 
 def read_names(path: Path, kind: str) -> Names | None:
     """The names beside `path`, or None if there are none."""
-    file = beside(path, kind)
+    file = buckets.fetch(beside(path, kind))
     if not file.is_file():
         return None
     lines = read_text(file).split("\n")
