@@ -220,7 +220,7 @@ def test_lists_that_are_not_all_names(given, message):
 
 def test_another_number_of_features_than_the_model_knows():
     assert as_features(TABLE, n_features=3).n_cols == 3
-    with pytest.raises(BadInput, match="X has 3 features, but the model was fitted on 5; make X with the vectorizer"):
+    with pytest.raises(BadInput, match="X has 3 features, but the model was fitted on 5; give the same columns, in"):
         as_features(TABLE, n_features=5)
 
 

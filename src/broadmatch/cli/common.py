@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from broadmatch.cli import output
 from broadmatch.errors import BadInput
 
 if TYPE_CHECKING:
-    from broadmatch.data import Dataset, Names
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from broadmatch.data import CSR, Dataset, Names
     from broadmatch.labels import KEX, Recommender
     from broadmatch.labels.predictor import LabelPredictor
 
@@ -85,11 +89,30 @@ def check_ranks(model: "LabelPredictor", path: Path, instead: str) -> None:
         raise BadInput(f"{path} holds a {type(model).__name__}, which has sets and no ranking; {instead}.")
 
 
-def check_features(model: "LabelPredictor", given: "Names | None", path: Path) -> None:
-    """Refuse rows whose features are not those that the model learned from, if both have names."""
-    known = model.feature_names_
+def known_features(
+    model: "LabelPredictor", X: "CSR", given: "Names | None", path: Path, labels_path: Path | None = None
+) -> "CSR":
+    """The rows in the columns of the model, if the file does not say how many it has; other words are refused."""
+    from broadmatch.io.matrices.datasets import says_width
+
+    known, n = model.feature_names_, model.n_features_in_
     if known is not None and given is not None and known != given:
         raise BadInput(
             f"The words of {path} are not those that the model was trained on; "
             "take those that were made together with the training data."
         )
+    if X.n_cols == n or says_width(path, labels_path=labels_path):
+        return X
+    kept = X.indices < n
+    _say_left_out(X, kept, path)
+    return X.where(kept)._replace(n_cols=n)
+
+
+def _say_left_out(X: "CSR", kept: "NDArray[np.bool_]", path: Path) -> None:
+    """Warn of features that the model does not know, if the rows have any."""
+    import numpy as np
+
+    lost = X.indices[~kept]
+    if len(lost):
+        found = f"{len(np.unique(lost)):,} ({len(lost):,} values)"
+        output.log.warning("Features of %s that the model does not know were left out: %s.", path, found)

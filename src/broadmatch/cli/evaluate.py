@@ -1,5 +1,6 @@
 """`broadmatch evaluate`: how good a model is, with intervals, against the log and against a simulated truth."""
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.cluster.nodes import joined
-from broadmatch.cli.common import check_features, check_ranks, load_model, read_points
+from broadmatch.cli.common import check_ranks, known_features, load_model, read_points
 from broadmatch.cli.output import Column
 from broadmatch.errors import BadInput
 from broadmatch.params import Whole
@@ -100,7 +101,8 @@ def command(
     points = read_points(data, "test", labels_path)
     if not len(points):
         raise BadInput(f"{data} has no points to test on; harvest again with a lower --min-test-queries.")
-    check_features(found, points.features, data)
+    X = known_features(found, points.X, points.features, data, labels_path)
+    points = dataclasses.replace(points, X=X, features=None)
     if ks or shares is not None:
         check_ranks(found, model, "leave out -k" if ks else "leave out --reveal")
     Whole(1).check("n_seeds", 1 if n_seeds is None else n_seeds)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from broadmatch.cli import options, output
-from broadmatch.cli.common import check_features, check_not_addresses, load_model
+from broadmatch.cli.common import check_not_addresses, known_features, load_model
 from broadmatch.cli.explanations import print_explanation
 from broadmatch.errors import BadInput
 
@@ -131,7 +131,7 @@ def _one_row(
             "this model was trained on a matrix: give a data set as PAGE and a point as --row or --name."
         )
     X, features, points = read_features(data)
-    check_features(model, features, data)
+    X = known_features(model, X, features, data)
     if name is not None:
         if points is None or name not in points:
             raise BadInput(f"{data} has no point named {name!r}.")

@@ -9,7 +9,7 @@ import typer
 
 from broadmatch.cli import options
 from broadmatch.cli.cluster.nodes import joined
-from broadmatch.cli.common import check_features, check_not_addresses, check_ranks, load_recommender
+from broadmatch.cli.common import check_not_addresses, check_ranks, known_features, load_recommender
 from broadmatch.cli.phrases.answers import Format, Out, Wording, chosen_format, emit
 
 if TYPE_CHECKING:
@@ -172,13 +172,13 @@ def _for_rows(
         raise typer.BadParameter("this model was trained on a matrix: give one data set, or matrix of features, of it.")
     (place,) = places
     rows = read_features(place, labels_path=labels_path)
-    check_features(model, rows.features, place)
-    n, names, revealed = rows.X.n_rows, rows.points, None
+    matrix = known_features(model, rows.X, rows.features, place, labels_path)
+    n, names, revealed = matrix.n_rows, rows.points, None
     if known is not None:
         labels = model.label_names_
         revealed = read_revealed_rows(known.path, labels, n, points=names, columns=known.columns)
     for start, stop in blocks(n, batch if k is not None or model.pointwise else max(1, n)):
         block = np.arange(start, stop)
-        X, shown = rows.X.take(block), None if revealed is None else revealed.take(block)
+        X, shown = matrix.take(block), None if revealed is None else revealed.take(block)
         best = model.predict_sets(X) if k is None else model.predict_topk(X, k, revealed=shown)
         yield from recommendations([str(i) if names is None else names[i] for i in range(start, stop)], best)

@@ -27,7 +27,7 @@ def as_features(X: Any, *, n_features: int | None = None) -> CSR:
     if n_features is not None and matrix.n_cols != n_features:
         raise BadInput(
             f"X has {matrix.n_cols:,} features, but the model was fitted on {n_features:,}; "
-            "make X with the vectorizer the model was trained with."
+            "give the same columns, in the same order."
         )
     return matrix
 

@@ -70,6 +70,13 @@ def read_features(path: PathLike, *, labels_path: PathLike | None = None) -> Fea
     return Features(data.X, data.features, data.points)
 
 
+def says_width(path: PathLike, *, labels_path: PathLike | None = None) -> bool:
+    """Whether a data set says how many features it has, as all formats do but svmlight without sizes and names."""
+    file = buckets.fetch(path)
+    kind = _guess(file, None if labels_path is None else buckets.fetch(labels_path))
+    return kind != "svmlight" or svmlight.says_width(file)
+
+
 def write_dataset(
     dataset: Dataset, path: PathLike, *, labels_path: PathLike | None = None, format: str | None = None
 ) -> None:

@@ -7,6 +7,7 @@ neither labels nor features.
 """
 
 import io
+import logging
 import re
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from broadmatch.io.matrices.sidecar_names import read_names
 from broadmatch.io.matrices.text_rows import Layout, SparseRows, read_rows, write_rows
 from broadmatch.io.matrices.xmc import refuse_weights
 
+log = logging.getLogger("broadmatch")
 _LONGEST_HEAD = 1 << 16
 _SIZES = re.compile(rb"# (\d+) points, (\d+) features, (\d+) labels")
 
@@ -37,6 +39,13 @@ def read(path: Path) -> tuple[CSR, CSR]:
         n_features = max(n_features, len(read_names(path, "features") or ()), 0)
         n_labels = max(n_labels, len(read_names(path, "labels") or ()))
     return rows.matrix(n_features, first), rows.label_matrix(n_labels)
+
+
+def says_width(path: Path) -> bool:
+    """Whether the comment of sizes or names beside say how many features there are; if not, it is the largest index."""
+    with open_whole(path) as stream:
+        head = _comments(stream)
+    return _SIZES.search(head) is not None or read_names(path, "features") is not None
 
 
 def write(X: CSR, Y: CSR, path: Path) -> None:
@@ -61,6 +70,8 @@ def _first_feature(head: bytes, rows: SparseRows, path: Path) -> int:
         return 0
     if zero:
         raise BadInput(f"{path} says that features count from 1, but it has a feature 0; correct the comment.")
+    if b"one-based" not in head and len(rows.columns):
+        log.info("%s: features are counted from 1, as none is 0; a line '# zero-based' on top says otherwise.", path)
     return 1
 
 

@@ -1,0 +1,80 @@
+"""Rows to recommend for and to evaluate on may have other columns than those of training."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from broadmatch.io import read_dataset, write_dataset
+
+from .conftest import LINEAR, broadmatch, failed, worked
+
+
+def put(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def points(n: int, seed: int) -> list[tuple[int, list[int]]]:
+    """The label of each point, and its features from 1: two of the label's own, and two of 11 to 20."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 5, n).tolist()
+    return [(label, [2 * label + 1, 2 * label + 2, *rng.choice(np.arange(11, 21), 2, False)]) for label in labels]
+
+
+def svmlight(rows: list[tuple[int, list[int]]]) -> list[str]:
+    return [f"{label} {' '.join(f'{feature}:1' for feature in features)}" for label, features in rows]
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of svmlight text with features 1 to 20."""
+    place = tmp_path_factory.mktemp("numbered")
+    put(place / "train.svm", *svmlight(points(100, 1)))
+    worked("train", place / "train.svm", "--out", place / "m", *LINEAR)
+    return place / "m"
+
+
+def answers(model: Path, file: Path) -> list[list[tuple[str, float]]]:
+    told = [json.loads(line) for line in worked("recommend", model, file, "--json").splitlines()]
+    return [[(one["label"], one["score"]) for one in row["labels"]] for row in told]
+
+
+def test_text_without_widths_is_as_wide_as_the_model(numbered, tmp_path):
+    narrow = put(tmp_path / "narrow.svm", "0 1:1 5:2", "1,2 7:1")
+    whole = put(tmp_path / "whole.svm", "0 1:1 5:2", "1,2 7:1", "3 20:1")
+    assert answers(numbered, narrow) == answers(numbered, whole)[:2]
+    ran = broadmatch("recommend", numbered, narrow)
+    assert "left out" not in ran.err
+    assert f"{narrow}: features are counted from 1, as none is 0; a line '# zero-based' on top" in ran.err
+    assert worked("explain", numbered, narrow, "3", "--row", 1)
+
+
+def test_features_beyond_those_of_the_model_are_left_out(numbered, tmp_path):
+    rows = points(40, 2)
+    known = put(tmp_path / "known.svm", *svmlight(rows))
+    more = put(tmp_path / "more.svm", *svmlight([(label, [*own, 21, 30 + label]) for label, own in rows]))
+    ran = broadmatch("evaluate", numbered, more, "--json")
+    assert json.loads(ran.out) == json.loads(worked("evaluate", numbered, known, "--json"))
+    assert f"Warning: Features of {more} that the model does not know were left out: 6 (80 values)." in ran.err
+    assert answers(numbered, more) == answers(numbered, known)
+
+
+def test_labels_beyond_those_of_the_model_count_as_missed(numbered, tmp_path):
+    rows = points(40, 2)
+    new = put(tmp_path / "new.svm", *svmlight([(label if i % 2 else 9, own) for i, (label, own) in enumerate(rows)]))
+    found = json.loads(worked("evaluate", numbered, new, "-k", 1, "--json"))["log"]
+    assert found["metrics"]["P@1"]["value"] == 0.5
+    assert found["n_labels"] == 10
+
+
+def test_another_declared_width_is_refused(numbered, tmp_path):
+    said = "X has 7 features, but the model was fitted on 20; give the same columns, in the same order."
+    narrow = read_dataset(put(tmp_path / "narrow.svm", "0 1:1 5:2", "1,2 7:1"))
+    for name in ("sized.svm", "narrow.txt", "X.npz", "folder"):
+        write_dataset(narrow, tmp_path / name)
+        for command in ("recommend", "evaluate"):
+            assert said in failed(command, numbered, tmp_path / name)
+    put(tmp_path / "narrow.svm.features.txt", *"abcdefg")
+    assert said in failed("recommend", numbered, tmp_path / "narrow.svm")
