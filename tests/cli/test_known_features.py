@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from broadmatch.data import CSR, Dataset
 from broadmatch.io import read_dataset, write_dataset
 
 from .conftest import LINEAR, broadmatch, failed, worked
@@ -78,3 +79,53 @@ def test_another_declared_width_is_refused(numbered, tmp_path):
             assert said in failed(command, numbered, tmp_path / name)
     put(tmp_path / "narrow.svm.features.txt", *"abcdefg")
     assert said in failed("recommend", numbered, tmp_path / "narrow.svm")
+
+
+def fasttext(rows: list[tuple[int, list[int]]]) -> list[str]:
+    return [f"__label__l{label} {' '.join(f'w{feature}' for feature in features)}" for label, features in rows]
+
+
+@pytest.fixture(scope="module")
+def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of fastText with the words w1 to w20."""
+    place = tmp_path_factory.mktemp("worded")
+    put(place / "train.ft", *fasttext(points(100, 1)))
+    worked("train", place / "train.ft", "--out", place / "m", *LINEAR)
+    return place / "m"
+
+
+def test_words_and_labels_in_another_order_are_matched_by_name(worded, tmp_path):
+    rows = points(100, 1)
+    forth, back = put(tmp_path / "forth.ft", *fasttext(rows)), put(tmp_path / "back.ft", *fasttext(rows[::-1]))
+    assert read_dataset(forth).features != read_dataset(back).features
+    assert answers(worded, back) == answers(worded, forth)[::-1]
+    found = json.loads(worked("evaluate", worded, back, "-k", 1, "--json"))["log"]
+    assert found["metrics"]["P@1"]["value"] == 1
+    assert found["n_labels"] == 5
+    told = worked("explain", worded, back, "l1", "--row", 0, "--json")
+    assert json.loads(told) == json.loads(worked("explain", worded, forth, "l1", "--row", 99, "--json"))
+
+
+def test_words_that_the_model_does_not_know_are_left_out(worded, tmp_path):
+    known = put(tmp_path / "known.ft", "__label__l1 w3 w4", "__label__l2 w5", "")
+    more = put(tmp_path / "more.ft", "__label__l1 pizza w4 w3 pizza", "__label__l2 taxi pizza w5", "oven")
+    assert answers(worded, more) == answers(worded, known)
+    for command in ("recommend", "evaluate"):
+        said = broadmatch(command, worded, more).err
+        assert said.count("left out") == 1
+        assert f"Warning: Features of {more} that the model does not know were left out: 3 (4 values)." in said
+    assert "left out" not in broadmatch("evaluate", worded, known).err
+    assert answers(worded, put(tmp_path / "no-words.ft", "__label__l1")) == answers(worded, known)[2:]
+    other = put(tmp_path / "other.ft", "__label__l1 pizza", "__label__l2 taxi")
+    for command in ("recommend", "evaluate"):
+        assert f"The words of {other} are not those that the model was trained on" in failed(command, worded, other)
+
+
+@pytest.mark.parametrize("name", ["folder", "named.svm", "X.npz"])
+def test_every_format_with_names_is_matched_by_name(worded, tmp_path, name):
+    data = read_dataset(put(tmp_path / "test.ft", *fasttext(points(30, 3))))
+    order = np.random.default_rng(0).permutation(data.X.n_cols)
+    X = CSR.from_scipy(data.X.to_scipy()[:, order])
+    write_dataset(Dataset(X, data.Y, data.labels, data.features.take(order)), tmp_path / name)
+    assert answers(worded, tmp_path / name) == answers(worded, tmp_path / "test.ft")
+    assert worked("evaluate", worded, tmp_path / name) == worked("evaluate", worded, tmp_path / "test.ft")

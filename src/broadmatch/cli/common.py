@@ -89,23 +89,36 @@ def check_ranks(model: "LabelPredictor", path: Path, instead: str) -> None:
         raise BadInput(f"{path} holds a {type(model).__name__}, which has sets and no ranking; {instead}.")
 
 
+def check_words(model: "LabelPredictor", given: "Names | None", path: Path) -> None:
+    """Refuse rows whose words are not those of a model of pages: another vectorizer weighs the same words otherwise."""
+    known = model.feature_names_
+    if known is not None and given is not None and known != given:
+        raise _other_words(path)
+
+
 def known_features(
     model: "LabelPredictor", X: "CSR", given: "Names | None", path: Path, labels_path: Path | None = None
 ) -> "CSR":
-    """The rows in the columns of the model, if the file does not say how many it has; other words are refused."""
+    """The rows in the columns of the model: by name where both have names, by number where a file says no width."""
     from broadmatch.io.matrices.datasets import says_width
 
     known, n = model.feature_names_, model.n_features_in_
-    if known is not None and given is not None and known != given:
-        raise BadInput(
-            f"The words of {path} are not those that the model was trained on; "
-            "take those that were made together with the training data."
-        )
+    if known is not None and given is not None:
+        return X if known == given else _matched(X, given, known, path)
     if X.n_cols == n or says_width(path, labels_path=labels_path):
         return X
     kept = X.indices < n
     _say_left_out(X, kept, path)
     return X.where(kept)._replace(n_cols=n)
+
+
+def _matched(X: "CSR", given: "Names", known: "Names", path: Path) -> "CSR":
+    """The rows in the columns that have the same names."""
+    place = known.places(given)
+    if len(given) and (place < 0).all():
+        raise _other_words(path)
+    _say_left_out(X, place[X.indices] >= 0, path)
+    return X.renumbered(place, len(known))
 
 
 def _say_left_out(X: "CSR", kept: "NDArray[np.bool_]", path: Path) -> None:
@@ -116,3 +129,10 @@ def _say_left_out(X: "CSR", kept: "NDArray[np.bool_]", path: Path) -> None:
     if len(lost):
         found = f"{len(np.unique(lost)):,} ({len(lost):,} values)"
         output.log.warning("Features of %s that the model does not know were left out: %s.", path, found)
+
+
+def _other_words(path: Path) -> BadInput:
+    return BadInput(
+        f"The words of {path} are not those that the model was trained on; "
+        "take those that were made together with the training data."
+    )

@@ -8,7 +8,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.cli.cluster.nodes import joined
-from broadmatch.cli.common import check_ranks, known_features, load_model, read_points
+from broadmatch.cli.common import check_ranks, check_words, known_features, load_model, read_points
 from broadmatch.cli.output import Column
 from broadmatch.errors import BadInput
 from broadmatch.params import Whole
@@ -97,10 +97,12 @@ def command(
     from broadmatch.io import read_hierarchy
     from broadmatch.labels.evaluation import ranking_reports, revealed_report, set_reports
 
-    _, found = load_model(model)
+    vectorizer, found = load_model(model)
     points = read_points(data, "test", labels_path)
     if not len(points):
         raise BadInput(f"{data} has no points to test on; harvest again with a lower --min-test-queries.")
+    if vectorizer is not None:
+        check_words(found, points.features, data)
     X = known_features(found, points.X, points.features, data, labels_path)
     points = dataclasses.replace(points, X=X, features=None)
     if ks or shares is not None:
