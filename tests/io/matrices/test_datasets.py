@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from broadmatch.data import CSR, Dataset, Names
 from broadmatch.errors import BadArtifact, BadInput, BadParameter, MissingFile
-from broadmatch.io import read_dataset, write_dataset
+from broadmatch.io import read_dataset, read_features, write_dataset
 from broadmatch.io.matrices import datasets as matrices
 from broadmatch.io.matrices import sidecar_names as names_beside
 from broadmatch.io.matrices import text_rows
@@ -354,8 +354,30 @@ def test_wrong_npz_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds a, but a scipy matrix or X is needed"):
         read_dataset(file)
     np.savez(file, X=np.array([object()]), y=[[1]])
-    with pytest.raises(BadInput, match=r"X\.npz is damaged or is not an \.npz of numbers"):
+    with pytest.raises(BadInput, match=r"X\.npz is damaged or is not an \.npz of numbers \(it holds Python objects\)"):
         read_dataset(file)
+
+
+def test_what_is_not_npz_at_all_is_refused_with_what_it_should_be(tmp_path: Path) -> None:
+    sp.save_npz(tmp_path / "X.npz", sp.csr_matrix(np.eye(2)))
+    labels = put(tmp_path / "labels.txt", "pizza\ntaxi\n")
+    with pytest.raises(
+        BadInput, match=r"labels\.txt is not an \.npz; write a matrix of points × labels with scipy"
+    ) as said:
+        read_dataset(tmp_path / "X.npz", labels_path=labels)
+    assert "pickle" not in str(said.value)
+    np.save(tmp_path / "Y.npy", np.eye(2))
+    with pytest.raises(BadInput, match=r"Y\.npy is not an \.npz; write a matrix of points × labels"):
+        read_dataset(tmp_path / "X.npz", labels_path=tmp_path / "Y.npy")
+    (tmp_path / "Y.npy").rename(tmp_path / "X_a.npz")
+    with pytest.raises(BadInput, match=r"X_a\.npz is not an \.npz; write a matrix of points × features"):
+        read_dataset(tmp_path / "X_a.npz")
+    with pytest.raises(BadInput, match=r"X_a\.npz is not an \.npz; write a matrix of numbers"):
+        read_features(tmp_path / "X_a.npz")
+    np.save(tmp_path / "dense.npy", np.eye(2))
+    for read in (read_dataset, read_features):
+        with pytest.raises(BadInput, match=r"dense\.npy is one array, not a data set; save X and y as \.npz"):
+            read(tmp_path / "dense.npy")
 
 
 def test_wrong_names_are_refused(tmp_path: Path) -> None:
@@ -399,7 +421,7 @@ def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written(tmp_path: P
 def test_unknown_format(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match=r"format must be one of xmc, .* but it is 'csv'"):
         read_dataset(tmp_path, format="csv")
-    with pytest.raises(BadInput, match=r"line 1: 'hello world' tells no format"):
+    with pytest.raises(BadInput, match=r"line 1: 'hello world' tells no format; .* call it ….svm, ….ft or ….npz"):
         read_dataset(put(tmp_path / "d.txt", "hello world\n"))
 
 

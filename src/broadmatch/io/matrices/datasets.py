@@ -158,6 +158,8 @@ def _guess(file: Path, labels_file: Path | None) -> str:
         raise BadInput(f"{file} is empty; it holds no data set.")
     if head.startswith(b"PK\x03\x04"):
         return "npz"
+    if head.startswith(b"\x93NUMPY"):
+        raise BadInput(f"{file} is one array, not a data set; save X and y as .npz (numpy.savez), or write svmlight.")
     lines = head.splitlines()
     if _HEADER.fullmatch(lines[0]):
         if len(lines[0].split()) == 2:
@@ -169,5 +171,5 @@ def _guess(file: Path, labels_file: Path | None) -> str:
         return "svmlight"
     raise BadInput(
         f"{file}, line 1: {lines[0][:80].decode('utf-8', 'replace')!r} tells no format; a header such as "
-        f"'points features labels' may be missing. Give format, one of {', '.join(MATRICES)}."
+        "'points features labels' may be missing, or call it ….svm, ….ft or ….npz if it is such a file."
     )

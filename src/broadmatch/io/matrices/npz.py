@@ -15,6 +15,7 @@ from broadmatch.errors import BadInput, MissingFile
 from broadmatch.io import buckets
 from broadmatch.io.files import largest_whole, naming, read_text, replacing_file, too_large
 
+_ZIP = b"PK"
 _BROKEN = (ValueError, KeyError, IndexError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -39,14 +40,14 @@ def partner(path: Path) -> Path:
 
 def read(path: Path, labels_path: Path | None) -> tuple[CSR, CSR]:
     """Read X and Y from a pair of files, or from one file with `X` and `y`."""
-    tables = _load(path)
+    tables = _load(path, "points × features")
     if "X" in tables and labels_path is None:
         labels_path, labels = path, tables.get("y", tables.get("Y"))
         if labels is None:
             raise BadInput(f"{path} holds {', '.join(sorted(tables))} but neither y nor Y; add it or give labels_path.")
     else:
         labels_path = labels_path or partner(path)
-        labels = _only(_load(labels_path), ("matrix", "y", "Y"), labels_path)
+        labels = _only(_load(labels_path, "points × labels"), ("matrix", "y", "Y"), labels_path)
     features = _only(tables, ("matrix", "X"), path)
     with naming(path):
         X = as_features(features)
@@ -88,12 +89,15 @@ def write(X: CSR, Y: CSR, path: Path, labels_path: Path | None) -> None:
             sp.save_npz(out, matrix.to_scipy())
 
 
-def _load(path: Path) -> dict[str, Any]:
-    """The arrays of a file by name; a scipy matrix is called `matrix`."""
+def _load(path: Path, what: str = "numbers") -> dict[str, Any]:
+    """The arrays of a file by name; a scipy matrix is called `matrix`. Errors say `what` it should be a matrix of."""
     import scipy.sparse as sp
 
     if not buckets.fetch(path).is_file():
         raise MissingFile(f"There is no file {path}.")
+    with path.open("rb") as stream:
+        if stream.read(len(_ZIP)) != _ZIP:
+            raise BadInput(f"{path} is not an .npz; write a matrix of {what} with scipy.sparse.save_npz and give that.")
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             if sum(part.file_size for part in arrays.zip.infolist()) > (limit := largest_whole(path)):
@@ -107,7 +111,8 @@ def _load(path: Path) -> dict[str, Any]:
     except BadInput:
         raise
     except _BROKEN as error:
-        raise BadInput(f"{path} is damaged or is not an .npz of numbers ({error}); fetch or write it again.") from error
+        why = "it holds Python objects" if "allow_pickle" in str(error) else error
+        raise BadInput(f"{path} is damaged or is not an .npz of numbers ({why}); fetch or write it again.") from error
 
 
 def _only(tables: dict[str, Any], wanted: tuple[str, ...], path: Path) -> Any:
