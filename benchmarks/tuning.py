@@ -82,7 +82,7 @@ def training_sets(names: list[str]) -> Iterator[tuple[str, Dataset]]:
             yield name, make()
 
 
-def rule(names: list[str], n_points: int, jobs: int) -> None:
+def rule(names: list[str], n_points: int, jobs: int, defaults: bool) -> None:
     """Every model on held-out training points, and what the rule says."""
     for name, whole in training_sets(names):
         some = np.random.default_rng(0).permutation(len(whole))[:n_points]
@@ -93,15 +93,32 @@ def rule(names: list[str], n_points: int, jobs: int) -> None:
             from broadmatch.labels.choosing.held_out import true_labels
 
             truth = Dataset(check.X, true_labels(check.Y), check.labels)
+        advised, reports = advise_model(whole.X, whole.Y).model.__name__, {}
         for model, make in MODELS.items():
             started = time.process_time()
             learner = make(jobs).fit(train.X, train.Y)
             fit_s = time.process_time() - started
-            found = figures(report_of(learner, train, truth))
-            advised = advise_model(whole.X, whole.Y).model.__name__
+            reports[model] = report_of(learner, train, truth)
+            found = figures(reports[model])
             tell(benchmark="tuning rule", data=name, points=len(train), features=whole.X.n_cols, labels=seen,
                  values=round(whole.X.nnz / len(whole), 1), labels_a_point=round(whole.Y.nnz / len(whole), 1),
                  model=model, **found, cpu_s=round(fit_s, 1), rule=advised)  # fmt: skip
+        if defaults:
+            print(json.dumps(rule_row(name, advised, reports, n_points, names)), flush=True)
+
+
+def rule_row(name: str, advised: str, reports: dict[str, Report], n_points: int, names: list[str]) -> dict[str, Any]:
+    """The row of docs/defaults.md: the model that the rule takes beside the best of the others."""
+    scores = {model: round(100 * report["P@5"].value, 2) for model, report in reports.items()}
+    other = max((model for model in scores if model != advised), key=scores.__getitem__)
+    d = paired_difference(reports[advised], reports[other], "P@5")
+    row = {"part": "train without --model", "default": "a model for the size and kind of the data"}
+    row |= {"chosen_on": f"a fifth of up to {n_points:,} training points of these sets, as below; no test part"}
+    row |= {"data": f"{name}: {advised}", "metric": "P@5", "ours": scores[advised], "tuned": scores[other]}
+    row |= {"rival": f"{other}, the best of the others", "difference": round(100 * d.value, 2)}
+    some = "".join(f" --data {one}" for one in names)
+    row |= {"interval": [round(100 * d.low, 2), round(100 * d.high, 2)], "cpu_s": None}
+    return row | {"command": f"python -m benchmarks.tuning rule{some} --points {n_points} --defaults"}
 
 
 def tuned(part: str, defaults: bool, jobs: int, every: int) -> None:
@@ -138,7 +155,7 @@ def tuned(part: str, defaults: bool, jobs: int, every: int) -> None:
         row |= {"ours": scores["tuned"], "tuned": scores["hand"], "rival": f"settings of the docs, {hand or 'default'}"}
         row |= {"difference": round(100 * d.value, 2), "interval": [round(100 * d.low, 2), round(100 * d.high, 2)]}
         row |= {"command": f"python -m benchmarks.tuning {part} --every {every} --defaults", "cpu_s": round(cpu, 1)}
-        print(json.dumps({"row": row}), flush=True)
+        print(json.dumps(row), flush=True)
 
 
 def main() -> None:
@@ -154,7 +171,7 @@ def main() -> None:
     need_data()
     for part in asked.parts:
         if part == "rule":
-            rule(asked.data, asked.points, asked.threads)
+            rule(asked.data, asked.points, asked.threads, asked.defaults)
         else:
             tuned(part, asked.defaults, asked.threads, asked.every)
 

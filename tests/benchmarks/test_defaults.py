@@ -6,9 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import defaults
+from benchmarks import defaults, tuning
 from benchmarks.common import paired
 from broadmatch.evaluate.ranking import PerPoint
+from broadmatch.labels import MLRF, OneVsRest, advise_model
+from broadmatch.simulate import synthetic_dataset
 
 ROW = {
     "part": "Forest",
@@ -36,6 +38,7 @@ def test_every_row_has_what_the_page_needs():
     assert rows
     for row in rows:
         assert {*defaults.ABOUT, "part", "data", "metric", "ours", "tuned", "difference", "interval"} <= row.keys()
+        assert row["command"].startswith("python -m benchmarks.") and "--defaults" in row["command"].split()
 
 
 def test_a_section_tells_what_a_default_costs():
@@ -95,3 +98,15 @@ def test_paired_differences_are_of_means_over_seeds_and_their_intervals_over_poi
     draws = [100 * (a - b)[rows].sum(0) / truth[rows].sum(0) for rows in drawn]
     assert found["interval"] == pytest.approx(1.96 * np.std(draws, axis=0), rel=0.15)
     assert paired([PerPoint(np.array([[1.0], [0.0]]))], [PerPoint(np.array([[0.0], [0.0]]))])["difference"] == [50.0]
+
+
+def test_the_rule_of_train_has_a_row_for_each_set(monkeypatch, capsys):
+    points = synthetic_dataset(n_points=300, n_features=200, n_labels=12, seed=1)
+    monkeypatch.setattr(tuning, "training_sets", lambda names: [("planted", points)])
+    few = {"OneVsRest": lambda jobs: OneVsRest(n_jobs=jobs), "MLRF": lambda jobs: MLRF(n_trees=2, n_jobs=jobs)}
+    monkeypatch.setattr(tuning, "MODELS", few)
+    tuning.rule([], 300, 1, True)
+    (row,) = [row for row in map(json.loads, capsys.readouterr().out.splitlines()) if "part" in row]
+    assert row["data"] == f"planted: {advise_model(points.X, points.Y).model.__name__}"
+    assert abs(row["ours"] - row["tuned"] - row["difference"]) < 0.02
+    assert row["command"].endswith("--points 300 --defaults")
