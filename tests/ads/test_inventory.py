@@ -132,6 +132,21 @@ def test_every_problem_is_in_one_report(tmp_path):
         report.checked()
 
 
+def test_each_kind_of_problem_is_said_once(tmp_path):
+    rows = [f"c,Red,red {i},https://s.example,7,0.1" for i in range(30_000)]
+    table = ["campaign,group,phrase,page,clicks,cost", *rows, "c,,alone,,,"]
+    (tmp_path / "ads.csv").write_text("\n".join(table))
+    report = check_inventory(tmp_path / "ads.csv")
+    file = tmp_path / "ads.csv"
+    assert len(report.problems) == 30_001
+    assert report.summary() == [
+        f"{file}, line 2, bid: 'red 0' has no bid, and neither has its group; give a bid. 29,999 more like it: "
+        f"{file}, line 3; {file}, line 4; {file}, line 5 and on.",
+        f"{file}, line 30002, group: it is empty; name the ad group.",
+    ]
+    assert report.unused == ("clicks", "cost")
+
+
 def test_a_file_that_is_no_inventory_is_refused(tmp_path):
     (tmp_path / "other.csv").write_text("x,y\n1,2\n")
     with pytest.raises(BadInput, match="has no column of an inventory"):

@@ -81,6 +81,17 @@ def test_problems_end_with_1(tmp_path):
     assert "no ad index" in failed("ads", "match", tmp_path / "index", "taxi")
 
 
+def test_a_check_is_short_and_names_what_is_not_used(tmp_path):
+    rows = [f"https://s.example,red shoes {i},7" for i in range(50)]
+    (tmp_path / "ads.csv").write_text("\n".join(["page,phrase,price", *rows]))
+    ran = broadmatch("ads", "check", tmp_path / "ads.csv")
+    assert (ran.code, len(ran.out.splitlines())) == (1, 3)
+    assert "49 more like it" in ran.out and "Columns that are not used: price" in ran.out
+    assert "not used" not in worked("ads", "check", tmp_path / "ads.csv", "--columns", "bid=price")
+    ran = broadmatch("ads", "check", tmp_path / "ads.csv", "--json")
+    assert (len(json.loads(ran.out)["problems"]), json.loads(ran.out)["unused"]) == (50, ["price"])
+
+
 def test_what_extends_an_index_goes_together(table, tmp_path):
     out = ("--out", tmp_path / "index")
     assert "--extend needs the landing pages" in refused("ads", "index", table, "--extend", tmp_path, *out)
