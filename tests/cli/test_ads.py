@@ -25,6 +25,9 @@ def test_from_a_table_to_why(table, tmp_path):
         ("blue", "shoes", "phrase", 0.75), ("red", "red shoes", "broad", 0.5),
     ]  # fmt: skip
     assert "red shoes  broad" in worked("ads", "match", tmp_path / "index", "red shoes")
+    said = worked("ads", "match", tmp_path / "index", "taxi")
+    assert said.startswith("No ad matches 'taxi': `broadmatch ads why ") and "broad match" in said
+    assert worked("ads", "match", tmp_path / "index", "taxi", "--json") == "[]\n"
     said = worked("ads", "why", tmp_path / "index", "free red shoes", "red")
     assert "the broad negative 'free' of its campaign blocks it" in " ".join(said.split())
     assert json.loads(worked("ads", "why", tmp_path / "index", "red", "red", "--json"))["shown"] is False
@@ -55,7 +58,9 @@ def test_from_a_click_model_to_an_engine(tmp_path):
     why = json.loads(worked("ads", "why", engine, "Cheap red shoes", "blue", "--json"))
     assert why["candidates"][0]["ad"] == "blue"
     assert "lacks 'shoes'" in worked("ads", "why", engine, "red", "red")
-    assert "ad" in worked("ads", "match", engine, "nothing of ours")
+    said = worked("ads", "match", engine, "nothing of ours")
+    assert said.startswith("No ad gets a place for 'nothing of ours':")
+    assert f"`broadmatch ads why {engine} 'nothing of ours' AD`" in said
     assert "such as city=boston" in refused("ads", "match", engine, "red shoes", "--with", "city")
     index = tmp_path / "index"
     worked("ads", "index", tmp_path / "ads.csv", "--out", index)
