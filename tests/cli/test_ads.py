@@ -2,8 +2,12 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from broadmatch.harvest import open_harvested
+from broadmatch.io.artifacts import load
 from tests.cli.conftest import broadmatch, failed, refused, worked
 
 
@@ -95,6 +99,24 @@ def test_a_check_is_short_and_names_what_is_not_used(tmp_path):
     assert "not used" not in worked("ads", "check", tmp_path / "ads.csv", "--columns", "bid=price")
     ran = broadmatch("ads", "check", tmp_path / "ads.csv", "--json")
     assert (len(json.loads(ran.out)["problems"]), json.loads(ran.out)["unused"]) == (50, ["price"])
+
+
+def test_scores_that_are_not_calibrated_are_warned_of(market, data, model, tmp_path):
+    """Once the model is calibrated as docs/ads.md says, nothing is warned of."""
+    recommender, test = load(model), open_harvested(data).test
+    recommender.model.calibrate(test.X, test.Y)
+    recommender.save(tmp_path / "calibrated")
+    clicks = pq.read_table(market / "clicks.parquet").select(["page", "query"])[:200]
+    pq.write_table(clicks, tmp_path / "clicks.parquet")
+    bids = clicks.append_column("bid", pa.array([0.5] * len(clicks))).rename_columns(["page", "phrase", "bid"])
+    pq.write_table(bids, tmp_path / "ads.parquet")
+    sources = ("--pages", market / "pages.parquet", "--log", tmp_path / "clicks.parquet")
+    asked = ("ads", "index", tmp_path / "ads.parquet", *sources)
+    ran = broadmatch(*asked, "--extend", model, "--threshold", 0.6, "--out", tmp_path / "plain")
+    assert ran.code == 0, ran.err
+    assert f"Warning: The scores of {model} are not calibrated: a --threshold of 0.6 is no" in ran.err
+    ran = broadmatch(*asked, "--extend", tmp_path / "calibrated", "--out", tmp_path / "index")
+    assert (ran.code, "not calibrated" in ran.err) == (0, False)
 
 
 def test_what_extends_an_index_goes_together(table, tmp_path):
