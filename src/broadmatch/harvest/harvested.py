@@ -66,7 +66,10 @@ class Harvested:
     @property
     def log_reading(self) -> dict[str, Any]:
         """How the log was read, as `ClickLog` takes it; empty where that is not kept."""
-        return dict(self.summary.get("log", {}))
+        reading = self.summary.get("log", {})
+        if not isinstance(reading, dict) or not reading.keys() <= {"columns", "names", "time_format"}:
+            raise BadArtifact(f"{self.folder / SUMMARY} does not say how the log was read; harvest the folder again.")
+        return reading
 
     def _file(self, name: str, what: str) -> Path:
         file = self.folder / name
