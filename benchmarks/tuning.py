@@ -93,7 +93,8 @@ def rule(names: list[str], n_points: int, jobs: int, defaults: bool) -> None:
             from broadmatch.labels.choosing.held_out import true_labels
 
             truth = Dataset(check.X, true_labels(check.Y), check.labels)
-        advised, reports = advise_model(whole.X, whole.Y).model.__name__, {}
+        words = name.startswith("marketplace")
+        advised, reports = advise_model(whole.X, whole.Y, words=words).model.__name__, {}
         for model, make in MODELS.items():
             started = time.process_time()
             learner = make(jobs).fit(train.X, train.Y)

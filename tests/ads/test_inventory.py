@@ -132,6 +132,21 @@ def test_every_problem_is_in_one_report(tmp_path):
         report.checked()
 
 
+def test_each_kind_of_problem_is_said_once(tmp_path):
+    rows = [f"c,Red,red {i},https://s.example,7,0.1" for i in range(30_000)]
+    table = ["campaign,group,phrase,page,clicks,cost", *rows, "c,,alone,,,"]
+    (tmp_path / "ads.csv").write_text("\n".join(table))
+    report = check_inventory(tmp_path / "ads.csv")
+    file = tmp_path / "ads.csv"
+    assert len(report.problems) == 30_001
+    assert report.summary() == [
+        f"{file}, line 2, bid: 'red 0' has no bid, and neither has its group; give a bid. 29,999 more like it: "
+        f"{file}, line 3; {file}, line 4; {file}, line 5 and on.",
+        f"{file}, line 30002, group: it is empty; name the ad group.",
+    ]
+    assert report.unused == ("clicks", "cost")
+
+
 def test_a_file_that_is_no_inventory_is_refused(tmp_path):
     (tmp_path / "other.csv").write_text("x,y\n1,2\n")
     with pytest.raises(BadInput, match="has no column of an inventory"):
@@ -150,3 +165,52 @@ def test_a_negative_that_a_query_can_pass_is_no_error():
     assert len(Inventory.from_rows(rows).negatives) == 2
     with pytest.raises(BadInput, match="blocks all phrases"):
         Inventory.from_rows([*rows, {"group": "g", "phrase": "shoes red", "match": "negative broad"}])
+
+
+def test_a_group_without_ads_shows_the_pages_of_its_phrases(tmp_path):
+    (tmp_path / "keywords.csv").write_text(
+        "campaign,group,phrase,match,bid,page\n"
+        "Shoes,Red,red shoes,broad,0.5,https://s.example/red\n"
+        "Shoes,Red,red boots,exact,0.4,https://s.example/boots\n"
+        "Shoes,Red,cheap red shoes,phrase,0.3,https://s.example/red\n"
+        "Shoes,Red,toy,negative broad,,https://s.example/toys\n"
+        "Hats,Red,red hats,broad,0.2,https://s.example/hats\n"
+    )
+    found = read_inventory(tmp_path / "keywords.csv")
+    assert list(zip(found.ads, found.pages, found.ad_group.tolist(), strict=True)) == [
+        ("Red", "https://s.example/red", 0), ("Red #2", "https://s.example/boots", 0),
+        ("Red #3", "https://s.example/hats", 1),
+    ]  # fmt: skip
+    assert found.phrase_group.tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("ads_first", [True, False])
+def test_pages_of_phrases_are_no_ads_beside_an_ad(tmp_path, ads_first):
+    keyword = "Shoes\tRed\tred shoes\tBroad\t0.5\thttps://k.example\t\t\n"
+    ad = "Shoes\tRed\t\t\t\thttps://a.example\tOne\tEnabled\n"
+    header = "Campaign\tAd Group\tKeyword\tCriterion Type\tMax CPC\tFinal URL\tHeadline 1\tStatus\n"
+    (tmp_path / "editor.tsv").write_text(header + (ad + keyword if ads_first else keyword + ad))
+    assert list(read_inventory(tmp_path / "editor.tsv").pages) == ["https://a.example"]
+    (tmp_path / "editor.tsv").write_text(header + keyword)
+    assert list(read_inventory(tmp_path / "editor.tsv").pages) == ["https://k.example"]
+
+
+def test_pages_of_phrases_do_not_stand_for_paused_ads(tmp_path):
+    (tmp_path / "editor.csv").write_text(
+        "Campaign,Ad Group,Keyword,Criterion Type,Max CPC,Final URL,Headline 1,Status\n"
+        "Shoes,Red,red shoes,Broad,0.5,https://k.example,,Enabled\n"
+        "Shoes,Red,,,,https://a.example,One,Paused\n"
+        "Shoes,Blue,blue shoes,Broad,0.5,https://b.example,,Enabled\n"
+        "Shoes,Blue,navy shoes,Broad,0.5,https://n.example,,Paused\n"
+    )
+    (tmp_path / "bulk.csv").write_text(
+        "Type,Status,Id,Parent Id,Campaign,Ad Group,Keyword,Match Type,Bid,Final Url\n"
+        "Campaign,Active,-1,0,Shoes,,,,,\n"
+        "Ad Group,Active,-2,-1,Shoes,Red,,,,\n"
+        "Responsive Search Ad,Paused,,-2,,,,,,https://a.example\n"
+        "Keyword,Active,,-2,,,red shoes,Broad,0.5,https://k.example\n"
+    )
+    for file, pages in (("editor.csv", ["https://b.example"]), ("bulk.csv", [])):
+        report = check_inventory(tmp_path / file)
+        assert [error.what for error in report.errors] == ["the group 'Red' has phrases but no ad"]
+        assert list(report.inventory.pages) == pages

@@ -65,6 +65,8 @@ def test_harvest_again_replaces_the_folder_and_counts_what_is_left_out(market, t
     assert first["label_weights"] == "npmi"
     assert kept["label_weights"] == "beliefs"
     assert kept["bad_rows"] == kept["bad_pages"] == 1
+    columns = {"query": "q", "page": "url", "time": "ts"}
+    assert open_harvested(tmp_path / "data").log_reading == {"columns": columns, "names": None, "time_format": None}
     assert json.loads((tmp_path / "bad.jsonl").read_text())["reason"] == "the line has too few fields"
     assert json.loads((tmp_path / "bad.jsonl.pages.jsonl").read_text())["reason"] == "the page is empty"
     weights = broadmatch.load(tmp_path / "data" / "train").Y.data

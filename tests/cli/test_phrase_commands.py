@@ -2,7 +2,9 @@
 
 import json
 
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from tests.cli.conftest import failed, refused, worked
 
@@ -24,6 +26,32 @@ def models(tmp_path_factory):
     worked("train", data, "--out", folder / "ksp", "--model", "ksp", *logs, "--seeds", folder / "forest")
     (folder / "page.html").write_text(PAGE, encoding="utf-8")
     return folder
+
+
+def ksp_of(data, log, out):
+    """The queries that ksp learns from a log."""
+    return json.loads(worked("train", data, "--out", out, "--model", "ksp", "--clicks", log, "--json"))["queries"]
+
+
+def test_ksp_reads_a_log_as_it_was_harvested(models, tmp_path):
+    """With columns of other names, without a header, and by the usual names all the same."""
+    rows = pq.read_table(models / "market" / "clicks.parquet").select(["query", "page", "time"])
+    csv.write_csv(rows.rename_columns(["typed", "went", "at"]), tmp_path / "other.csv")
+    csv.write_csv(rows, tmp_path / "bare.csv", csv.WriteOptions(include_header=False))
+    pq.write_table(rows, tmp_path / "usual.parquet")
+    for name, columns in (("other", "query=typed,page=went,time=at"), ("bare", "query,page,time")):
+        log, data = tmp_path / f"{name}.csv", tmp_path / name
+        pages = ("--pages", models / "market" / "pages.parquet")
+        asked = ("--min-test-queries", 1, "--test-share", 0.3)
+        worked("harvest", "--clicks", log, "--columns", columns, *pages, "--out", data, *asked)
+        expected = ksp_of(data, tmp_path / "usual.parquet", tmp_path / f"{name}-usual")
+        assert ksp_of(data, log, tmp_path / f"{name}-ksp") == expected > 100
+    asked = ("train", models / "data", "--out", tmp_path / "no", "--model", "ksp", "--clicks")
+    said = failed(*asked, tmp_path / "other.csv")
+    assert "has no column 'query'" in said and "those that were mapped for `harvest` are taken too" in said
+    (tmp_path / "bids.csv").write_text("x,y\n1,2\n")
+    said = failed(*asked, models / "market" / "clicks.parquet", "--bids", tmp_path / "bids.csv")
+    assert "bids.csv has no column" in said and "--columns" not in said
 
 
 def phrases(said):

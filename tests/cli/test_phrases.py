@@ -122,6 +122,16 @@ def test_bars_of_scores_below_zero_and_of_empty_sets():
     assert "width:100%" in written("html", [Recommendation("a", [Phrase("x", 0.0)])]).decode()
 
 
+def test_scores_are_named_and_explained():
+    made = [Recommendation("a", [Phrase("x", -0.496), Phrase("y", -0.7), Phrase("z", -0.9)])]
+    found = Texts(written("html", made).decode())
+    assert [text for text in found.texts if text in ("phrase", "within the page", "score")] == [
+        "phrase", "within the page", "score",
+    ]  # fmt: skip
+    assert [line["style"] for tag, line in found.tags if tag == "i"] == ["width:100%", "width:50%", "width:0%"]
+    assert "a probability only if the model was calibrated" in " ".join(" ".join(found.texts).split())
+
+
 def test_csv_holds_no_formulas_and_can_be_revealed(tmp_path):
     rows = list(csv.reader(io.StringIO(written("csv", hostile()).decode("utf-8", "surrogatepass"), newline="")))
     assert not any(cell.startswith(tuple("=+-@\t\r")) for row in rows[1:] for cell in (row[0], row[2]))

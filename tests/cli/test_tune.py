@@ -7,7 +7,7 @@ import pytest
 
 import broadmatch
 from broadmatch.data import CSR
-from broadmatch.io import read_dataset, write_dataset
+from broadmatch.io import Page, read_dataset, write_dataset, write_pages
 from broadmatch.labels import MLRF, FastXML, OneVsRest, PfastreXML, SwiftXML, advise_model
 from broadmatch.labels.choosing import trials
 from broadmatch.simulate import synthetic_dataset
@@ -82,6 +82,21 @@ def test_without_a_model_the_data_decide(points, tmp_path):
     assert f"--model {told['label_model']}: {expected.why}." in ran.err
 
 
+def test_words_of_a_small_vocabulary_are_no_measurements(tmp_path):
+    colours, things = ("red", "blue", "green"), ("shoes", "hats", "coats", "boots")
+    asked = [f"{colour} {thing}" for _ in range(3) for colour in colours for thing in things]
+    pages = [Page(f"https://s.example/{n}", f"<p>buy {query} here".encode()) for n, query in enumerate(asked)]
+    write_pages(pages, tmp_path / "pages.jsonl")
+    log = [f"{query},https://s.example/{n}" for n, query in enumerate(asked) for _ in range(5)]
+    (tmp_path / "log.csv").write_text("\n".join(["query,page", *log]))
+    sources = ("--clicks", tmp_path / "log.csv", "--pages", tmp_path / "pages.jsonl", "--min-pages", 1)
+    worked("harvest", *sources, "--out", tmp_path / "data")
+    X = read_dataset(tmp_path / "data" / "train").X
+    assert X.nnz > 0.1 * X.n_rows * X.n_cols
+    facts = json.loads(worked("train", tmp_path / "data", "--out", tmp_path / "m", "--json"))
+    assert facts["label_model"] == "one-vs-rest"
+
+
 @pytest.mark.parametrize(
     ("given", "cls"),
     [
@@ -115,7 +130,7 @@ def test_label_features_are_for_swiftxml(points, tmp_path):
 
 
 def test_the_rule_by_size_and_kind():
-    def shaped(n_points, n_features, n_labels, values, labels=1):
+    def shaped(n_points, n_features, n_labels, values, labels=1, **more):
         rng = np.random.default_rng(0)
         n = n_points * values
         X = CSR(np.arange(n_points + 1) * values, rng.integers(0, n_features, n).astype(np.int32),
@@ -123,12 +138,15 @@ def test_the_rule_by_size_and_kind():
         entries = np.arange(n_points * labels)
         Y = CSR(np.arange(n_points + 1) * labels, (entries % n_labels).astype(np.int32),
                 np.ones(len(entries), np.float32), n_labels)  # fmt: skip
-        return advise_model(X, Y).model
+        return advise_model(X, Y, **more).model
 
     assert shaped(1000, 5000, 100, 30) is OneVsRest
     assert shaped(1000, 5000, 100, 30, labels=12) is FastXML
     assert shaped(20_000, 50_000, 20_000, 30) is OneVsRest
     assert shaped(1000, 100, 50, 100) is MLRF
+    assert shaped(1000, 100, 50, 100, words=True) is OneVsRest
+    assert shaped(1000, 100, 50, 100, labels=12, words=True) is FastXML
+    assert shaped(1_200_000, 10, 100, 5, words=True) is MLRF
     assert shaped(400_000, 100_000, 400_000, 10) is PfastreXML
     assert shaped(1_200_000, 100_000, 1_200_000, 5) is MLRF
 

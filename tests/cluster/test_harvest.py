@@ -155,12 +155,12 @@ def inputs(market: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 def one_machine(log: Path, pages: Path, out: Path, labels: str) -> None:
     """What `broadmatch harvest` does."""
-    source, queries = PageSource(pages), out.with_name(f"{out.name}.queries")
+    clicks, source, queries = ClickLog(log), PageSource(pages), out.with_name(f"{out.name}.queries")
     queries.mkdir()
-    found = harvest(ClickLog(log), queries=queries, positions=labels == "coec", n_jobs=1, min_test_queries=2)
+    found = harvest(clicks, queries=queries, positions=labels == "coec", n_jobs=1, min_test_queries=2)
     vectorizer = PageVectorizer()
     train, test = build_datasets(found, source, vectorizer, weights=labels, n_jobs=1)
-    kept = summarise(found, train, test, labels) | {"bad_pages": source.rejects.count}
+    kept = summarise(found, clicks, train, test, labels) | {"bad_pages": source.rejects.count}
     write_harvested(out, train, test, vectorizer, kept, queries=queries)
 
 

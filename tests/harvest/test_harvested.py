@@ -9,7 +9,7 @@ import pytest
 from broadmatch.data import CSR, Dataset, Names
 from broadmatch.errors import BadArtifact, CannotWrite, MissingFile
 from broadmatch.features import PageVectorizer
-from broadmatch.harvest import open_harvested, write_harvested
+from broadmatch.harvest import Harvested, open_harvested, write_harvested
 from broadmatch.harvest.harvested import SUMMARY, check_place, is_harvested
 
 
@@ -63,3 +63,10 @@ def test_a_run_that_fails_leaves_the_old_folder(tmp_path: Path, parts: tuple[Dat
         write_harvested(tmp_path / "data", *parts, {"rows": object()})
     assert open_harvested(tmp_path / "data").summary == {"rows": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("damaged", ["x", [1], {"source": "x"}])
+def test_a_summary_that_says_no_reading_of_a_log_is_refused(tmp_path: Path, damaged: object) -> None:
+    assert Harvested(tmp_path, {"rows": 2}).log_reading == {}
+    with pytest.raises(BadArtifact, match=r"harvest\.json does not say how the log was read"):
+        _ = Harvested(tmp_path, {"log": damaged}).log_reading

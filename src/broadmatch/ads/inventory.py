@@ -13,6 +13,7 @@ from broadmatch.errors import BadInput
 from broadmatch.kernels import F64, I64
 
 _SHOWN = 20
+_PLACES = 3
 
 
 @dataclass(frozen=True)
@@ -78,24 +79,37 @@ class InventoryProblem(NamedTuple):
     remedy: str
     error: bool = True
 
+    @property
+    def place(self) -> str:
+        """The file and line, or the number of the row."""
+        return f"{self.source}, line {self.row}" if self.source else f"row {self.row}"
+
     def __str__(self) -> str:
-        place = f"{self.source}, line {self.row}" if self.source else f"row {self.row}"
         kind = "" if self.error else "warning: "
-        return f"{place}, {self.column}: {kind}{self.what}; {self.remedy}."
+        return f"{self.place}, {self.column}: {kind}{self.what}; {self.remedy}."
 
 
 @dataclass(frozen=True)
 class InventoryReport:
-    """An inventory without its bad rows, all problems in the order of rows, and how many rows were paused."""
+    """An inventory without its bad rows, all problems in the order of rows, how many rows were paused, and the columns
+    of the files that were not used."""
 
     inventory: Inventory
     problems: list[InventoryProblem]
     paused: int = 0
+    unused: tuple[str, ...] = ()
 
     @property
     def errors(self) -> list[InventoryProblem]:
         """The problems that keep it from being used."""
         return [problem for problem in self.problems if problem.error]
+
+    def summary(self) -> list[str]:
+        """Each kind of problem once: its first case, how many more there are, and where the next ones stand."""
+        kinds: dict[tuple[str, str, bool], list[InventoryProblem]] = {}
+        for problem in self.problems:
+            kinds.setdefault((problem.column, problem.remedy, problem.error), []).append(problem)
+        return [_said_once(alike) for alike in kinds.values()]
 
     def checked(self) -> Inventory:
         """The inventory, if nothing is wrong with it; all errors at once if not."""
@@ -106,3 +120,12 @@ class InventoryReport:
             shown.append(f"  and {len(self.errors) - _SHOWN:,} more; check_inventory has all of them.")
         n = len(self.errors)
         raise BadInput("\n".join([f"The inventory has {n:,} error{'s' if n > 1 else ''}:", *shown]))
+
+
+def _said_once(alike: list[InventoryProblem]) -> str:
+    """Problems of one kind as a sentence or two."""
+    first, *more = alike
+    if not more:
+        return str(first)
+    places = "; ".join(problem.place for problem in more[:_PLACES]) + (" and on" if more[_PLACES:] else "")
+    return f"{first} {len(more):,} more like it: {places}."

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +51,19 @@ def check_inventory(source: Source, *, columns: Mapping[str, str] | None = None)
     of their own. `columns` maps our columns to others (`{"phrase": "term"}`); those that are not mapped are found by
     their usual names. Rows that are paused or removed are left out and counted.
     """
-    builder = InventoryBuilder()
+    builder, unused = InventoryBuilder(), dict[str, None]()
     names = ColumnMap(INVENTORY_COLUMNS, columns or {}, optional=tuple(INVENTORY_COLUMNS))
     for file in expand(source, suffixes(TABLES, packed=True)):
         try:
             stream = RecordStream(file, columns=names, rejects=_BadLines(builder.problems), dictionaries=False)
         except BadParameter as error:
             raise BadInput(f"{file} has no column of an inventory, such as {', '.join(_OURS)}; map yours.") from error
+        used = names.find(file, stream.columns).values()
+        unused.update(dict.fromkeys(column for column in stream.columns if column not in used))
         for records in stream:
             for i, row in enumerate(records.table.to_pylist()):
                 builder.add(records.file, records.line(i), row)
-    return builder.report()
+    return replace(builder.report(), unused=tuple(unused))
 
 
 def read_inventory(source: Source, *, columns: Mapping[str, str] | None = None) -> Inventory:

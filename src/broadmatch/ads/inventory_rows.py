@@ -109,7 +109,10 @@ class InventoryBuilder:
         self._phrases: list[_Bid] = []
         self._negatives: list[_Bid] = []
         self._ids: dict[str, tuple[str, str]] = {}
+        self._alike: dict[str, set[tuple[int, str, str, str]]] = {}
         self._pageless: dict[str, _Place] = {}
+        self._landing: dict[int, dict[str, tuple[dict[str, str], _Place]]] = {}
+        self._paused_ads: set[tuple[str, str, str]] = set()
         self._bidding: set[int] = set()
 
     def add(self, source: str, number: int, given: Mapping[str, Any]) -> None:
@@ -120,6 +123,7 @@ class InventoryBuilder:
             return
         if row.get("status", "").lower() in _OFF:
             self.paused += 1
+            self._note_paused(row, record)
             return
         here = _Place(source, number, self.problems)
         self._resolve(row, record)
@@ -146,12 +150,15 @@ class InventoryBuilder:
         is_ad = any(row.get(part) for part in ("page", "title", "text")) and not ("group" in row and row.get("phrase"))
         if is_ad or row.get("ad"):
             self._ad(row, group, name, here)
+        elif row.get("page") and not negative:
+            self._landing.setdefault(group, {}).setdefault(row["page"], (row, here))
         if row.get("phrase"):
             self._phrase(row, campaign, group, match, negative, here)
 
     def report(self) -> InventoryReport:
         """What came of the rows, with what is wrong with them together."""
         phrases = self._with_bids()
+        self._show_pages_of_phrases()
         self._check_groups(phrases)
         self._check_blocked(phrases)
         problems = sorted(self.problems, key=lambda one: (one.source, one.row, one.column))
@@ -208,7 +215,7 @@ class InventoryBuilder:
     def _ad(self, row: dict[str, str], group: int, name: str, here: "_Place") -> None:
         own = (group, row.get("page", ""), row.get("title", ""), row.get("text", ""))
         label = row.get("ad") or name
-        old, n = self._ads.get(label), 1
+        old = self._ads.get(label)
         if old is not None and row.get("ad") and old[0] == group:
             merged = (group, *(new or before for new, before in zip(own[1:], old[1:], strict=True)))
             if any(new and before and new != before for new, before in zip(own[1:], old[1:], strict=True)):
@@ -216,9 +223,14 @@ class InventoryBuilder:
                 return
             self._ads[label] = merged  # type: ignore[assignment]  # four parts again
             return
-        while self._ads.get(label) not in (None, own):  # ads of bulk files have no names
+        alike = self._alike.setdefault(label, set())
+        if old == own or own in alike:
+            return
+        alike.add(own)
+        name, n = label, max(1, len(alike) - 1)
+        while label in self._ads:  # ads of bulk files have no names
             n += 1
-            label = f"{row.get('ad') or name} #{n}"
+            label = f"{name} #{n}"
         if not own[1]:
             self._pageless.setdefault(label, here)
         self._ads[label] = own
@@ -259,6 +271,23 @@ class InventoryBuilder:
                 one.here.wrong("phrase", what, "remove one of them; the first counts", False)
             found.setdefault(key, one._replace(bid=bid))
         return list(found.values())
+
+    def _note_paused(self, row: dict[str, str], record: str) -> None:
+        """Remember which group an ad that is paused belongs to: that group is not without ads."""
+        if record.endswith(" ad"):
+            self._resolve(row, record)
+        if row.get("ad") or not row.get("phrase"):
+            self._paused_ads.add((row.get("advertiser", ""), row.get("campaign", "all"), row.get("group", "")))
+
+    def _show_pages_of_phrases(self) -> None:
+        """Groups without any ad have the pages of their phrases as ads."""
+        shown, advertisers = {ad[0] for ad in self._ads.values()}, list(self._advertisers)
+        for group, pages in self._landing.items():
+            owner = self._owners["group"][group]
+            campaign = self._owners["campaign"][owner.above]
+            if group not in shown and (advertisers[campaign.above], campaign.name, owner.name) not in self._paused_ads:
+                for row, here in pages.values():
+                    self._ad(row, group, owner.name, here)
 
     def _check_groups(self, phrases: "list[_Bid]") -> None:
         for label, here in self._pageless.items():

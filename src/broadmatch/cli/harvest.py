@@ -134,7 +134,7 @@ def command(
                 with output.at_least(logging.WARNING):
                     found = harvest(log, **settings._asdict(), exclude=wrong, queries=queries, n_jobs=n_jobs)
                 train, test = build_datasets(found, source, vectorizer, weights=labels, n_jobs=n_jobs)
-                kept = summarise(found, train, test, labels) | {"bad_pages": bad_pages.count}
+                kept = summarise(found, log, train, test, labels) | {"bad_pages": bad_pages.count}
                 write_harvested(out, train, test, vectorizer, kept, queries=queries)
     said = kept | {"bad_reasons": dict(bad_rows.reasons), "out": str(out)}
     output.print_json(said) if json else _print(out, kept, bad_rows.summary(), min_test_queries)

@@ -107,7 +107,7 @@ def command(
     _check_places(out, partial, resume)
     started = time.monotonic()
     points = read_points(data, "train", labels_path)
-    name, why = wanted.advised(points)
+    name, why = wanted.advised(points, words=harvested is not None)
     learner = wanted.learner(name, seed=seed, n_jobs=n_jobs)
     more = _fit_options(points, name, hierarchy, label_features, columns, harvested is not None)
     if hierarchy is None and tune is None:

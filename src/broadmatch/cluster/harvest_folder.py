@@ -76,7 +76,7 @@ def harvest_folder(
         Y = weigh_labels(found, labels, infer)
         at_train, at_test = (np.array(chosen.rows, np.int64) for chosen in (train, test))
         data = join_datasets(found, Y, (X_train, at_train), (X_test, at_test), made)
-        summary = summarise(found, *data, labels) | {"bad_pages": pages.rejects.count}
+        summary = summarise(found, clicks, *data, labels) | {"bad_pages": pages.rejects.count}
         write_harvested(out, *data, made, summary, queries=queries)
         kept.clear(queries)
         return summary

@@ -16,6 +16,7 @@ from broadmatch.harvest.clicks import Harvest
 from broadmatch.harvest.query_counts import BY_MONTH, QUERIES
 from broadmatch.harvest.query_table import QueryMonths, QueryTable
 from broadmatch.io.artifacts import load, replacing, save
+from broadmatch.io.click_log import ClickLog
 from broadmatch.io.files import PathLike
 
 SUMMARY = "harvest.json"
@@ -61,6 +62,14 @@ class Harvested:
     def queries_by_month(self) -> QueryMonths:
         """Searches and clicks of the queries by month, if the log had times."""
         return QueryMonths.read(self._file(BY_MONTH, "counts by month"), self.queries.queries)
+
+    @property
+    def log_reading(self) -> dict[str, Any]:
+        """How the log was read, as `ClickLog` takes it; empty where that is not kept."""
+        reading = self.summary.get("log", {})
+        if not isinstance(reading, dict) or not reading.keys() <= {"columns", "names", "time_format"}:
+            raise BadArtifact(f"{self.folder / SUMMARY} does not say how the log was read; harvest the folder again.")
+        return reading
 
     def _file(self, name: str, what: str) -> Path:
         file = self.folder / name
@@ -120,7 +129,7 @@ def write_harvested(
     return Harvested(folder, summary)
 
 
-def summarise(found: Harvest, train: Dataset, test: Dataset, weights: str) -> dict[str, Any]:
+def summarise(found: Harvest, log: ClickLog, train: Dataset, test: Dataset, weights: str) -> dict[str, Any]:
     """What was kept and what was left out, by name."""
     clicked = len(found.train_pages) + len(found.test_pages)
     return {
@@ -132,4 +141,5 @@ def summarise(found: Harvest, train: Dataset, test: Dataset, weights: str) -> di
         "split": found.split,
         **found.facts,
         "pages_without_html": clicked - len(train) - len(test),
+        "log": log.reading,
     }

@@ -9,7 +9,7 @@ import copy
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,13 @@ class ClickLog:
         self.mapped, self.names, self.format, self.time_format, self.totals = columns, names, format, time_format, 0
         self.unread: Counter[str] = Counter()
         """How many times, positions, bids and prices could not be read, of rows that were taken without them."""
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How it was asked to be read, for another log of its kind: `ClickLog(other, **log.reading)`."""
+        columns = None if self.mapped is None else dict(self.mapped)
+        names = None if self.names is None else list(self.names)
+        return {"columns": columns, "names": names, "time_format": self.time_format}
 
     def between(self, spans: Sequence[Span]) -> "ClickLog":
         """Some parts of its files, cut as `marks` tells, and all its columns; to `reopen`, here or elsewhere."""

@@ -18,9 +18,10 @@ Columns = Annotated[
 
 
 def command(sources: Sources, columns: Columns = None, json: options.Json = False) -> None:
-    """Check an inventory as a whole: every problem with its line, its column and what to do.
+    """Check an inventory as a whole: every kind of problem with its first lines, its column and what to do.
 
-    Ends with 1 if anything has to be corrected; warnings can be lived with.
+    Columns that are not used are named too, and --json has every problem. Ends with 1 if anything has to be corrected;
+    warnings can be lived with.
 
     \b
     Example:
@@ -36,10 +37,15 @@ def command(sources: Sources, columns: Columns = None, json: options.Json = Fals
         "negatives": len(found.negatives), "paused": report.paused, "errors": len(report.errors),
     }  # fmt: skip
     if json:
-        output.print_json(facts | {"problems": [problem._asdict() for problem in report.problems]})
+        problems = [problem._asdict() for problem in report.problems]
+        output.print_json(facts | {"problems": problems, "unused": report.unused})
     else:
-        for problem in report.problems:
-            typer.echo(str(problem))
+        for sentence in report.summary():
+            typer.echo(sentence)
+        if report.unused:
+            typer.echo(
+                f"Columns that are not used: {', '.join(report.unused)}; --columns OURS=YOURS names one of ours."
+            )
         typer.echo(", ".join(f"{n:,} {what}" for what, n in facts.items()) + ".")
     if report.errors:
         raise typer.Exit(1)

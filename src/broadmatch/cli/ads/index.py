@@ -11,6 +11,7 @@ from broadmatch.cli.cluster.nodes import joined
 
 if TYPE_CHECKING:
     from broadmatch.ads import Extended, Inventory
+    from broadmatch.labels import Recommender
 
 
 def command(
@@ -83,8 +84,22 @@ def _extended(
     from broadmatch.labels import Recommender
 
     recommender: Any = load(model, Recommender)
+    _warn_of_scores(recommender, model, threshold)
     with joined(cluster, model) as nodes:
         answering = recommender if nodes is None else nodes.recommender(model, recommender)
         found = recommend_for_ads(answering, inventory, PageSource(pages))
     fitted = BidPhraseModel().fit(log, inventory)
     return extended_matches(fitted, found.query, found.ad, found.score, inventory, threshold=threshold)
+
+
+def _warn_of_scores(recommender: "Recommender", place: Path, threshold: float) -> None:
+    """Say that a threshold is no probability where nobody calibrated what the model's scores are worth."""
+    ranks: Any = getattr(recommender.model, "model_", recommender.model)
+    if ranks.calibration_ is None:
+        output.log.warning(
+            "The scores of %s are not calibrated: a --threshold of %g is no probability and may keep out nearly all "
+            "queries, or none. Choose it among the scores that `broadmatch recommend` shows, or calibrate the model on "
+            "test pages: recommender.model.calibrate(test.X, test.Y) in Python.",
+            place,
+            threshold,
+        )

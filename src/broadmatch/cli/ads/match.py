@@ -1,5 +1,6 @@
 """`broadmatch ads match`: the ads that match a query, and the places that an engine gives them."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,12 +40,17 @@ def command(
     given = parse_context(context)
     if AdEngine.is_at(path):
         rows = [place._asdict() for place in AdEngine(path).answer(query, given, limit=limit or 200).places]
+        without = "gets a place for"
     elif given and path.exists():
         raise typer.BadParameter(f"--with is for an engine, but {path} is not one.")
     else:
-        rows = _candidates(path, query, limit or 20)
+        rows, without = _candidates(path, query, limit or 20), "matches"
     if json:
         output.print_json(rows)
+        return
+    if not rows:
+        why = f"`broadmatch ads why {path} {shlex.quote(query)} AD` says what keeps one out"
+        output.print_text(f"No ad {without} {query!r}: {why}, and phrases by broad match take in more queries.")
         return
     heads = [Column("ad", spare="shorten"), Column("phrase"), Column("match"), Column("bid", right=True)]
     columns = {head.head: head for head in heads}
@@ -53,7 +59,7 @@ def command(
         name: Column(name, right=True, spare="drop" if name in spare else "")
         for name in ("price", "probability", "uncertainty", "score", "place")
     }
-    shown = [name for name in columns if not rows or name in rows[0]]
+    shown = [name for name in columns if name in rows[0]]
     cells = [[f"{row[name]:.4g}" if isinstance(row[name], float) else str(row[name]) for name in shown] for row in rows]
     output.print_table([columns[name] for name in shown], cells)
 

@@ -76,15 +76,15 @@ class Wanted:
             raise typer.BadParameter(f"No model has all of {', '.join(names)}; name one by --model.")
         return found
 
-    def advised(self, points: "Dataset") -> tuple[str, str]:
-        """The model for the data among those that are possible, and why."""
+    def advised(self, points: "Dataset", words: bool) -> tuple[str, str]:
+        """The model for the data among those that are possible, and why; features may be `words` of pages."""
         possible = self.possible()
         if self.model is not None:
             return self.model, ""
         from broadmatch.labels import advise_model
 
         names = {class_of("label", name): name for name in possible}
-        advice = advise_model(points.X, points.Y, among=tuple(names))
+        advice = advise_model(points.X, points.Y, among=tuple(names), words=words)
         name = names[advice.model]
         output.log.info("--model %s: %s.", name, advice.why)
         return name, advice.why

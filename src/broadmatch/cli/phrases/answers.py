@@ -130,7 +130,7 @@ def _json_lines(answers: "Iterable[Recommendation]", words: Wording, width: int 
 def _page(answers: "Iterable[Recommendation]", words: Wording, width: int | None) -> Iterator[str]:
     """A page that needs nothing beside it; every text in it is escaped."""
     template = Path(__file__).with_name("answers.html").read_text(encoding="utf-8")
-    template = template.replace("{words}", words.many).replace("{point}", words.point)
+    template = template.replace("{words}", words.many).replace("{word}", words.one).replace("{point}", words.point)
     head, _, tail = template.partition("{answers}\n")
     yield head
     n = total = 0
@@ -148,11 +148,12 @@ def _section(name: str, phrases: "list[Phrase]", words: Wording) -> str:
     lines = [f"<section>\n<h2>{shown}</h2>"]
     scores = [score for _, score in phrases]
     least, most = min([0.0, *scores]), max(scores, default=0.0)
-    lines += ["<table>"] if phrases else [f"<p>no {words.many}</p>"]
+    heads = "".join(f'<th scope="col">{head}</th>' for head in (words.one, f"within the {words.point}", "score"))
+    lines += [f"<table>\n<thead><tr><td></td>{heads}</tr></thead>"] if phrases else [f"<p>no {words.many}</p>"]
     for rank, (phrase, score) in enumerate(phrases, 1):
         share = (score - least) / (most - least) if most > least else 1.0
         lines.append(
-            f"<tr><td>{rank}</td><th><bdi>{html.escape(phrase)}</bdi></th>"
+            f'<tr><td>{rank}</td><th scope="row"><bdi>{html.escape(phrase)}</bdi></th>'
             f'<td><i style="width:{100 * share:.0f}%"></i></td><td>{score:#.3g}</td></tr>'
         )
     return "\n".join([*lines, *(["</table>"] if phrases else []), "</section>\n"])

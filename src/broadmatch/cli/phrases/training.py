@@ -1,6 +1,7 @@
 """What `broadmatch train` does for the models of phrases: extraction (kex) and expansion (ksp)."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from broadmatch.data import Dataset
     from broadmatch.harvest import Harvested
+    from broadmatch.io import ClickLog
 
 
 KexPages = Annotated[
@@ -92,16 +94,34 @@ def _train_ksp(learner: Any, data: Path, sources: Sources) -> dict[str, Any]:
     import numpy as np
 
     import broadmatch
+    from broadmatch.ads import BidTable
     from broadmatch.ads.expansion.ksp import WEIGHTS
+    from broadmatch.io import ClickLog
     from broadmatch.labels import Recommender
 
-    learner.fit(list(sources.clicks), bids=sources.bids, without=harvested.test.points or ())
+    log = _log_of(ClickLog, sources.clicks, harvested.log_reading)
+    bids = None if sources.bids is None else _log_of(BidTable, [sources.bids], {})
+    learner.fit(log, bids=bids, without=harvested.test.points or ())
     if sources.seeds is not None:
         teaching = harvested.test.take(np.arange(0, len(harvested.test), 2))
         model = broadmatch.load(sources.seeds, Recommender).model
         learner.fit_weights(model.predict_topk(teaching.X, _SEEDS), [list(row) for row in clicks_of(teaching)])
     weights = dict(zip(WEIGHTS, (round(weight, 4) for weight in learner.weights_.tolist()), strict=True))
     return {"queries": len(learner.queries_), "weights": weights}
+
+
+def _log_of(kind: "type[ClickLog]", files: list[Path], harvested: Mapping[str, Any]) -> "ClickLog":
+    """The log, read as the one of the harvest where it has the columns of that, or else by the usual names."""
+    ways = [{}, harvested] if harvested.get("names") else [harvested, {}]
+    for way in ways:
+        try:
+            return kind(list(files), **way)
+        except BadInput as error:
+            wrong = error
+    what, unnamed, _ = str(wrong).partition(": say which ")
+    if not unnamed:
+        raise wrong
+    raise BadInput(f"{what}: rename them; of a log, those that were mapped for `harvest` are taken too.")
 
 
 def judged_rows(n: int) -> "NDArray[np.int64]":

@@ -31,31 +31,32 @@ class Advice(NamedTuple):
     why: str
 
 
-def advise_model(X: CSR, Y: CSR, *, among: Sequence[type[LabelModel]] = ()) -> Advice:
+def advise_model(X: CSR, Y: CSR, *, among: Sequence[type[LabelModel]] = (), words: bool = False) -> Advice:
     """The model that ranks best on data of this size and kind, of those that are `among` if any are named.
 
-    Dense features are for MLRF, points with many labels each for FastXML, and all other data for OneVsRest, unless
-    points times labels are too many for it: then PfastreXML, and MLRF beyond a million points.
+    Dense features are for MLRF, unless they are `words`, which are dense where the vocabulary is small. Points with
+    many labels each are for FastXML, and all other data for OneVsRest, unless points times labels are too many for it:
+    then PfastreXML, and MLRF beyond a million points.
 
     >>> X, Y = CSR.from_rows([[0, 1], [1]], n_cols=5000), CSR.from_rows([[0], [1]], n_cols=2)
     >>> print(advise_model(X, Y).why)
     of 2 points and 2 labels a linear classifier for each label ranks best
     """
-    first, *others = _by_the_rule(X, Y)
+    first, *others = _by_the_rule(X, Y, words)
     if not among or first.model in among:
         return first
     model = next((one for one in others if one in among), among[0])
     return Advice(model, "it has the parameters that were given")
 
 
-def _by_the_rule(X: CSR, Y: CSR) -> tuple[Advice, *tuple[type[LabelModel], ...]]:
+def _by_the_rule(X: CSR, Y: CSR, words: bool) -> tuple[Advice, *tuple[type[LabelModel], ...]]:
     """The model and why, and what to take where it cannot be, in their order."""
     n, seen = X.n_rows, int(np.count_nonzero(np.bincount(Y.indices, minlength=Y.n_cols)))
     what = f"{n:,} points and {seen:,} labels"
     if n > MOST_POINTS:
         why = f"{what} are for a forest that is grown in parts"
         return Advice(MLRF, why), PfastreXML, FastXML, OneVsRest
-    if X.nnz >= DENSE * n * X.n_cols:
+    if not words and X.nnz >= DENSE * n * X.n_cols:
         share = X.nnz / max(1, n * X.n_cols)
         why = f"{share:.0%} of the values are not 0, and on dense features a forest ranks best"
         return Advice(MLRF, why), OneVsRest
