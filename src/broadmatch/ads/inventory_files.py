@@ -51,15 +51,18 @@ def check_inventory(source: Source, *, columns: Mapping[str, str] | None = None)
     their usual names. Rows that are paused or removed are left out and counted.
     """
     builder = InventoryBuilder()
+    rejects, n_rows = _BadLines(builder.problems), 0
     names = ColumnMap(INVENTORY_COLUMNS, columns or {}, optional=tuple(INVENTORY_COLUMNS))
     for file in expand(source, suffixes(TABLES, packed=True)):
         try:
-            stream = RecordStream(file, columns=names, rejects=_BadLines(builder.problems), dictionaries=False)
+            stream = RecordStream(file, columns=names, rejects=rejects, dictionaries=False)
         except BadParameter as error:
             raise BadInput(f"{file} has no column of an inventory, such as {', '.join(_OURS)}; map yours.") from error
         for records in stream:
+            n_rows += len(records)
             for i, row in enumerate(records.table.to_pylist()):
                 builder.add(records.file, records.line(i), row)
+    rejects.finish(n_rows)
     return builder.report()
 
 
