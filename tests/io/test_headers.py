@@ -282,3 +282,16 @@ def test_what_is_followed_may_be_empty_at_first(tmp_path, monkeypatch, source):
     assert next(iter(stream)).table.to_pydict() == {"query": ["q"], "page": ["p"]}
     with pytest.raises(FileNotFoundError):
         RecordStream(tmp_path / "none", follow=True)
+
+
+@pytest.mark.parametrize(("suffix", "delimiter"), [("csv", ";"), ("csv", "\t"), ("tsv", "\t"), ("tsv", ";")])
+def test_decimal_commas_beside_semicolons_and_tabs(tmp_path, suffix, delimiter):
+    text = "query,page,clicks\na 1|5,p,1|0\nb,p,1.234|0\nc,p,1|234\nd,p,0|5\n".replace(",", delimiter).replace("|", ",")
+    rows, log = clicks_of(tmp_path / f"log.{suffix}", text)
+    assert rows == [("a 1,5", "p", 1), ("b", "p", 1234), ("c", "p", 1234)]
+    assert log.rejects.reasons == {"clicks is not a whole number": 1}
+
+
+def test_commas_that_separate_are_no_decimal_commas(tmp_path):
+    rows, log = clicks_of(tmp_path / "log.csv", 'query,page,clicks\na,p,"1,0"\nb,p,"1,234"\n')
+    assert (rows, log.rejects.reasons) == ([("b", "p", 1234)], {"clicks is not a whole number": 1})

@@ -60,10 +60,20 @@ def check_inventory(source: Source, *, columns: Mapping[str, str] | None = None)
             raise BadInput(f"{file} has no column of an inventory, such as {', '.join(_OURS)}; map yours.") from error
         for records in stream:
             n_rows += len(records)
-            for i, row in enumerate(records.table.to_pylist()):
+            for i, row in enumerate(_with_amounts(records.table).to_pylist()):
                 builder.add(records.file, records.line(i), row)
     rejects.finish(n_rows)
     return builder.report()
+
+
+def _with_amounts(table: Any) -> Any:
+    """A table with its sums of money as texts of numbers."""
+    from broadmatch.io.values import with_points
+
+    for i, name in enumerate(table.schema.names):
+        if name in ("budget", "group_bid", "bid"):
+            table = table.set_column(i, name, with_points(table, name))
+    return table
 
 
 def read_inventory(source: Source, *, columns: Mapping[str, str] | None = None) -> Inventory:

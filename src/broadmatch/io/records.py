@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.io import _records as kernels
-from broadmatch.io import decode, headers
+from broadmatch.io import decode, headers, values
 from broadmatch.io.decode import TextRecords
 from broadmatch.io.files import Readable, json_line, open_at, open_binary, packing_of_file, skip
 from broadmatch.io.formats import DIALECTS
@@ -316,6 +316,8 @@ class TextChunk:
                 log.rejects.add(self.file, int(found.lines[i]) + 1, reason, row)
         if log.dictionaries:
             table = decode.with_dictionaries(table)
+        if log.format in ("csv", "tsv") and log.dialect.delimiter != ",":
+            table = table.replace_schema_metadata({values.DELIMITER: log.dialect.delimiter})
         yield Records(
             table, self.file, found.first, self.before, self.mark, found.lines[found.codes == kernels.FINE] + 1
         )
