@@ -95,6 +95,23 @@ def test_files_as_the_systems_write_them(tmp_path):
     assert (found.bids.tolist(), list(found.ads)) == ([0.3, 0.5], ["Red", "Red #2"])
 
 
+def test_an_inventory_in_windows_1252_is_read_and_that_is_said(tmp_path, caplog):
+    text = "campaign,group,page,phrase,match,bid\nc,Größe,https://a.example,,,\nc,Größe,,Hüte,broad,1\n"
+    (tmp_path / "ads.csv").write_bytes(text.encode("cp1252"))
+    assert list(read_inventory(tmp_path / "ads.csv").phrases) == ["Hüte"]
+    assert caplog.messages == [f"{tmp_path / 'ads.csv'}: 2 lines are not UTF-8 and were read as Windows-1252."]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_sums_of_money_may_have_decimal_commas(tmp_path, delimiter):
+    rows = ["campaign;budget;group;page;phrase;match;bid", "c;1.234,50;;;;;", "c;;g;https://a.example;;;",
+            "c;;g;;size 7,5;broad;1,20"]  # fmt: skip
+    text = "\n".join(rows)
+    (tmp_path / "ads.csv").write_text(text.replace(";", delimiter))
+    found = read_inventory(tmp_path / "ads.csv")
+    assert (found.budgets.tolist(), found.bids.tolist(), list(found.phrases)) == ([1234.5], [1.2], ["size 7,5"])
+
+
 def test_every_problem_is_in_one_report(tmp_path):
     (tmp_path / "ads.csv").write_text(
         "campaign,budget,group,ad,page,phrase,match,bid\n"

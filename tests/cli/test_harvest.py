@@ -103,6 +103,17 @@ def test_an_export_as_it_is_and_what_is_said_at_the_end(tmp_path):
     assert not (tmp_path / "more").exists()
 
 
+def test_what_to_do_about_dates_in_another_form_is_said_once(tmp_path):
+    rows = [f"tea,{page},14.03.2024,9\n" for page in "pt"]
+    (tmp_path / "log.csv").write_text("".join(["query,page,date,clicks\n", *rows]))
+    write_pages([Page(n, b"<p>tea shop") for n in "pt"], tmp_path / "pages.jsonl")
+    asked = ("harvest", "--clicks", tmp_path / "log.csv", "--pages", tmp_path / "pages.jsonl", "--min-pages", 1)
+    said = worked(*asked, "--out", tmp_path / "data")
+    advice = "2 times that cannot be read from the counts by month (say how they are written: --time-format %d.%m.%Y)"
+    assert advice in said and said.count("--time-format") == 1
+    assert "--time-format" not in worked(*asked, "--out", tmp_path / "data", "--time-format", "%d.%m.%Y")
+
+
 def test_a_window_has_two_ends(market, tmp_path):
     asked = ("harvest", "--clicks", market / "clicks.parquet", "--pages", market / "pages.parquet", "--json")
     kept = json.loads(worked(*asked, "--out", tmp_path / "d", "--window", "2024-03-05..2024-03-20"))

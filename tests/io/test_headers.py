@@ -86,6 +86,58 @@ def test_half_a_pair_in_utf16_is_a_bad_line(tmp_path):
         clicks_of(tmp_path / "log.csv", data + b"\x41")
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_lines_that_are_not_utf8_are_windows_1252(tmp_path, delimiter, caplog):
+    table = [
+        ("größe", "anzeige"),
+        ("Käse", "1"),
+        ("“5 €”", "2"),
+        ('"zwei\nGrößen"', "3"),
+        ("größe", "anzeige"),
+        ("Ÿ\x81", "4"),
+    ]
+    lines = [delimiter.join(row) + "\r\n" for row in table]
+    encoded = b"".join(windows_1252_bytes(line) for line in lines) + "Käse".encode() + delimiter.encode() + b"5\n"
+    (tmp_path / "log.csv").write_bytes(encoded)
+    stream = RecordStream(tmp_path / "log.csv", columns=["größe", "anzeige"])
+    (rows,) = stream
+    assert rows.table.to_pydict() == {
+        "größe": ["Käse", "“5 €”", "zwei\nGrößen", "Ÿ\x81", "Käse"], "anzeige": ["1", "2", "3", "4", "5"]
+    }  # fmt: skip
+    assert [rows.line(i) for i in range(5)] == [2, 3, 4, 7, 8]
+    assert stream.rejects.reasons == {"the line repeats the column names": 1}
+    stream.rejects.finish(5)
+    assert caplog.messages[0] == f"{tmp_path / 'log.csv'}: 5 lines are not UTF-8 and were read as Windows-1252."
+
+
+def windows_1252_bytes(text):
+    return b"".join(b"\x81" if letter == "\x81" else letter.encode("cp1252") for letter in text)
+
+
+def test_windows_1252_can_be_gone_on_with_and_is_told_once(tmp_path, caplog):
+    lines = "".join(f"{i},t{i}{'é' * (i % 3)}\n" for i in range(1000))
+    for name in ("a.csv", "b.csv.gz"):
+        data = ("n,t\n" + lines).encode("cp1252")
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    stream = RecordStream(tmp_path, batch_rows=300)
+    parts = list(stream)
+    assert [t for part in parts for t in part.table["t"].to_pylist()] == [
+        f"t{i}{'é' * (i % 3)}" for i in range(1000)
+    ] * 2
+    again = list(RecordStream(tmp_path, batch_rows=300, start=parts[1].end))
+    assert [part.table for part in again] == [part.table for part in parts[2:]]
+    stream.rejects.finish(2000)
+    stream.rejects.finish(2000)
+    (said,) = caplog.messages
+    assert said == f"2 files, such as {tmp_path / 'a.csv'}: 1,332 lines are not UTF-8 and were read as Windows-1252."
+
+
+def test_a_binary_file_has_no_header_in_windows_1252(tmp_path):
+    (tmp_path / "log.csv").write_bytes(b"PK\x03\x04\x9c,\xff\n\x00,\xfe\n")
+    with pytest.raises(BadInput, match="does not begin with a line of column names in UTF-8 or Windows-1252"):
+        RecordStream(tmp_path / "log.csv")
+
+
 @given(st.binary(max_size=64))
 def test_no_bytes_upset_the_guess(head):
     assert encoding_of(head) in ("utf-8", "utf-16-le", "utf-16-be")
@@ -230,3 +282,16 @@ def test_what_is_followed_may_be_empty_at_first(tmp_path, monkeypatch, source):
     assert next(iter(stream)).table.to_pydict() == {"query": ["q"], "page": ["p"]}
     with pytest.raises(FileNotFoundError):
         RecordStream(tmp_path / "none", follow=True)
+
+
+@pytest.mark.parametrize(("suffix", "delimiter"), [("csv", ";"), ("csv", "\t"), ("tsv", "\t"), ("tsv", ";")])
+def test_decimal_commas_beside_semicolons_and_tabs(tmp_path, suffix, delimiter):
+    text = "query,page,clicks\na 1|5,p,1|0\nb,p,1.234|0\nc,p,1|234\nd,p,0|5\n".replace(",", delimiter).replace("|", ",")
+    rows, log = clicks_of(tmp_path / f"log.{suffix}", text)
+    assert rows == [("a 1,5", "p", 1), ("b", "p", 1234), ("c", "p", 1234)]
+    assert log.rejects.reasons == {"clicks is not a whole number": 1}
+
+
+def test_commas_that_separate_are_no_decimal_commas(tmp_path):
+    rows, log = clicks_of(tmp_path / "log.csv", 'query,page,clicks\na,p,"1,0"\nb,p,"1,234"\n')
+    assert (rows, log.rejects.reasons) == ([("b", "p", 1234)], {"clicks is not a whole number": 1})

@@ -1,6 +1,7 @@
 """Pages come from folders, lines and tables; what is no page is rejected with a reason."""
 
 import gzip
+import io
 import json
 import tracemalloc
 from collections.abc import Iterator
@@ -96,6 +97,27 @@ def test_html_without_the_suffix(
         BadInput, match=r"holds no pages: pages begin as HTML does, or have names that end in \.parquet"
     ):
         read_pages(tmp_path / "other")
+
+
+def test_plain_text_is_a_page_where_it_is_named_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "cheap shoes < 5 €".encode("cp1252")
+    for name in ("note.txt", "README.MD", "packed.txt.gz"):
+        put(tmp_path / name, gzip.compress(text) if name.endswith("gz") else text)
+    put(tmp_path / "landing.html")
+    monkeypatch.chdir(tmp_path)
+    named = ["note.txt", "README.MD", "packed.txt.gz"]
+    assert list(read_pages(named)) == [Page(name, text) for name in named]
+    assert bag_of_words(text) == {"cheap": 1, "shoes": 1}
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert list(PageSource("-")) == [Page("-", text)]
+    for source in (tmp_path, "*"):
+        assert [Path(page.name).name for page in read_pages(source)] == ["landing.html"]
+    put(tmp_path / "notes" / "a.txt", text)
+    with pytest.raises(BadInput, match=r"notes holds no pages: .* named by themselves and end in \.txt or \.md"):
+        read_pages("notes")
+    put(tmp_path / "picture.txt", bytes(1000))
+    with pytest.raises(BadInput, match=r"picture\.txt: the page is a binary file, not HTML; give a page"):
+        list(PageSource("picture.txt"))
 
 
 @pytest.mark.parametrize("html", [b"<p>Pizza\0</p>", b"\0<html>", b"Pizza\0 oven"])

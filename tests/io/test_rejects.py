@@ -11,7 +11,7 @@ import pytest
 
 from broadmatch.errors import CannotWrite, MissingFile, TooManyBadRows
 from broadmatch.io import Rejects
-from broadmatch.io.rejects import Faults
+from broadmatch.io.rejects import Faults, PartRejects
 
 
 def test_rows_are_kept_with_source_line_and_reason(tmp_path):
@@ -112,18 +112,30 @@ def test_going_on_from_a_checkpoint_cuts_off_what_came_later(tmp_path):
     path = tmp_path / "r.jsonl"
     with Rejects(path) as rejects:
         rejects.add("log.csv", 1, "x", "ü\udce9")
+        rejects.add_recoded("log.csv", 3)
         at = json.loads(json.dumps(rejects.checkpoint()))
         kept = path.read_bytes()
         rejects.add("log.csv", 2, "y")
     with Rejects(path) as again:
         again.resume(at)
-        assert (again.count, dict(again.reasons)) == (1, {"x": 1})
+        assert (again.count, dict(again.reasons), dict(again.recoded)) == (1, {"x": 1}, {"log.csv": 3})
         assert path.read_bytes() == kept
         again.add("log.csv", 2, "y")
         assert again.checkpoint()["bytes"] == path.stat().st_size
     assert [json.loads(line)["line"] for line in path.read_text("utf-8", "surrogatepass").splitlines()] == [1, 2]
     with pytest.raises(TooManyBadRows, match=r"2 of 3 rows are bad; the first is log\.csv, line 1: x"):
         again.finish(1)
+
+
+def test_lines_in_windows_1252_of_parts_are_told_by_the_whole(caplog):
+    whole = Rejects()
+    for n in (1, 2):
+        part = PartRejects(keep=False, max_bad_rows=0)
+        part.add_recoded("log.csv", n)
+        whole.take_over(part.rejected)
+    whole.finish(good=3)
+    assert caplog.messages == ["log.csv: 3 lines are not UTF-8 and were read as Windows-1252."]
+    assert whole.count == 0
 
 
 def test_a_checkpoint_before_the_first_bad_row(tmp_path):

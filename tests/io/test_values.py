@@ -10,7 +10,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broadmatch.errors import BadParameter
-from broadmatch.io.values import NO_TIME, flags, microseconds, moment_of, number_of, numbers, times
+from broadmatch.io.values import (
+    DELIMITER,
+    NO_TIME,
+    flags,
+    microseconds,
+    moment_of,
+    number_of,
+    numbers,
+    times,
+    with_points,
+)
 
 WHOLE = st.integers(-(10**18), 10**18)
 TEXTS = st.one_of(
@@ -100,3 +110,23 @@ def test_times_as_logs_write_them(text: str) -> None:
         assert found[len(column) - 1] in (expected, NO_TIME)
         assert not bad.any()
     assert times(pa.array(["2024/01/05", "no time"]))[1].tolist() == [False, True]
+
+
+WRITTEN = [
+    "1,0", " 2,36 ", "-0,5", "1.234,5", "1\u202f234,5", "1'234,50", "1,234", "0,123", "1.5", "1,5,6", ",5", "a,5", None
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("delimiter", [None, ";", "\t"])
+def test_decimal_commas_are_points_where_commas_do_not_separate(
+    delimiter: str | None, whole: bool, dictionary: bool
+) -> None:
+    texts = pa.array(WRITTEN)
+    table = pa.record_batch({"price": texts.dictionary_encode() if dictionary else texts})
+    if delimiter is not None:
+        table = table.replace_schema_metadata({DELIMITER: delimiter})
+    thousands = "1.234" if delimiter == ";" and not whole else "1,234"
+    read = ["1.0", "2.36", "-0.5", "1234.5", "1234.5", "1234.50", thousands, "0.123", *WRITTEN[8:]]
+    assert with_points(table, "price", whole=whole).to_pylist() == (WRITTEN if delimiter is None else read)

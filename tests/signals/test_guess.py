@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broadmatch.errors import BadInput
+from broadmatch.io.streams import RecordStream
 from broadmatch.io.values import NO_TIME, flags, times
 from broadmatch.signals import Description, Encoder
 from broadmatch.signals.guess import guess_description, guess_from
@@ -103,3 +104,19 @@ def test_whatever_is_guessed_can_be_read_back_and_encoded(more):
     if found.time is not None:
         assert (times(table.column(found.time))[0] != NO_TIME).any()
     assert not flags(table.column(found.label))[1].any()
+
+
+def test_decimal_commas_beside_semicolons_are_numbers(tmp_path):
+    rows = [f"{i % 2},0;{i / 100:.2f};a{i % 5}".replace(".", ",") for i in range(N)]
+    (tmp_path / "log.csv").write_text("\n".join(["clicked;price;ad", *rows]))
+    described = guess_from(tmp_path / "log.csv").description
+    assert (described.label, {s.name: s.kind for s in described.signals}) == (
+        "clicked", {"price": "number", "ad": "categorical"}
+    )  # fmt: skip
+    (records,) = RecordStream(tmp_path / "log.csv")
+    batch = Encoder(described).encode(records.table)
+    columns = {"clicked": [i % 2 for i in range(N)], "price": [i / 100 for i in range(N)]}
+    plain = pa.record_batch({**columns, "ad": [f"a{i % 5}" for i in range(N)]})
+    same = Encoder(described).encode(plain)
+    assert batch.impressions.clicked.tolist() == same.impressions.clicked.tolist()
+    assert batch.impressions.keys.tolist() == same.impressions.keys.tolist()

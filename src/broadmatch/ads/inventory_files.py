@@ -52,18 +52,31 @@ def check_inventory(source: Source, *, columns: Mapping[str, str] | None = None)
     their usual names. Rows that are paused or removed are left out and counted.
     """
     builder, unused = InventoryBuilder(), dict[str, None]()
+    rejects, n_rows = _BadLines(builder.problems), 0
     names = ColumnMap(INVENTORY_COLUMNS, columns or {}, optional=tuple(INVENTORY_COLUMNS))
     for file in expand(source, suffixes(TABLES, packed=True)):
         try:
-            stream = RecordStream(file, columns=names, rejects=_BadLines(builder.problems), dictionaries=False)
+            stream = RecordStream(file, columns=names, rejects=rejects, dictionaries=False)
         except BadParameter as error:
             raise BadInput(f"{file} has no column of an inventory, such as {', '.join(_OURS)}; map yours.") from error
         used = names.find(file, stream.columns).values()
         unused.update(dict.fromkeys(column for column in stream.columns if column not in used))
         for records in stream:
-            for i, row in enumerate(records.table.to_pylist()):
+            n_rows += len(records)
+            for i, row in enumerate(_with_amounts(records.table).to_pylist()):
                 builder.add(records.file, records.line(i), row)
+    rejects.finish(n_rows)
     return replace(builder.report(), unused=tuple(unused))
+
+
+def _with_amounts(table: Any) -> Any:
+    """A table with its sums of money as texts of numbers."""
+    from broadmatch.io.values import with_points
+
+    for i, name in enumerate(table.schema.names):
+        if name in ("budget", "group_bid", "bid"):
+            table = table.set_column(i, name, with_points(table, name))
+    return table
 
 
 def read_inventory(source: Source, *, columns: Mapping[str, str] | None = None) -> Inventory:

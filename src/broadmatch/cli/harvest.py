@@ -22,7 +22,8 @@ _LEFT_OUT = {
     "queries_without_letters": "queries without a letter or digit",
     "queries_too_rare": "queries with too few clicks",
     "pairs_excluded": "pairs of page and phrase that were to be excluded",
-    "times_unread": "times that cannot be read from the counts by month",
+    "times_unread": "times that cannot be read from the counts by month "
+    "(say how they are written: --time-format %d.%m.%Y)",
     "amounts_unread": "bids and prices that are no numbers",
     "test_pages_too_small": "test pages with too few queries",
     "test_labels_outside": "test labels that no training page has",

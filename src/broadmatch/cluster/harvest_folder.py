@@ -154,8 +154,8 @@ class _KeptHarvest:
 
 def _facts(said: Any) -> tuple[dict[str, int], Rejected]:
     """What a kept harvest says of itself, checked."""
-    facts, (n_rows, reasons, first, lines) = said["facts"], said["rejected"]
-    counts = (n_rows, *facts.values(), *reasons.values())
+    facts, (n_rows, reasons, first, lines, recoded) = said["facts"], said["rejected"]
+    counts = (n_rows, *facts.values(), *reasons.values(), *recoded.values())
     require(all(type(count) is int and count >= 0 for count in counts), "a count is none")
     require(isinstance(first, str) and all(isinstance(line, str) for line in lines), "a rejected row is no text")
-    return facts, Rejected(n_rows, reasons, first, lines)
+    return facts, Rejected(n_rows, reasons, first, lines, recoded)

@@ -9,6 +9,8 @@ import re
 
 import webencodings
 
+from broadmatch.io.headers import windows_1252
+
 _HEAD = 1024
 """Browsers look for a declaration in the first 1,024 bytes."""
 
@@ -21,9 +23,6 @@ _NOT_READ = ("replacement", "x-user-defined")
 
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MARKS = tuple(mark for mark, _ in _BYTE_ORDER_MARKS)
-
-# Windows-1252 leaves five bytes undefined in Python; browsers read them as the control characters of that number.
-_WINDOWS_1252 = "".join(bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(256))
 
 
 def decode(page: bytes) -> str:
@@ -43,7 +42,7 @@ def decode(page: bytes) -> str:
             return page.decode("utf-8")
         except UnicodeDecodeError:
             pass
-    return codecs.charmap_decode(page, "strict", _WINDOWS_1252)[0]
+    return windows_1252(page)
 
 
 def declared_codec(page: bytes) -> str | None:

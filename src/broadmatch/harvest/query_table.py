@@ -143,7 +143,7 @@ def _read(
     rejects: Rejects | None,
 ) -> tuple[list[str], dict[str, NDArray[np.float64]]]:
     """The texts of the first column, and the numbers of the others that the table has, NaN where one is missing."""
-    from broadmatch.io.values import counts
+    from broadmatch.io.values import counts, with_points
 
     files = expand(path)
     if len(files) > 1:
@@ -156,7 +156,8 @@ def _read(
         for records in stream:
             faults = Faults(len(records))
             query = texts_in(records.table, "query", faults)
-            read = {name: counts(_blank(records.table.column(name))) for name in stream.wanted if name != "query"}
+            amounts = {name: with_points(records.table, name, whole=True) for name in stream.wanted if name != "query"}
+            read = {name: counts(_blank(column)) for name, column in amounts.items()}
             for name, (values, wrong) in read.items():
                 faults.add(wrong | (values < 0), f"{name} is not a number of at least 0")
             faults.file(records.table, records.file, records.line, bad)

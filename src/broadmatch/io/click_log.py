@@ -210,12 +210,11 @@ def more_in(table: "pa.RecordBatch", name: str, unread: dict[str, int]) -> "pa.A
     """A column of `MORE`; what is there and cannot be read is counted."""
     import pyarrow as pa
 
-    from broadmatch.io.values import as_text, numbers
+    from broadmatch.io.values import as_text, numbers, with_points
 
-    column = table.column(name)
     if name in ("search", "session"):
-        return as_text(column, pa.string())
-    found, bad = numbers(column)
+        return as_text(table.column(name), pa.string())
+    found, bad = numbers(with_points(table, name))
     scale = 1 if name == "position" else MICROS
     with np.errstate(invalid="ignore"):
         bad = bad | (found < 0) | (found > _MOST_MONEY) | ((found != np.floor(found)) if scale == 1 else False)
@@ -263,17 +262,17 @@ def _empty(texts: "pa.Array") -> NDArray[np.bool_]:
 
 def clicks_in(table: "pa.RecordBatch", faults: Faults) -> NDArray[np.int64]:
     """How many clicks each row stands for, 1 if no column says it; rows where it cannot be read are faults."""
-    from broadmatch.io.values import counts, flags
+    from broadmatch.io.values import counts, flags, with_points
 
     clicks = np.ones(table.num_rows, np.int64)
     if "clicks" in table.schema.names:
-        count, bad = counts(table.column("clicks"))
+        count, bad = counts(with_points(table, "clicks", whole=True))
         bad = bad | ~(np.abs(count) <= _MOST_CLICKS) | (count != np.floor(count))
         faults.add(bad, "clicks is not a whole number")
         faults.add(count < 0, "clicks is negative")
         clicks = np.where(bad, 0, count).astype(np.int64)
     if "clicked" in table.schema.names:
-        clicked, bad = flags(table.column("clicked"))
+        clicked, bad = flags(with_points(table, "clicked"))
         faults.add(bad, "clicked is neither 0 nor 1")
         clicks = np.where(clicked == 1, clicks, 0)
     return clicks

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from broadmatch.io._records import BROKEN_QUOTES, FINE, TOO_FEW, TOO_MANY
 from broadmatch.io.files import json_line
 from broadmatch.io.formats import Dialect
+from broadmatch.io.headers import windows_1252
 from broadmatch.io.streams import Mark
 
 if TYPE_CHECKING:
@@ -60,18 +61,27 @@ class TextRecords(NamedTuple):
         return self.text[self.starts[i] : self.starts[i + 1] if i + 1 < len(self.starts) else None]
 
 
+def not_utf8(found: TextRecords) -> list[int]:
+    """The records that are not UTF-8."""
+    if _is_utf8(found.text):
+        return []
+    places = zip(found.starts.tolist(), found.ends.tolist(), strict=True)
+    return [i for i, (start, end) in enumerate(places) if not _is_utf8(found.text[start:end])]
+
+
 def mark_bad_text(found: TextRecords) -> None:
     """Mark the records that are not UTF-8."""
-    if found.text.isascii():
-        return
-    try:
-        found.text.decode()
-    except UnicodeDecodeError:
-        for i in range(len(found.starts)):
-            try:
-                found.record(i).decode()
-            except UnicodeDecodeError:
-                found.codes[i] = NOT_UTF8
+    found.codes[not_utf8(found)] = NOT_UTF8
+
+
+def recoded(found: TextRecords, wrong: list[int]) -> TextRecords:
+    """The records with those that are `wrong` as UTF-8 instead of Windows-1252."""
+    grown, parts, done = np.zeros(len(found.starts), np.int64), list[bytes](), 0
+    for start, end in zip(found.starts[wrong].tolist(), found.ends[wrong].tolist(), strict=True):
+        parts += [found.text[done:start], windows_1252(found.text[start:end]).encode()]
+        done = end
+    grown[wrong] = np.array([len(part) for part in parts[1::2]]) - (found.ends - found.starts)[wrong]
+    return found._replace(text=b"".join([*parts, found.text[done:]]), starts=found.starts + np.cumsum(grown) - grown)
 
 
 def mark_repeated(found: TextRecords, header: bytes) -> None:
@@ -229,6 +239,16 @@ def with_dictionaries(table: "pa.RecordBatch") -> "pa.RecordBatch":
 
     columns = [c.dictionary_encode() if pa.types.is_string(c.type) else c for c in table.columns]
     return pa.record_batch(columns, names=table.schema.names)
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _good(found: TextRecords) -> bytes:

@@ -21,6 +21,10 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r|$)")
 _LOOKED_AT, _JOINED = 60, 20
 _PIECE = 1 << 16
 
+# Windows-1252 leaves five bytes undefined in Python; browsers read them as the control characters of that number.
+_WINDOWS_1252 = "".join(bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(256))
+_CONTROL = re.compile(r"[\0-\x08\x0e-\x1f\x7f-\x9f]")
+
 
 class Header(NamedTuple):
     """The delimiter of a table; where its header begins and ends in the text; whether there are titles above it."""
@@ -47,6 +51,15 @@ def encoding_of(head: bytes) -> str:
     if 50 * min(even, odd) > max(even, odd) or 4 * max(even, odd) <= len(sample):
         return "utf-8"
     return "utf-16-be" if even > odd else "utf-16-le"
+
+
+def windows_1252(text: bytes) -> str:
+    """Any bytes as Windows-1252, as browsers read it.
+
+    >>> windows_1252(b"caf\\xe9 \\x80")
+    'café €'
+    """
+    return codecs.charmap_decode(text, "strict", _WINDOWS_1252)[0]
 
 
 class Recoded:
@@ -99,6 +112,17 @@ def find_header(head: bytes, preferred: str, names: int | None) -> Header:
     if names is not None or not rows:
         return Header(best, 0, 0, titled=False)
     return Header(best, *rows[at], titled=rows[at] != lines[0])
+
+
+def header_text(header: bytes) -> str:
+    """A header in UTF-8, or in Windows-1252 if it is not; UnicodeDecodeError if that gives what no name holds."""
+    try:
+        return header.decode()
+    except UnicodeDecodeError:
+        text = windows_1252(header)
+        if _CONTROL.search(text):
+            raise
+        return text
 
 
 def split_names(text: str, delimiter: str) -> list[str]:

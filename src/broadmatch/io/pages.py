@@ -15,7 +15,7 @@ from broadmatch.errors import BadInput, BadParameter, MissingFile
 from broadmatch.io import buckets
 from broadmatch.io.columns import ColumnMap, no_columns
 from broadmatch.io.files import PathLike, Source, expand, json_line, open_binary, replacing_file
-from broadmatch.io.formats import PAGES, STANDARD_INPUT, format_of, suffixes
+from broadmatch.io.formats import PAGES, STANDARD_INPUT, base_name, format_of, suffixes
 from broadmatch.io.rejects import Rejected, Rejects
 from broadmatch.io.streams import Mark, RecordStream, Span
 from broadmatch.params import Whole
@@ -27,6 +27,8 @@ USUAL = {"name": ("name", "url", "id", "path", "page"), "html": ("html", "text",
 ZONES = ("title", "text", "campaign", "category")
 """Texts that are given beside a page: the title and the text of an ad, its campaign, a category."""
 NO_ZONES: Mapping[str, str] = MappingProxyType({})
+PLAIN_TEXT = (".txt", ".md")
+"""Suffixes of files that are pages of plain text where they are named by themselves."""
 LARGEST = 10_000_000
 """Bytes of a page, unless another limit is given."""
 
@@ -66,7 +68,8 @@ class PageSource:
     """Pages from files, folders, patterns, or standard input ("-", one page), which can be gone through several times.
 
     A page of a folder is named by its path in the folder, another page by its path as given; a file whose suffix tells
-    nothing is a page if it begins as HTML does. CSV, TSV, JSON lines and Parquet have a column for the name and one for
+    nothing is a page if it begins as HTML does, and one that is named by itself and ends in .txt or .md is a page of
+    plain text. CSV, TSV, JSON lines and Parquet have a column for the name and one for
     the HTML: `columns`, such as `{"name": "url", "html": "body"}`, says which; otherwise the first that is there of
     name, url, id, path, page and of html, text, content, body is taken. Columns that are mapped as `title`, `text`,
     `campaign` or `category` are more text of the page (`with_zones`). A folder without HTML may hold files of these
@@ -364,15 +367,23 @@ def _named_files(path: Path) -> list[PageFile]:
     """The files that `path` stands for, each with the name its page would have."""
     files, known = expand(path), ", ".join(suffixes(PAGES))
     tables = [file for file in files if format_of(file, PAGES) not in ("html", None)]
-    html = [file for file in files if _is_html_file(file)]
+    html = [file for file in files if _is_html_file(file) or (file == path and _is_plain_text(file))]
     pages = (html or tables) if path.is_dir() else sorted([*html, *tables])
     if not pages:
         what = f"{path} is not a page" if files == [path] else f"{path} holds no pages"
-        raise BadInput(f"{what}: pages begin as HTML does, or have names that end in {known}.")
+        alone = " or ".join(PLAIN_TEXT)
+        raise BadInput(
+            f"{what}: pages begin as HTML does, or have names that end in {known}, "
+            f"or are named by themselves and end in {alone}."
+        )
     if len(pages) < len(files):
         first = min(set(files).difference(pages))
         log.info("%s files of %s are not pages, such as %s.", f"{len(files) - len(pages):,}", path, first.name)
     return [PageFile(file, (file.relative_to(path) if path.is_dir() else file).as_posix()) for file in pages]
+
+
+def _is_plain_text(file: Path) -> bool:
+    return base_name(file).endswith(PLAIN_TEXT)
 
 
 def _is_html_file(file: Path) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from broadmatch.errors import BadInput, MissingFile
 from broadmatch.io import _records as kernels
-from broadmatch.io import decode, headers
+from broadmatch.io import decode, headers, values
 from broadmatch.io.decode import TextRecords
 from broadmatch.io.files import Readable, json_line, open_at, open_binary, packing_of_file, skip
 from broadmatch.io.formats import DIALECTS
@@ -59,6 +59,7 @@ class TextFile:
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(open_binary(path)) if stream is None else stream
             self._rest, self._encoding = _as_utf8(source, path)
+            self.recodes = format in ("csv", "tsv") and self._encoding == "utf-8"
             self.parts = stream is None and not self._packed and self._encoding == "utf-8"
             self._head, whole = _first_lines(self._rest, path, _KEYS_HEAD if self.open_columns else _TABLE_HEAD)
         skipped = len(headers.BOM) if self._head.startswith(headers.BOM) else 0
@@ -88,11 +89,15 @@ class TextFile:
             raise BadInput(f"{self.path} has {n + 1:,} columns; at most {headers.MOST_COLUMNS:,} can be read.")
         self.data_offset, self.data_line = self.data_offset + found.end, len(_LINE_END.findall(text, 0, found.end))
         try:
-            columns = headers.split_names(self.header.decode(), found.delimiter)
+            text_of_header = headers.header_text(self.header) if self.recodes else self.header.decode()
+            columns = headers.split_names(text_of_header, found.delimiter)
         except (UnicodeDecodeError, csv.Error) as error:
-            raise BadInput(f"{self.path} does not begin with a line of column names in UTF-8 ({error}).") from error
+            raise BadInput(
+                f"{self.path} does not begin with a line of column names in UTF-8 or Windows-1252 ({error})."
+            ) from error
         if not columns:
             raise BadInput(f"{self.path} does not begin with a line of column names; if it has none, give names=[...].")
+        self.header = text_of_header.encode()
         return tuple(columns)
 
     def _keys(self, text: bytes) -> tuple[str, ...]:
@@ -288,7 +293,11 @@ class TextChunk:
     def read(self) -> Iterator[Records]:
         """Decode the rows; bad ones go to the rejects."""
         log, found = self.log, self.found._replace(codes=self.found.codes.astype(np.int64))
-        decode.mark_bad_text(found)
+        if not log.recodes:
+            decode.mark_bad_text(found)
+        elif wrong := decode.not_utf8(found):
+            found = decode.recoded(found, wrong)
+            log.rejects.add_recoded(self.file, len(wrong))
         if log.format == "jsonl":
             table = decode.json_lines(found, self.wanted)
         else:
@@ -307,6 +316,8 @@ class TextChunk:
                 log.rejects.add(self.file, int(found.lines[i]) + 1, reason, row)
         if log.dictionaries:
             table = decode.with_dictionaries(table)
+        if log.format in ("csv", "tsv") and log.dialect.delimiter != ",":
+            table = table.replace_schema_metadata({values.DELIMITER: log.dialect.delimiter})
         yield Records(
             table, self.file, found.first, self.before, self.mark, found.lines[found.codes == kernels.FINE] + 1
         )

@@ -38,6 +38,8 @@ class Rejects:
         self.max_bad_rows = max_bad_rows
         self.count = 0
         self.reasons: Counter[str] = Counter()
+        self.recoded: Counter[str] = Counter()
+        """How many lines of each file were read as Windows-1252, and are good."""
         self._first = ""
         self._out: IO[str] | None = None
         self._lock = threading.Lock()
@@ -46,6 +48,11 @@ class Rejects:
         """Take one bad row (or `count` alike), and raise `TooManyBadRows` past the limit."""
         with self._lock:
             self._add(source, line, reason, row, count)
+
+    def add_recoded(self, source: str, count: int) -> None:
+        """Take lines that were not UTF-8 and were read as Windows-1252, to be told of in `finish`."""
+        with self._lock:
+            self.recoded[source] += count
 
     def checkpoint(self) -> dict[str, Any]:
         """What was counted, with the file safely on disk up to here: for `resume` after a crash."""
@@ -57,12 +64,18 @@ class Rejects:
                 size = self._out.tell()
             except OSError as error:
                 raise self._unwritable(error) from error
-        return {"count": self.count, "reasons": dict(self.reasons), "first": self._first, "bytes": size}
+        return {
+            "count": self.count,
+            "reasons": dict(self.reasons),
+            "first": self._first,
+            "recoded": dict(self.recoded),
+            "bytes": size,
+        }
 
     def resume(self, checkpoint: Mapping[str, Any]) -> None:
         """Go on from a checkpoint: what the file got after it is cut off, for these rows will come again."""
         self.count, self._first = int(checkpoint["count"]), str(checkpoint["first"])
-        self.reasons = Counter(checkpoint["reasons"])
+        self.reasons, self.recoded = Counter(checkpoint["reasons"]), Counter(checkpoint["recoded"])
         size = int(checkpoint["bytes"])
         if self.path is None:
             return
@@ -84,6 +97,7 @@ class Rejects:
             self._first = self._first or part.first
             self.count += part.n_rows
             self.reasons.update(part.reasons)
+            self.recoded.update(part.recoded)
             for line in part.lines if self._keeps else ():
                 self._file(line)
             if self.max_bad_rows is not None and self.count > self.max_bad_rows:
@@ -96,10 +110,11 @@ class Rejects:
         if self._out is not None and self.path is not None:
             self._out.flush()
             lines = self.path.read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1]
-        return Rejected(self.count, dict(self.reasons), self._first, lines)
+        return Rejected(self.count, dict(self.reasons), self._first, lines, dict(self.recoded))
 
     def finish(self, good: int) -> None:
         """Report what was rejected beside `good` rows, and refuse a source that is mostly rubbish."""
+        self.tell_recoded()
         if not self.count:
             return
         if self.max_bad_rows is None and self.count > good:
@@ -108,6 +123,15 @@ class Rejects:
             )
         kept = "" if self.path is None else f", kept in {self.path}"
         log.warning("%s bad rows beside %s good ones (%s)%s.", f"{self.count:,}", f"{good:,}", self.summary(), kept)
+
+    def tell_recoded(self) -> None:
+        """Say once what was read as Windows-1252."""
+        lines, self.recoded = self.recoded, Counter()
+        if lines:
+            n, first = lines.total(), next(iter(lines))
+            place = first if len(lines) == 1 else f"{len(lines):,} files, such as {first}"
+            what = "1 line is not UTF-8 and was" if n == 1 else f"{n:,} lines are not UTF-8 and were"
+            log.warning("%s: %s read as Windows-1252.", place, what)
 
     def summary(self) -> str:
         """All reasons with their counts, the most frequent first."""
@@ -159,12 +183,16 @@ class Rejects:
 
 
 class Rejected(NamedTuple):
-    """What was rejected in a part of a source: how many rows and why, the first, and the lines for the file."""
+    """What was rejected in a part of a source: how many rows and why, the first, and the lines for the file.
+
+    `recoded` are the lines of each file that were read as Windows-1252.
+    """
 
     n_rows: int
     reasons: dict[str, int]
     first: str
     lines: list[str]
+    recoded: dict[str, int]
 
 
 class PartRejects(Rejects):
@@ -186,7 +214,7 @@ class PartRejects(Rejects):
     @property
     def rejected(self) -> Rejected:
         """All that was rejected."""
-        return Rejected(self.count, dict(self.reasons), self._first, self._lines)
+        return Rejected(self.count, dict(self.reasons), self._first, self._lines, dict(self.recoded))
 
     def finish(self, good: int) -> None:
         """Say nothing: the whole will."""

@@ -100,6 +100,7 @@ def read_texts(path: PathLike, columns: ColumnMap) -> Iterator[tuple[int, dict[s
 
     from broadmatch.io.values import as_text
 
+    n_rows = 0
     with Rejects(max_bad_rows=0) as bad:
         for records in RecordStream(expand(path), columns=columns, rejects=bad, dictionaries=False):
             present = [ours for ours in columns.usual if ours in records.table.schema.names]
@@ -107,6 +108,8 @@ def read_texts(path: PathLike, columns: ColumnMap) -> Iterator[tuple[int, dict[s
             for i, cells in enumerate(zip(*texts, strict=True)):
                 row = {ours: unguarded(cell or "") for ours, cell in zip(present, cells, strict=True)}
                 yield records.line(i), dict.fromkeys(columns.usual, "") | row
+            n_rows += len(records)
+        bad.finish(n_rows)
 
 
 def _workbook_texts(path: Path, columns: ColumnMap) -> Iterator[tuple[int, dict[str, str]]]:

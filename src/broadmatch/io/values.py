@@ -26,6 +26,9 @@ NO_TIME = int(np.iinfo(np.int64).min)
 """What stands where a time is missing."""
 _GROUPED = r"^\s*[+-]?[1-9]\d{0,2}([,.'’\x{a0}\x{202f} ]\d{3})+\s*$"
 """A number with marks between its thousands."""
+_DECIMAL_COMMA = r"^\s*[+-]?(\d+|\d{1,3}([.'’\x{a0}\x{202f} ]\d{3})+),\d+\s*$"
+DELIMITER = b"delimiter"
+"""The key of a table's metadata for what stood between its fields, if that was no comma."""
 _ALMOST_ISO = ((r"^(\d{4})/(\d{2})/(\d{2})", r"\1-\2-\3"), (r"\s+UTC$", ""))
 """What logs write where ISO has other signs."""
 
@@ -62,6 +65,34 @@ def counts(array: Any) -> tuple[NDArray[np.float64], Flags]:
 
     grouped = pc.match_substring_regex(array, _GROUPED)
     return numbers(pc.if_else(grouped, pc.replace_substring_regex(array, r"[^\d+-]", ""), array))
+
+
+def with_points(table: Any, name: str, *, whole: bool = False) -> Any:
+    """A column of a table, with decimal points for decimal commas if commas did not stand between its fields.
+
+    What may have commas between its thousands stays as it is where tabs stood there, or where `whole` numbers are
+    expected; beside semicolons it is decimal.
+
+    >>> table = pa.table({"price": ["2,36", "1.234,5", "1,234"]}).replace_schema_metadata({DELIMITER: b";"})
+    >>> with_points(table, "price").to_pylist(), with_points(table, "price", whole=True).to_pylist()
+    (['2.36', '1234.5', '1.234'], ['2.36', '1234.5', '1,234'])
+    """
+    delimiter, column = (table.schema.metadata or {}).get(DELIMITER), table.column(name)
+    return column if delimiter is None else _pointed(column, grouped=whole or delimiter != b";")
+
+
+def _pointed(column: Any, grouped: bool) -> Any:
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, _pointed(column.dictionary, grouped))
+    import pyarrow.compute as pc
+
+    if not is_text(column.type) or not pc.any(pc.match_substring(column, ",")).as_py():
+        return column
+    decimal = pc.match_substring_regex(column, _DECIMAL_COMMA)
+    if grouped:
+        decimal = pc.and_not(decimal, pc.match_substring_regex(column, _GROUPED))
+    plain = pc.replace_substring(pc.replace_substring_regex(column, r"[^\d,+-]", ""), ",", ".")
+    return pc.if_else(decimal, plain, column)
 
 
 def number_of(text: str) -> float:

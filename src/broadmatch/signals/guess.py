@@ -11,7 +11,7 @@ from broadmatch.errors import BadInput
 from broadmatch.io.files import Source
 from broadmatch.io.rejects import Rejects
 from broadmatch.io.streams import RecordStream
-from broadmatch.io.values import NO_TIME, flags, is_text, numbers, times
+from broadmatch.io.values import NO_TIME, flags, is_text, numbers, times, with_points
 from broadmatch.signals.description import Description
 from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Signal, Text, Weekday
 
@@ -51,7 +51,7 @@ def guess_description(table: Any, *, format: str | None = None) -> Guessed:
     "price" = { "kind" = "number", "column" = "price", "buckets" = "log" }
     "title" = { "kind" = "text", "column" = "title" }
     """
-    columns = {name: table.column(name) for name in table.schema.names}
+    columns = {name: with_points(table, name) for name in table.schema.names}
     label = _called(columns, _LABELS, _is_label)
     if label is None:
         raise BadInput(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from broadmatch.errors import BadInput
 from broadmatch.io.columns import no_columns
 from broadmatch.io.rejects import Faults, Rejects
-from broadmatch.io.values import NO_TIME, arrow_of, flags, numbers, times
+from broadmatch.io.values import NO_TIME, arrow_of, flags, numbers, times, with_points
 from broadmatch.signals.columns import no_value
 from broadmatch.signals.description import Description
 from broadmatch.signals.signal import Hour, Numeric, Signal, Weekday
@@ -73,20 +73,20 @@ class Reader:
         clicked, weight = np.full(n, np.nan, np.float32), np.ones(n, np.float32)
         if labelled:
             clicked = self._label(table, faults)
-        if self.description.weight in have:
-            given, bad = numbers(table.column(self.description.weight))
+        if (name := self.description.weight) is not None and name in have:
+            given, bad = numbers(with_points(table, name))
             faults.add(bad | ~((given >= 0) & (given <= _LARGEST)), "the weight is not a number of at least 0")
             weight = np.where(bad, 0, given).astype(np.float32)
         if self.joins and self.description.id in have:
             faults.add(no_value(table.column(self.description.id)), "the id is missing")
         found = ParsedBatch(table, clicked, weight)
         if self.description.offset is not None:
-            found.offset = self._offset(table.column(self.description.offset), faults)
+            found.offset = self._offset(with_points(table, self.description.offset), faults)
         for column in self.time_columns:
             if column in have:
                 found.times[column] = self._time(table.column(column), column, faults, labelled or self.joins)
         for column in self.number_columns:
-            found.numbers[column], bad = numbers(table.column(column))
+            found.numbers[column], bad = numbers(with_points(table, column))
             if column in self.as_is:
                 bad = bad | (np.abs(found.numbers[column]) > _LARGEST)
             faults.add(bad, f"{column} is not a finite number")
@@ -101,7 +101,7 @@ class Reader:
             raise BadInput(
                 'The description has no label: add label = "..." to learn, or encode with labelled=False to predict.'
             )
-        column = table.column(rule.column)
+        column = with_points(table, rule.column)
         if not rule.comparison:
             found, bad = flags(column)
             faults.add(bad, "the label is neither 0 nor 1")

@@ -73,6 +73,7 @@ def vet_signal(
                     wrong += fractions_of(rows.table.column(signal.column))
                 n_values += len(batch)
                 task.advance(len(batch))
+    rejects.tell_recoded()
     if not n_values:
         raise BadInput(f"There was no impression to vet {name!r} on: the files hold no good rows.")
     if isinstance(signal, Signal):
