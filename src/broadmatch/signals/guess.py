@@ -15,6 +15,7 @@ from broadmatch.io.streams import RecordStream
 from broadmatch.io.values import NO_TIME, arrow_of, flags, is_text, numbers, times
 from broadmatch.signals.description import Description
 from broadmatch.signals.signal import Categorical, Cross, Hour, Numeric, Signal, Text, Weekday
+from broadmatch.signals.tables import record_batch_of
 
 ROWS = 10_000
 """How many rows are looked at."""
@@ -55,6 +56,7 @@ def guess_description(table: Any, *, format: str | None = None) -> Guessed:
     "price" = { "kind" = "number", "column" = "price", "buckets" = "log" }
     "title" = { "kind" = "text", "column" = "title" }
     """
+    table = record_batch_of(table)
     columns = {name: table.column(name) for name in table.schema.names if not _INDEX.fullmatch(name)}
     label = _called(columns, _LABELS, _is_label)
     if label is None:

@@ -13,16 +13,17 @@ from broadmatch.data import Batch
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.errors import BadParameter
 from broadmatch.io import Position, RecordStream, Rejects
-from broadmatch.io.files import Source
 from broadmatch.io.streams import Chunk, Records
 from broadmatch.io.values import arrow_of
 from broadmatch.signals import Cross, Description, Encoder
+from broadmatch.signals.tables import TableStream, in_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from broadmatch.io.vw import VWChunk
     from broadmatch.signals import FeatureNames
+    from broadmatch.signals.tables import SourceOrTable
 
 
 _BATCH_ROWS = 1 << 14
@@ -39,7 +40,7 @@ class Numbered(NamedTuple):
 
 
 class BatchStream:
-    """The impressions of `source` in batches, each with the position after it.
+    """The impressions of `source`, files or a table in memory, in batches, each with the position after it.
 
     `description` says what the columns are; "vw" instead of it reads Vowpal Wabbit text. `start` is a position to
     go on from, as its `to_json` gave it. Without `labelled`, the rows need no label, for they are only predicted, and
@@ -49,7 +50,7 @@ class BatchStream:
 
     def __init__(
         self,
-        source: Source,
+        source: "SourceOrTable",
         description: Description | str,
         *,
         rejects: Rejects | None = None,
@@ -73,11 +74,13 @@ class BatchStream:
         else:
             self._open_columns(source, description, start, follow, names)
 
-    def _open_lines(self, source: Source, format: str, start: Mapping[str, Any] | None, follow: bool) -> None:
+    def _open_lines(self, source: "SourceOrTable", format: str, start: Mapping[str, Any] | None, follow: bool) -> None:
         if format != "vw":
             raise BadParameter(f"description must be a Description or 'vw', but it is {format!r}.")
         if follow:
             raise BadParameter("follow must be False for vw text, but it is True.")
+        if in_memory(source):
+            raise BadParameter("description must be a Description for a table: 'vw' is text in files.")
         from broadmatch.io.vw import VWStream
 
         position: Any = None if start is None else checked_position(format, start)
@@ -86,7 +89,7 @@ class BatchStream:
 
     def _open_columns(
         self,
-        source: Source,
+        source: "SourceOrTable",
         description: Description,
         start: Mapping[str, Any] | None,
         follow: bool,
@@ -109,6 +112,12 @@ class BatchStream:
             return list(dict.fromkeys([*resolved.columns_needed, *more]))
 
         position = None if start is None else checked_position(description, start)
+        self._records: RecordStream | TableStream
+        if in_memory(source):
+            if follow:
+                raise BadParameter("follow must be False for a table, which does not grow, but it is True.")
+            self._records = TableStream(source, columns=needed, start=position, batch_rows=_BATCH_ROWS)
+            return
         self._records = RecordStream(
             source,
             format=description.format,

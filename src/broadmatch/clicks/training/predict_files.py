@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from broadmatch.clicks.training.batches import BatchStream
 from broadmatch.clicks.training.outcomes import Outcome
 from broadmatch.io import Rejects
-from broadmatch.io.files import Source
 from broadmatch.signals import Description
 
 if TYPE_CHECKING:
     from broadmatch.clicks.model import ClickModel
+    from broadmatch.signals.tables import SourceOrTable
 
 
 class Predicted(NamedTuple):
@@ -42,7 +42,7 @@ class NotedRejects(Rejects):
 
 def predict_files(
     model: "ClickModel",
-    source: Source,
+    source: "SourceOrTable",
     *,
     name: str | None = None,
     uncertainty: bool = False,
