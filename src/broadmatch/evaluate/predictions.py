@@ -58,6 +58,14 @@ class Predictions:
             self._table.num_rows if self._table is not None else sum(_open(f).metadata.num_rows for f in self._files)
         )
 
+    def check_slicing(self, name: str) -> None:
+        """Refuse what is no slicing of these predictions."""
+        if name not in self.slicings:
+            raise BadInput(
+                f"{self.name} has no slicing {name!r}; it has {', '.join(self.slicings) or 'none'}: slices come of the "
+                f'description, so write slices = ["{name}"] into it and train again.'
+            )
+
     def pieces(self, columns: Sequence[str]) -> "Iterator[pa.Table]":
         """The given columns, about a million rows at a time."""
         stored = [self._stored[name] for name in columns]

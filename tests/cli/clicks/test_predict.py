@@ -65,7 +65,7 @@ def test_held_out_data_is_measured_by_its_predictions(place, train, tmp_path):
 def test_lines_with_labels_are_measured(tmp_path):
     lines = tmp_path / "log.vw"
     lines.write_text("1 2.0 |ad pizza\n-1 |ad taxi\n|ad taxi\n" * 40)
-    worked("clicks", "train", lines, "--format", "vw", "--out", tmp_path / "m", "--max-bad-rows", 40)
+    worked("clicks", "train", lines, "--out", tmp_path / "m", "--max-bad-rows", 40)
     worked("clicks", "predict", tmp_path / "m", lines, "--out", tmp_path / "p.parquet")
     found = pq.read_table(tmp_path / "p.parquet").to_pydict()
     assert (found["clicked"][:3], found["weight"][:3]) == ([1, 0, None], [2.0, 1.0, 1.0])

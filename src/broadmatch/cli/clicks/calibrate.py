@@ -91,7 +91,10 @@ def _check_slices(model: "ClickModel", slices: list[str], path: Path) -> None:
     for name in slices:
         if name not in known:
             there = ", ".join(known) or "none"
-            raise BadInput(f"{path} knows no slice {name!r}; the slices of its description are: {there}.")
+            raise BadInput(
+                f"{path} knows no slice {name!r}; the slices of its description are: {there}. Write "
+                f'slices = ["{name}"] into the description and train again.'
+            )
 
 
 def _facts(result: "Recalibration") -> dict[str, object]:
