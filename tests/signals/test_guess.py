@@ -1,5 +1,6 @@
 """A description that is guessed: what each kind of column becomes, what is left out, and what cannot be guessed."""
 
+import math
 from datetime import datetime
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broadmatch.errors import BadInput
+from broadmatch.io.rejects import Rejects
 from broadmatch.io.streams import RecordStream
 from broadmatch.io.values import NO_TIME, flags, times
 from broadmatch.signals import Description, Encoder
@@ -73,6 +75,47 @@ def test_the_label_is_a_column_of_0_and_1():
         guess_description(pa.record_batch({"ad": ["a"], "clicks": [7]}))
     with pytest.raises(BadInput, match="No column is left for signals beside the label 'click'"):
         guess_description(pa.record_batch({"click": [0]}))
+
+
+@pytest.mark.parametrize(
+    "clicked",
+    [["0", "", "1"], [0, None, 1], [0.0, math.nan, 1.0], ["true", " ", "False"], pa.array([True, None, False])],
+)
+def test_rows_may_lack_the_label(clicked):
+    assert guess_description(pa.record_batch({"click": clicked, "ad": ["a", "b", "b"]})).description.label == "click"
+
+
+@pytest.mark.parametrize("clicked", [[-1, None, 1], ["-1", "", "1"], [-1.0, -1.0, 1.0]])
+def test_a_label_of_minus_1_and_1_is_a_rule(clicked):
+    table = pa.record_batch({"click": clicked, "ad": ["a", "b", "b"]})
+    found = guess_description(table).description
+    assert (found.label, [s.name for s in found.signals]) == ("click > 0", ["ad"])
+    rejects = Rejects()
+    assert Encoder(found).encode(table, rejects=rejects).impressions.clicked.tolist() == [
+        value == 1 for value in map(float, filter(None, clicked))
+    ]
+    assert rejects.count == pa.array(clicked).null_count + ("" in clicked)
+
+
+@pytest.mark.parametrize(
+    ("clicked", "held"),
+    [
+        (["0", "1", "maybe"], "'maybe'"),
+        (["yes", "no", "yes"], "'yes', 'no'"),
+        ([-1, 0, 1], "-1"),
+        (["", " ", None], "no value"),
+        ([[1], [0], [1]], "list<item: int64>"),
+    ],
+)
+def test_what_a_column_called_like_a_label_holds(clicked, held):
+    with pytest.raises(BadInput, match=rf"among click, ad \(click holds {held}, but a label is 0 or 1\): say what"):
+        guess_description(pa.record_batch({"click": clicked, "ad": ["a", "b", "b"]}))
+
+
+def test_the_index_of_a_pandas_table_is_no_signal():
+    found, left_out = guessed(ad=["a"] * N, __index_level_0__=[i % 5 for i in range(N)])
+    assert [s.name for s in found.signals] == ["ad"]
+    assert left_out == {"__index_level_0__": "it is the index of a pandas table"}
 
 
 def test_files(tmp_path):

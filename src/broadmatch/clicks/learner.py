@@ -13,7 +13,7 @@ from broadmatch.clicks._record import COUNTS, GLOBAL, GRADIENTS, RecordColumns, 
 from broadmatch.clicks._table import STEP, USED, Admission, Table
 from broadmatch.clicks.hogwild import Threads
 from broadmatch.clicks.inclusion import Bloom, Inclusion, InclusionRule, empty_filters, filter_size, kind_and_chance
-from broadmatch.clicks.serving import Coefficients, ServingModel, not_zero, sigmoids
+from broadmatch.clicks.serving import Coefficients, ServingModel, keys_from, not_zero, sigmoids
 from broadmatch.clicks.table import ENCODINGS, FeatureTable
 from broadmatch.data import Impressions
 from broadmatch.errors import BadParameter
@@ -172,7 +172,7 @@ class ClickLearner(TableLearner):
         Rows are checked first; with `encoded` their features come from an encoder or a reader of broadmatch.
         """
         self._ready()
-        impressions.check(labelled=True, encoded=encoded)
+        Impressions.of(impressions).check(labelled=True, encoded=encoded)
         return self._learn(impressions, np.empty(impressions.n_rows))
 
     def learn_one(
@@ -197,7 +197,7 @@ class ClickLearner(TableLearner):
         bits, and the loss is a little higher than with one thread.
         """
         self._ready()
-        impressions.check(labelled=True, encoded=encoded)
+        Impressions.of(impressions).check(labelled=True, encoded=encoded)
         self._check_shared()
         out = np.empty(impressions.n_rows)
         row, table, threads = 0, self.table_, self._threads
@@ -267,7 +267,7 @@ class ClickLearner(TableLearner):
 
     def _scores(self, impressions: Impressions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         self._ready()
-        impressions.check()
+        Impressions.of(impressions).check()
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
         score_rows(self._table(), self._columns(), impressions, self._settings(), scores, spread)
         return scores, spread
@@ -292,7 +292,7 @@ class ClickLearner(TableLearner):
 
 def _one(keys: Sequence[int] | NDArray[np.uint64], values: Any, offset: float) -> Impressions:
     """One impression that has no label yet."""
-    keys = np.asarray(keys, np.uint64)
+    keys = keys_from(keys)
     given = np.empty(0, np.float32) if values is None else np.asarray(values, np.float32)
     indptr = np.array([0, len(keys)], np.int64)
     none = np.empty(0, np.float32)

@@ -16,10 +16,9 @@ from broadmatch.signals import Description, Encoder, FeatureNames
 from broadmatch.state import State, restore, unpack
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from broadmatch.clicks.calibration.base import WholeCalibration
     from broadmatch.clicks.calibration.sliced import SlicedCalibration
+    from broadmatch.signals.tables import Tabular
 
 MODEL = "model"
 """The name of the only model."""
@@ -62,8 +61,10 @@ class ClickModel(Artifact):
             raise BadParameter(f"model must be one of {', '.join(self.models)}, but it is {chosen!r}.")
         return self.models[chosen]
 
-    def predict_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
-        """The click probability of each row of a record batch or an encoded batch, calibrated if that was learned.
+    def predict_many(self, rows: "Batch | Tabular", *, model: str | None = None) -> NDArray[np.float64]:
+        """The click probability of each row of Arrow or an encoded batch, calibrated if that was learned.
+
+        Rows of Arrow are a record batch, a table, or a data frame that gives itself as Arrow (pandas 2.2 on, polars).
 
         A column that is absent is missing in every row, as in `predict_one`.
         """
@@ -81,7 +82,7 @@ class ClickModel(Artifact):
         p, uncertainty = self.variant().serve_many(impressions, encoded=True)
         return self._calibrated(p, slices), uncertainty
 
-    def uncertainty_many(self, rows: "Batch | pa.RecordBatch", *, model: str | None = None) -> NDArray[np.float64]:
+    def uncertainty_many(self, rows: "Batch | Tabular", *, model: str | None = None) -> NDArray[np.float64]:
         """u(x) of each row, in log-odds: how far one more example could move the prediction (§6)."""
         batch = rows if isinstance(rows, Batch) else self._known_encoder().encode(rows, labelled=False)
         return self.variant(model).uncertainty_many(batch.impressions)

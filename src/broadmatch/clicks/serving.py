@@ -111,7 +111,7 @@ class ServingModel(Artifact):
         return cls(cells, **facts)
 
     def _one(self, keys: Sequence[int] | NDArray[np.uint64], values: Any) -> tuple[float, float]:
-        keys = np.asarray(keys, np.uint64)
+        keys = keys_from(keys)
         given = _PLAIN if values is None else np.asarray(values, np.float32)
         if len(given) not in (0, len(keys)):
             raise BadInput(f"There are {len(keys)} keys but {len(given)} values; give one each, or none.")
@@ -122,11 +122,22 @@ class ServingModel(Artifact):
         return serve_one(self.words, self.cells, keys, given, 0, len(keys), self.unseen)
 
     def _serve(self, impressions: Impressions, encoded: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        impressions.check(encoded=encoded)
+        Impressions.of(impressions).check(encoded=encoded)
         indptr, keys, values, offset = *impressions[:3], impressions.offset
         scores, spread = np.empty(impressions.n_rows), np.empty(impressions.n_rows)
         serve_rows(self.words, self.cells, indptr, keys, values, offset, self.unseen, scores, spread)
         return scores, spread
+
+
+def keys_from(given: Any) -> NDArray[np.uint64]:
+    """The keys of one impression as an array."""
+    try:
+        return np.asarray(given, np.uint64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(
+            f"The keys of an impression must be whole numbers from 1 on, but they are {given!r}; `encode_one` of an "
+            "Encoder makes them of columns and their values."
+        ) from error
 
 
 def not_zero(found: Coefficients) -> Coefficients:

@@ -90,6 +90,16 @@ class Impressions(NamedTuple):
         if labelled:
             self._check_labels()
 
+    @staticmethod
+    def of(given: object) -> "Impressions":
+        """What was given, if it is impressions; rows of anything else have to be encoded first."""
+        if isinstance(given, Impressions):
+            return given
+        raise BadInput(
+            f"Impressions are wanted, but this is a {type(given).__name__}: an Encoder makes a batch of a table, whose "
+            "`impressions` they are, and ClickTraining learns from tables and files."
+        )
+
     def _check_features(self) -> None:
         for name, dtype in _DTYPES.items():
             if (found := getattr(self, name).dtype) != dtype:

@@ -25,8 +25,9 @@ _ROWS_OF_A_PIECE = 1 << 20
 class Predictions:
     """Columns `time`, `clicked`, `weight`, a `p_<model>` for each model, and a column for each slicing.
 
-    `time` and `weight` may be missing; the weight is 1 then. Predictions of a run that failed are refused; of one that
-    has not finished, what there is so far is read, with a warning.
+    `time` and `weight` may be missing; the weight is 1 then. A file that `clicks predict` made of rows with labels has
+    one model, "predicted". Predictions of a run that failed are refused; of one that has not finished, what there is so
+    far is read, with a warning.
     """
 
     def __init__(self, source: Any) -> None:
@@ -37,28 +38,39 @@ class Predictions:
         self.name = "the table" if self._table is not None else str(source)
         self.finished = self._table is not None or _is_finished(Path(source))
         schemas = [self._table.schema] if self._table is not None else [_open(f).schema_arrow for f in self._files]
-        self.columns: list[str] = schemas[0].names
+        there: list[str] = schemas[0].names
         for file, schema in zip(self._files, schemas, strict=False):
-            if schema.names != self.columns:
+            if schema.names != there:
                 raise BadInput(f"{file} has other columns than {self._files[0]}; evaluate one run at a time.")
-        if len(set(self.columns)) < len(self.columns):
-            raise BadInput(f"{self.name} names a column twice: {', '.join(self.columns)}.")
+        if len(set(there)) < len(there):
+            raise BadInput(f"{self.name} names a column twice: {', '.join(there)}.")
+        self._stored = _called(there)
+        self.columns = list(self._stored)
         self.models = [c.removeprefix(MODEL) for c in self.columns if c.startswith(MODEL)]
         self.slicings = [c for c in self.columns if c not in (*FIXED, ID) and not c.startswith(MODEL)]
         if "clicked" not in self.columns or not self.models:
             lacking = "column clicked" if self.models else f"column {MODEL}<model>"
             raise BadInput(
-                f"{self.name} has no {lacking}, but {', '.join(self.columns) or 'no column at all'}; "
-                "it must be written by a PredictionLog or have its columns."
+                f"{self.name} has no {lacking}, but {', '.join(there) or 'no column at all'}; it must be written by "
+                "a PredictionLog, or by `clicks predict` from files with labels, or have the columns of these."
             )
         self.n_rows: int = (
             self._table.num_rows if self._table is not None else sum(_open(f).metadata.num_rows for f in self._files)
         )
 
+    def check_slicing(self, name: str) -> None:
+        """Refuse what is no slicing of these predictions."""
+        if name not in self.slicings:
+            raise BadInput(
+                f"{self.name} has no slicing {name!r}; it has {', '.join(self.slicings) or 'none'}: slices come of the "
+                f'description, so write slices = ["{name}"] into it and train again.'
+            )
+
     def pieces(self, columns: Sequence[str]) -> "Iterator[pa.Table]":
         """The given columns, about a million rows at a time."""
+        stored = [self._stored[name] for name in columns]
         if self._table is not None:
-            chosen = self._table.select(list(columns))
+            chosen = self._table.select(stored).rename_columns(list(columns))
             for start in range(0, self.n_rows, _ROWS_OF_A_PIECE):
                 yield chosen.slice(start, _ROWS_OF_A_PIECE)
             return
@@ -66,11 +78,19 @@ class Predictions:
 
         for file in self._files:
             try:
-                for batch in _open(file).iter_batches(_ROWS_OF_A_PIECE, columns=list(columns), use_threads=False):
+                for batch in _open(file).iter_batches(_ROWS_OF_A_PIECE, columns=stored, use_threads=False):
                     # iter_batches gives the columns in the order of the file
-                    yield pa.Table.from_batches([batch]).select(list(columns))
+                    yield pa.Table.from_batches([batch]).select(stored).rename_columns(list(columns))
             except (pa.ArrowException, OSError) as error:
                 raise BadInput(f"{file} is damaged: {error}; write or copy it again.") from error
+
+
+def _called(there: Sequence[str]) -> dict[str, str]:
+    """The columns of predictions, each with the one that holds it: of a file of `clicks predict` they are called so."""
+    if "probability" not in there or any(name.startswith(MODEL) for name in there):
+        return {name: name for name in there}
+    known = {f"{MODEL}predicted" if name == "probability" else name: name for name in there}
+    return {name: column for name, column in known.items() if name not in ("row", "uncertainty")}
 
 
 def joined_by_id(sources: Sequence[Any]) -> Predictions:
@@ -104,7 +124,7 @@ def joined_by_id(sources: Sequence[Any]) -> Predictions:
 
 def _matching(first: "pa.Table", other: "pa.Table", *sources: str) -> NDArray[np.int64]:
     """Of each row of `first` the place of the same in `other`; refuses rows that are in one only, or not the same."""
-    ids = [numpy_of(joined_chunks(rows[ID])) for rows in (first, other)]
+    ids = _numbers_of_ids(first, other)
     orders = [np.argsort(one, kind="stable") for one in ids]
     ordered = [one[order] for one, order in zip(ids, orders, strict=True)]
     for source, one in zip(sources, ordered, strict=True):
@@ -123,6 +143,18 @@ def _matching(first: "pa.Table", other: "pa.Table", *sources: str) -> NDArray[np
         if differ := int(((a != b) & ~(np.isnan(a) & np.isnan(b))).sum()):
             raise BadInput(f"{differ:,} rows have another `{column}` in {sources[1]} than in {sources[0]}.")
     return place
+
+
+def _numbers_of_ids(first: "pa.Table", other: "pa.Table") -> list[NDArray[Any]]:
+    """The ids of two runs as numbers: hashes as they are, ids as they stand in a log by their distinct values."""
+    import pyarrow as pa
+
+    ids = [joined_chunks(rows[ID]) for rows in (first, other)]
+    if all(pa.types.is_uint64(one.type) for one in ids):
+        return [numpy_of(one) for one in ids]
+    codes = pa.concat_arrays([one.cast(pa.large_string()) for one in ids]).dictionary_encode().indices
+    found = with_gaps(codes, -1)
+    return [found[: len(ids[0])], found[len(ids[0]) :]]
 
 
 def numbers(piece: "pa.Table", column: str, kind: type[np.floating[Any]]) -> NDArray[Any]:

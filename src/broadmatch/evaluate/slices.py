@@ -133,9 +133,7 @@ def groupings_of(
     chosen = source.slicings if slices is None else [s if isinstance(s, str) else tuple(s) for s in slices]
     found = [Grouping(None, None), *(Grouping(slicing, None) for slicing in chosen)]
     for name in (column for grouping in found for column in grouping.columns):
-        if name not in source.slicings:
-            there = ", ".join(source.slicings) or "none"
-            raise BadInput(f"{source.name} has no slicing {name!r}; it has {there}.")
+        source.check_slicing(name)
     names = [grouping.name for grouping in found]
     if "all" in names[1:]:
         raise BadInput(f"{source.name} has a slicing 'all', the report's name for the whole traffic; rename it.")

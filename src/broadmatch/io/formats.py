@@ -31,6 +31,7 @@ SUFFIXES = {
     ".html": "html",
     ".htm": "html",
     ".xlsx": "xlsx",
+    ".vw": "vw",
     ".npz": "npz",
     ".svm": "svmlight",
     ".svmlight": "svmlight",

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -77,7 +77,7 @@ class Description:
         file: str | None = None,
     ) -> None:
         self._file = file
-        self.signals, self.label, self.weight, self.query, self.id = tuple(signals), label, weight, query, id
+        self.signals, self.label, self.weight, self.query, self.id = self._listed(signals), label, weight, query, id
         self.slices, self.format = tuple(slices), format
         self.time: str | None = None
         self.time_format: str | None = None
@@ -220,6 +220,16 @@ class Description:
         label = {} if self.label_rule is None else {"label": self.label_rule.column}
         others = {role: getattr(self, role) for role in ("weight", "time", "query", "id", "offset")}
         return label | {role: column for role, column in others.items() if column is not None}
+
+    def _listed(self, signals: object) -> tuple[Signal | Cross, ...]:
+        found = signals if isinstance(signals, str) or not isinstance(signals, Iterable) else tuple(signals)
+        wrong = [s for s in found if not isinstance(s, Signal | Cross)] if isinstance(found, tuple) else [found]
+        if wrong or not isinstance(found, tuple):
+            what = "has" if isinstance(found, tuple) else "is"
+            raise self.error(
+                ("signals",), f'signals must be a list such as [Categorical("ad")], but it {what} {wrong[0]!r}.'
+            )
+        return found
 
     def _offset_of(self, given: object) -> tuple[str | None, str]:
         """The column of the offset, and what its numbers are."""

@@ -17,6 +17,7 @@ from broadmatch.signals.one_row import Singles, one_number
 from broadmatch.signals.reading import ParsedBatch, Reader
 from broadmatch.signals.row_plan import RowPlan
 from broadmatch.signals.signal import Signal
+from broadmatch.signals.tables import record_batch_of
 
 _NO_VALUES, _NO_FIELDS = np.empty(0, np.float32), np.empty(0, np.int16)
 
@@ -24,10 +25,11 @@ _NO_VALUES, _NO_FIELDS = np.empty(0, np.float32), np.empty(0, np.int16)
 class Encoder:
     """Makes `Batch`es of Arrow record batches, by a description without patterns (see `Description.resolve`).
 
-    A row has one feature of each categorical, bucketed or time signal and of each cross of these, the constant, and
-    then the features of the numbers as they are, of the texts and of their crosses. `names` is a book that every new
-    feature is entered into. What `joins` by its id needs one: rows without are bad. Without `fields`, impressions do
-    not say which signals their features come from, which only variants by signal ask for.
+    Arrow tables and what gives itself as Arrow, data frames of pandas (2.2 on) and polars, do as well. A row has one
+    feature of each categorical, bucketed or time signal and of each cross of these, the constant, and then the features
+    of the numbers as they are, of the texts and of their crosses. `names` is a book that every new feature is entered
+    into. What `joins` by its id needs one: rows without are bad. Without `fields`, impressions do not say which signals
+    their features come from, which only variants by signal ask for.
 
     >>> import pyarrow as pa
     >>> from broadmatch.signals import Categorical, Description, Encoder, Text
@@ -65,13 +67,13 @@ class Encoder:
         rejects: Rejects | None = None,
         labelled: bool = True,
     ) -> Batch:
-        """The features, label, weight and all else of every good row of an Arrow record batch.
+        """The features, label, weight and all else of every good row of an Arrow record batch, a table or a data frame.
 
         Bad rows go to `rejects`, with `file` and what `line` gives for the place of the row in the table (counted from
         1 without). Without `rejects`, a bad row is an error. With `labelled=False` nothing is known of clicks, and
         columns that are absent are missing in every row, as in `encode_one`; that all are is an error.
         """
-        reading = self._reader.read(table, file, line or (lambda row: row + 1), rejects, labelled)
+        reading = self._reader.read(record_batch_of(table), file, line or (lambda row: row + 1), rejects, labelled)
         description, have = self.description, set(reading.table.schema.names)
         impressions = self._impressions(reading)
         batch = Batch(impressions, slices={name: self._plan.slice(name, reading) for name in description.slices})

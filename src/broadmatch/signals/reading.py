@@ -15,7 +15,7 @@ from broadmatch.io.columns import no_columns
 from broadmatch.io.rejects import Faults, Rejects
 from broadmatch.io.values import NO_TIME, arrow_of, flags, numbers, times, with_points
 from broadmatch.signals.columns import no_value
-from broadmatch.signals.description import Description
+from broadmatch.signals.description import Description, LabelRule
 from broadmatch.signals.signal import Hour, Numeric, Signal, Weekday
 
 log = logging.getLogger("broadmatch")
@@ -74,9 +74,8 @@ class Reader:
         if labelled:
             clicked = self._label(table, faults)
         if (name := self.description.weight) is not None and name in have:
-            given, bad = numbers(with_points(table, name))
-            faults.add(bad | ~((given >= 0) & (given <= _LARGEST)), "the weight is not a number of at least 0")
-            weight = np.where(bad, 0, given).astype(np.float32)
+            weight, bad = weights_of(with_points(table, name))
+            faults.add(bad, "the weight is not a number of at least 0")
         if self.joins and self.description.id in have:
             faults.add(no_value(table.column(self.description.id)), "the id is missing")
         found = ParsedBatch(table, clicked, weight)
@@ -101,14 +100,10 @@ class Reader:
             raise BadInput(
                 'The description has no label: add label = "..." to learn, or encode with labelled=False to predict.'
             )
-        column = with_points(table, rule.column)
-        if not rule.comparison:
-            found, bad = flags(column)
-            faults.add(bad, "the label is neither 0 nor 1")
-            return np.where(bad, 0, found).astype(np.float32)
-        found, bad = numbers(column)
-        faults.add(bad | np.isnan(found), "the label is not a finite number")
-        return np.asarray(_COMPARE[rule.comparison](found, rule.bound)).astype(np.float32)
+        found = clicks_of(rule, with_points(table, rule.column))
+        why = "the label is not a finite number" if rule.comparison else "the label is neither 0 nor 1"
+        faults.add(np.isnan(found), why)
+        return np.nan_to_num(found)
 
     def _offset(self, column: Any, faults: Faults) -> NDArray[np.float32]:
         """The log-odds of a fixed model; a row without is bad, for 0 would say that half of such are clicked."""
@@ -159,6 +154,20 @@ class Reader:
             names = ", ".join(map(repr, absent))
             log.warning("%s has no column %s: taken as missing in every row.", place or "The batch", names)
         return absent
+
+
+def clicks_of(rule: LabelRule, column: Any) -> NDArray[np.float32]:
+    """The labels in a column, 0 or 1; NaN where there is none."""
+    found, bad = numbers(column) if rule.comparison else flags(column)
+    clicked = _COMPARE[rule.comparison](found, rule.bound) if rule.comparison else found
+    return np.where(bad | np.isnan(found), np.nan, clicked).astype(np.float32)
+
+
+def weights_of(column: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """The weights in a column, and which rows have none that is a number of at least 0."""
+    given, unread = numbers(column)
+    bad = unread | ~((given >= 0) & (given <= _LARGEST))
+    return np.where(bad, 0, given).astype(np.float32), bad
 
 
 def unread_time(column: str) -> str:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import broadmatch
-from tests.cli.clicks.conftest import N, impressions
+from tests.cli.clicks.conftest import N, contents, impressions
 from tests.cli.conftest import broadmatch as run
 from tests.cli.conftest import failed, worked
 
@@ -75,20 +75,27 @@ def test_calibrate_by_slice_and_for_all(place, tmp_path):
 
 
 def test_a_calibration_that_does_not_help(place, train, tmp_path):
-    """What is learned from the earlier predictions is wrong for the later ones."""
+    """What is learned from the earlier predictions is wrong for the later ones, and the model stays as it was."""
     worked(*train, tmp_path / "m")
+    worked("clicks", "calibrate", tmp_path / "m", place / "predictions", "--by", "country")
+    before = contents(tmp_path / "m")
     early, late = np.arange(800) % 10 == 0, np.arange(200) % 10 != 0
     log = {"clicked": np.concatenate([early, late]).astype(np.float32), "p_model": np.full(1000, 0.5, np.float32)}
     pq.write_table(pa.table(log), tmp_path / "p.parquet")
     ran = run("clicks", "calibrate", tmp_path / "m", tmp_path / "p.parquet")
     assert ran.code == 0
     assert "Warning: On later traffic LogLoss is higher with the calibration than without" in ran.err
+    assert f"{tmp_path / 'm'} stays as it was." in ran.err
+    assert "now has the calibration" not in ran.err
+    assert "measured on the next 200." in ran.out
+    assert contents(tmp_path / "m") == before
+    assert json.loads(worked("clicks", "calibrate", tmp_path / "m", tmp_path / "p.parquet", "--json"))["kept"] is False
 
 
 def test_training_on_keeps_the_calibration(place, train, tmp_path):
     model = tmp_path / "model"
     worked(*train, model)
-    worked("clicks", "calibrate", model, place / "predictions")
+    worked("clicks", "calibrate", model, place / "predictions", "--by", "country")
     ran = run(*train, model, "--resume")
     assert "keeps its calibration" in ran.err
     assert broadmatch.load(model).calibration is not None

@@ -94,10 +94,14 @@ def test_predictions_of_another_shape(place, tmp_path):
     asked = ("clicks", "calibrate", place / "model")
     assert "has no predictions of 'model', but of other" in failed(*asked, tmp_path / "p.parquet")
     assert "has no column p_<model>" in failed(*asked, place / "log.parquet")
-    assert "knows no slice 'city'" in failed(*asked, place / "predictions", "--by", "city")
-    assert "has no slicing 'city'; it has country" in failed(
-        "clicks", "validate", place / "predictions", "--by", "city"
-    )
+    train_again = 'slices = ["city"] into {} and train again.'
+    said = failed(*asked, place / "predictions", "--by", "city")
+    assert "knows no slice 'city'" in said
+    assert said.endswith(train_again.format("the description"))
+    said = failed("clicks", "validate", place / "predictions", "--by", "city")
+    assert "has no slicing 'city'; it has country" in said
+    assert said.endswith(train_again.format("it"))
+    assert "has no slicing 'city'; it has none" in failed("clicks", "validate", tmp_path / "p.parquet", "--by", "city")
     assert failed("clicks", "validate", place / "predictions", "--baseline", "x").startswith(
         "Error: --baseline must be"
     )

@@ -8,11 +8,12 @@ import textwrap
 import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
+import pytest
 
 import broadmatch
 from tests.cli.clicks.conftest import N, impressions
 from tests.cli.conftest import broadmatch as run
-from tests.cli.conftest import worked
+from tests.cli.conftest import failed, worked
 
 
 def test_predict_gives_each_row_a_probability(place, tmp_path):
@@ -32,6 +33,46 @@ def test_predict_gives_each_row_a_probability(place, tmp_path):
     assert np.allclose(pyarrow.csv.read_csv(tmp_path / "out.csv")["probability"], expected)
     lines = [json.loads(line) for line in worked(*asked, "--json").splitlines()]
     assert lines[7] == {"row": 7, "id": rows["id"][7].as_py(), "probability": expected[7]}
+
+
+def test_held_out_data_is_measured_by_its_predictions(place, train, tmp_path):
+    rows = impressions(2000, seed=3, start=N)
+    pq.write_table(rows.set_column(0, "clicked", [[None, *rows["clicked"][1:].to_pylist()]]), tmp_path / "new.parquet")
+    out = tmp_path / "out.parquet"
+    worked("clicks", "predict", place / "model", tmp_path / "new.parquet", "--out", out, "--uncertainty")
+    found = pq.read_table(out)
+    assert found.column_names == [
+        "row", "id", "probability", "uncertainty", "time", "clicked", "weight", "country"
+    ]  # fmt: skip
+    assert found["country"].to_pylist() == rows["country"].to_pylist()
+    assert found["clicked"].to_pylist() == [None, *rows["clicked"][1:].to_pylist()]
+    told = json.loads(worked("clicks", "validate", out, "--by", "country", "--every", "day", "--json"))
+    assert (told["models"], told["impressions"], told["left_out"]) == (["predicted"], 1999, 1)
+    p, y = found["probability"].to_numpy()[1:], rows["clicked"].to_numpy()[1:]
+    loss = next(row["value"] for row in told["all"] if row["metric"] == "LogLoss")
+    assert loss == pytest.approx(-np.mean(np.log(np.where(y == 1, p, 1 - p))))
+    assert {group["slice"] for group in told["worst"]["country"]} == {"fr", "nz", "us"}
+    assert sum(group["impressions"] for group in told["time"]) == 1999
+    worked(*train, tmp_path / "slow", "--set", "alpha=0.01")
+    worked("clicks", "predict", tmp_path / "slow", tmp_path / "new.parquet", "--out", tmp_path / "slow.parquet")
+    both = json.loads(worked("clicks", "validate", out, tmp_path / "slow.parquet", "--json"))
+    assert both["models"] == ["out.parquet", "slow.parquet"]
+    pq.write_table(found.drop_columns(["clicked"]), out)
+    assert "has no column clicked" in failed("clicks", "validate", out)
+    assert "has no predictions of 'model'" in failed("clicks", "calibrate", place / "model", tmp_path / "slow.parquet")
+
+
+def test_lines_with_labels_are_measured(tmp_path):
+    lines = tmp_path / "log.vw"
+    lines.write_text("1 2.0 |ad pizza\n-1 |ad taxi\n|ad taxi\n" * 40)
+    worked("clicks", "train", lines, "--out", tmp_path / "m", "--max-bad-rows", 40)
+    worked("clicks", "predict", tmp_path / "m", lines, "--out", tmp_path / "p.parquet")
+    found = pq.read_table(tmp_path / "p.parquet").to_pydict()
+    assert (found["clicked"][:3], found["weight"][:3]) == ([1, 0, None], [2.0, 1.0, 1.0])
+    assert json.loads(worked("clicks", "validate", tmp_path / "p.parquet", "--json"))["impressions"] == 80
+    lines.write_text("|ad pizza\n")
+    worked("clicks", "predict", tmp_path / "m", lines, "--out", tmp_path / "p.parquet")
+    assert pq.read_table(tmp_path / "p.parquet").column_names == ["row", "probability"]
 
 
 def test_rows_that_cannot_be_predicted_keep_their_numbers(place, tmp_path):

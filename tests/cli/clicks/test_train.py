@@ -1,5 +1,6 @@
 """`broadmatch clicks train`: settings, variants, formats, going on, following."""
 
+import gzip
 import json
 import os
 import signal
@@ -31,6 +32,15 @@ def test_train_says_how_it_went(place, train, tmp_path):
     assert "won the race" not in worked(*train, tmp_path / "given", *settings(alpha=0.2))
     assert told["chosen"]["left"] == 12 and told["chosen"]["rates"] in ("gradients", "counts")
     assert "leads 12 of 34" in worked("clicks", "show", tmp_path / "m")
+
+
+def test_the_suffix_of_lines_that_are_features(place, tmp_path):
+    (tmp_path / "log.vw.gz").write_bytes(gzip.compress(b"1 |ad pizza\n-1 |ad taxi\n" * 40))
+    for number, named in enumerate((tmp_path / "log.vw.gz", tmp_path / "*.vw.gz")):
+        assert "80 impressions learned" in worked("clicks", "train", named, "--out", tmp_path / f"m{number}")
+    asked = ("clicks", "train", tmp_path / "log.vw.gz", "--out", tmp_path / "m")
+    assert "--describe must be left out for vw" in failed(*asked, "--describe", place / "clicks.toml")
+    assert "log.vw.gz has no suffix of a log" in failed(*asked, place / "log.parquet")
 
 
 def test_without_a_description_the_columns_are_guessed(place, tmp_path, caplog):

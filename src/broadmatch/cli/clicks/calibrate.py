@@ -38,8 +38,9 @@ def command(
 ) -> None:
     """Calibrate a model by what came of its predictions.
 
-    The calibration is fitted to the earlier predictions and measured on the later ones, before and after; then it is
-    fitted to all of them and kept in MODEL, whose first model it calibrates from then on.
+    The calibration is fitted to the earlier predictions and measured on the later ones, before and after. Unless
+    LogLoss is higher after, it is then fitted to all of them and kept in MODEL, whose first model it calibrates from
+    then on.
 
     \b
     Example:
@@ -62,20 +63,26 @@ def command(
     _check_slices(found, slices, model)
     first = next(iter(found.models))
     result = recalibrate(predictions, first, by=slices, method=method, share=share)
-    found.calibration = result.calibration
-    found.save(model)
+    kept = result.after.log_loss <= result.before.log_loss
+    if kept:
+        found.calibration = result.calibration
+        found.save(model)
     if plot is not None:
         plot_reliability({"before": result.before.reliability, "after": result.after.reliability}, plot)
-    facts = _facts(result)
     if json:
-        output.print_json({"model": str(model), "calibrated": first, "by": slices, "method": method, **facts})
+        facts = {"calibrated": first, "by": slices, "method": method, "kept": kept, **_facts(result)}
+        output.print_json({"model": str(model), **facts})
     else:
         _print(result, slices)
-        output.log.info("%s now has the calibration%s.", model, "" if plot is None else f"; the plot is {plot}")
-    if result.after.log_loss > result.before.log_loss:
+    drawn = "" if plot is None else f"; the plot is {plot}"
+    if not kept:
         output.log.warning(
-            "On later traffic LogLoss is higher with the calibration than without; --method none takes it away again."
+            "On later traffic LogLoss is higher with the calibration than without, so %s stays as it was%s.",
+            model,
+            drawn,
         )
+    elif not json:
+        output.log.info("%s now has the calibration%s.", model, drawn)
 
 
 def _check_slices(model: "ClickModel", slices: list[str], path: Path) -> None:
@@ -84,7 +91,10 @@ def _check_slices(model: "ClickModel", slices: list[str], path: Path) -> None:
     for name in slices:
         if name not in known:
             there = ", ".join(known) or "none"
-            raise BadInput(f"{path} knows no slice {name!r}; the slices of its description are: {there}.")
+            raise BadInput(
+                f"{path} knows no slice {name!r}; the slices of its description are: {there}. Write "
+                f'slices = ["{name}"] into the description and train again.'
+            )
 
 
 def _facts(result: "Recalibration") -> dict[str, object]:
@@ -104,8 +114,8 @@ def _print(result: "Recalibration", slices: list[str]) -> None:
     rows.append(("LogLoss", f"{before.log_loss:.5f}", f"{after.log_loss:.5f}"))
     rows.append(("bias", f"{100 * before.reliability.bias:+.2f} %", f"{100 * after.reliability.bias:+.2f} %"))
     output.print_table([Column("on later traffic"), Column("before", right=True), Column("after", right=True)], rows)
+    kept = "; what is kept is fitted to all" if result.after.log_loss <= before.log_loss else ""
     output.print_text(
-        f"Fitted to the first {result.n_fitted:,} predictions, measured on the next {result.n_judged:,}; "
-        "what is kept is fitted to all.",
+        f"Fitted to the first {result.n_fitted:,} predictions, measured on the next {result.n_judged:,}{kept}.",
         dim=True,
     )

@@ -38,12 +38,14 @@ def command(
     """Predict the probability of a click for each row.
 
     Columns are the number of the row (from 0), its id if the description names one, the probability and, if wanted, the
-    uncertainty. A bad row has none, but it counts. From standard input to standard output, each line gives one line
-    with nothing but the number, an empty one if it is bad.
+    uncertainty; if DATA has the label, also clicked, weight, time and slices, for `clicks validate` to measure it. A
+    bad row has none, but it counts. From standard input to standard output, each line gives one line with nothing but
+    the number, an empty one if it is bad.
 
     \b
     Example:
       broadmatch clicks predict model/ today.parquet --out probabilities.parquet
+      broadmatch clicks predict model/ test.csv --out test.parquet && broadmatch clicks validate test.parquet
       echo '{"ad": 7, "query": "pizza"}' | broadmatch clicks predict model/ - --uncertainty
     """
     prepare()
@@ -120,24 +122,31 @@ def _writing_to(out: str) -> Iterator[Any]:
 
 def _write(predicted: "Iterator[Predicted]", out: str, format: str) -> int:
     """Write the predictions as they are made; gives their number."""
-    import pyarrow as pa
-
-    from broadmatch.io.values import arrow_of
-
     n = 0
     write: Callable[[Any], None] | None = None
     with _writing_to(out) as file, contextlib.ExitStack() as stack:
         for some in predicted:
-            columns = {"row": some.row, "id": some.id, "probability": some.probability, "uncertainty": some.uncertainty}
-            known = {name: column for name, column in columns.items() if column is not None}
-            table = pa.table({name: column if name == "id" else arrow_of(column) for name, column in known.items()})
+            table = _table(some)
             if write is None:
-                write = _writer(format, table.schema, file, stack)
-            write(table)
+                write, names = _writer(format, table.schema, file, stack), table.column_names
+            write(table.select(names))
             n += table.num_rows
         if write is None:
             raise BadInput("There was no row to predict.")
     return n
+
+
+def _table(some: "Predicted") -> Any:
+    """The columns that are known of some rows."""
+    import pyarrow as pa
+
+    from broadmatch.io.values import arrow_of
+
+    columns = {"row": some.row, "probability": some.probability, "uncertainty": some.uncertainty}
+    known = {name: arrow_of(column) for name, column in columns.items() if column is not None}
+    if some.id is not None:
+        known = {"row": known.pop("row"), "id": some.id, **known}
+    return pa.table(known | ({} if some.outcome is None else some.outcome.columns(known)))
 
 
 def _writer(format: str, schema: Any, file: Any, stack: contextlib.ExitStack) -> Callable[[Any], None]:

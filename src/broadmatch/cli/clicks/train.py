@@ -16,7 +16,7 @@ from broadmatch.cli.clicks.variants import variants_of
 from broadmatch.cli.consumption import consumption, reports_signals
 from broadmatch.cli.settings import parse_values, rules_of, split_settings
 from broadmatch.errors import BadParameter, CannotWrite
-from broadmatch.io.formats import STANDARD_INPUT
+from broadmatch.io.formats import STANDARD_INPUT, format_of
 
 if TYPE_CHECKING:
     from broadmatch.clicks import ClickModel, ClickTraining, TunedClicks
@@ -64,7 +64,7 @@ def command(
     Example:
       broadmatch clicks train log.parquet --describe clicks.toml --out model/ --predictions predictions/
       broadmatch clicks train 'logs/*.csv.gz' --describe clicks.toml --out model/ --set l1=1 --names
-      broadmatch clicks train train.vw --format vw --out model/ --variant "a: alpha=0.1" --variant "b: l1=1"
+      broadmatch clicks train train.vw --out model/ --variant "a: alpha=0.1" --variant "b: l1=1"
     """
     checkpoints = out.with_name(f"{out.name}.training")
     _check_places(out, checkpoints, predictions, resume, overwrite)
@@ -156,10 +156,11 @@ def _described(describe: Path | None, format: str | None, data: list[str], out: 
     """What the columns are, or the name of a format that needs no description; an earlier guess is taken again."""
     from broadmatch.signals import Description
 
-    if format == "vw":
+    lines = format == "vw" or (format is None and all(format_of(Path(one)) == "vw" for one in data))
+    if lines:
         if describe is not None:
-            raise BadParameter(f"--describe must be left out for {format}, whose lines are features already.")
-        return str(format)
+            raise BadParameter("--describe must be left out for vw, whose lines are features already.")
+        return "vw"
     if describe is None and not _beside(out).exists():
         return _guessed(data, format, out)
     description = Description.read(_beside(out) if describe is None else describe)

@@ -18,7 +18,7 @@ Row = dict[str, Any]
 def command(
     predictions: Annotated[
         list[Path],
-        typer.Argument(metavar="PREDICTIONS...", help="Folder that train --predictions wrote, or several to compare."),
+        typer.Argument(metavar="PREDICTIONS...", help="Folder of train --predictions, or .parquet of predict."),
     ],
     by: options.Slicings = None,
     every: Annotated[
@@ -38,13 +38,15 @@ def command(
     AucLoss is 1 - AUC; Bias is mean prediction over click rate, minus 1. Intervals hold 95 %. The change is relative to
     the baseline on the same rows, in %. The worst slices are those where clicks and predictions differ by most clicks.
     Models of several runs are compared on exactly the same rows, joined by the id that the description names. Three
-    and more are also ranked by log loss, each against the best.
+    and more are also ranked by log loss, each against the best. On held-out data a model is measured by what `clicks
+    predict` wrote for files that have the label.
 
     \b
     Example:
       broadmatch clicks validate predictions/
       broadmatch clicks validate predictions/ --by country --by device --every day --out report.parquet
       broadmatch clicks validate old.predictions/ new.predictions/ --by country
+      broadmatch clicks predict model/ test.csv --out test.parquet && broadmatch clicks validate test.parquet
     """
     prepare()
     from broadmatch.evaluate import progressive_report, rank_models

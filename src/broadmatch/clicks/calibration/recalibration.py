@@ -104,8 +104,7 @@ def _checked(source: Predictions, model: str, by: Sequence[str]) -> Predictions:
     if model not in source.models:
         raise BadInput(f"{source.name} has no predictions of {model!r}, but of {', '.join(source.models)}.")
     for name in by:
-        if name not in source.slicings:
-            raise BadInput(f"{source.name} has no slicing {name!r}; it has {', '.join(source.slicings) or 'none'}.")
+        source.check_slicing(name)
     if not source.n_rows:
         raise BadInput(f"{source.name} holds no predictions.")
     return source

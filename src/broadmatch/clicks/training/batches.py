@@ -3,43 +3,54 @@
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from broadmatch.clicks.training.outcomes import Outcome, OutcomeColumns
 from broadmatch.data import Batch
 from broadmatch.data.impressions import CONSTANT
 from broadmatch.errors import BadParameter
 from broadmatch.io import Position, RecordStream, Rejects
-from broadmatch.io.files import Source
 from broadmatch.io.streams import Chunk, Records
 from broadmatch.io.values import arrow_of
 from broadmatch.signals import Cross, Description, Encoder
+from broadmatch.signals.tables import TableStream, in_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from broadmatch.io.vw import VWChunk
     from broadmatch.signals import FeatureNames
+    from broadmatch.signals.tables import SourceOrTable
 
 
 _BATCH_ROWS = 1 << 14
 """Rows encoded at a time: enough that what Python does for a batch does not count, few enough to take little room."""
 
 
+class Numbered(NamedTuple):
+    """A batch, the number of each of its rows (from 0, in all files, bad rows counted), and ids and labels, if any."""
+
+    batch: Batch
+    row: NDArray[np.int64]
+    id: Any
+    outcome: Outcome | None
+
+
 class BatchStream:
-    """The impressions of `source` in batches, each with the position after it.
+    """The impressions of `source`, files or a table in memory, in batches, each with the position after it.
 
     `description` says what the columns are; "vw" instead of it reads Vowpal Wabbit text. `start` is a position to
     go on from, as its `to_json` gave it. Without `labelled`, the rows need no label, for they are only predicted, and
     columns that are absent are missing in every row; with `joins` clicks come from elsewhere, and a row without an id
-    is bad.
+    is bad. `measured` describes labels, weights and slices that `numbered` gives beside rows that are predicted.
     """
 
     def __init__(
         self,
-        source: Source,
+        source: "SourceOrTable",
         description: Description | str,
         *,
         rejects: Rejects | None = None,
@@ -49,7 +60,10 @@ class BatchStream:
         joins: bool = False,
         names: "FeatureNames | None" = None,
         fields: bool = True,
+        measured: Description | None = None,
     ) -> None:
+        self._measured: Description | None = measured
+        self._outcomes: OutcomeColumns | None = None
         self.rejects = Rejects() if rejects is None else rejects
         self.description = description
         self._labelled, self._joins, self._fields = labelled and not joins, joins, fields
@@ -60,11 +74,13 @@ class BatchStream:
         else:
             self._open_columns(source, description, start, follow, names)
 
-    def _open_lines(self, source: Source, format: str, start: Mapping[str, Any] | None, follow: bool) -> None:
+    def _open_lines(self, source: "SourceOrTable", format: str, start: Mapping[str, Any] | None, follow: bool) -> None:
         if format != "vw":
             raise BadParameter(f"description must be a Description or 'vw', but it is {format!r}.")
         if follow:
             raise BadParameter("follow must be False for vw text, but it is True.")
+        if in_memory(source):
+            raise BadParameter("description must be a Description for a table: 'vw' is text in files.")
         from broadmatch.io.vw import VWStream
 
         position: Any = None if start is None else checked_position(format, start)
@@ -73,7 +89,7 @@ class BatchStream:
 
     def _open_columns(
         self,
-        source: Source,
+        source: "SourceOrTable",
         description: Description,
         start: Mapping[str, Any] | None,
         follow: bool,
@@ -85,12 +101,23 @@ class BatchStream:
             if self._joins or self._predicts:
                 left_out = ("label", "weight") if self._predicts else ("label",)
                 usable = Description.from_dict({k: v for k, v in usable.to_dict().items() if k not in left_out})
+            more: list[str] = []
+            if self._measured is not None:
+                self._outcomes = outcomes = OutcomeColumns(self._measured, files)
+                more, sliced = outcomes.columns, list(dict.fromkeys([*usable.slices, *outcomes.slices]))
+                usable = Description.from_dict(usable.to_dict() | {"slices": sliced})
             self.description = resolved = usable.resolve(there, partial=self._predicts)
             self.encoder = Encoder(resolved, names=names, joins=self._joins, fields=self._fields)
             self.encoder.check_columns(there, name, labelled=not self._predicts)
-            return list(resolved.columns_needed)
+            return list(dict.fromkeys([*resolved.columns_needed, *more]))
 
         position = None if start is None else checked_position(description, start)
+        self._records: RecordStream | TableStream
+        if in_memory(source):
+            if follow:
+                raise BadParameter("follow must be False for a table, which does not grow, but it is True.")
+            self._records = TableStream(source, columns=needed, start=position, batch_rows=_BATCH_ROWS)
+            return
         self._records = RecordStream(
             source,
             format=description.format,
@@ -119,8 +146,8 @@ class BatchStream:
         for chunk in self.chunks():
             yield from self.batches(chunk)
 
-    def numbered(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
-        """Each batch with the number of each of its rows, from 0, in all files, bad rows counted; and the ids, if any.
+    def numbered(self, rejected: Sequence[tuple[str, int]]) -> Iterator[Numbered]:
+        """The batches as rows that are only predicted.
 
         `rejected` grows with the file and line of each bad row, as the rejects of this stream grow.
         """
@@ -139,7 +166,8 @@ class BatchStream:
                 before = sum(mark.rows for mark in rows.before.values())
                 number = before + good.get(rows.file, 0) + np.arange(len(rows)) + np.searchsorted(bad, lines)
                 good[rows.file] = good.get(rows.file, 0) + int(kept.sum())
-                yield batch, number[kept], self._ids(rows.table, kept)
+                outcome = None if self._outcomes is None else self._outcomes.read(rows.table, batch, kept)
+                yield Numbered(batch, number[kept], self._ids(rows.table, kept), outcome)
 
     def coverage(self) -> dict[str, float | None]:
         """The signals that are read, with the share of the rows so far whose column is not null; None of vw text."""
@@ -174,15 +202,22 @@ class BatchStream:
             return None
         return table.column(description.id).filter(arrow_of(kept))
 
-    def _numbered_lines(self, rejected: Sequence[tuple[str, int]]) -> Iterator[tuple[Batch, NDArray[np.int64], Any]]:
-        """Like `numbered`, for lines that are features already; empty lines do not count."""
-        done = 0
+    def _numbered_lines(self, rejected: Sequence[tuple[str, int]]) -> Iterator[Numbered]:
+        """Like `numbered`, for lines that are features already; empty lines do not count.
+
+        The first lines tell whether there are labels.
+        """
+        done, labelled = 0, None
         for chunk in self._lines.chunks():
             filled = chunk.filled()
             known = len(rejected)
             for examples in chunk.read():
                 bad = [line for _, line in rejected[known:]]
-                yield examples.batch, done + np.flatnonzero(~np.isin(filled, bad)), None
+                batch = examples.batch
+                clicked, weight = batch.impressions.clicked, batch.impressions.weight
+                labelled = not np.isnan(clicked).all() if labelled is None else labelled
+                outcome = Outcome(clicked, weight, None, {}) if labelled else None
+                yield Numbered(batch, done + np.flatnonzero(~np.isin(filled, bad)), None, outcome)
             done += len(filled)
 
 

@@ -8,21 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broadmatch.clicks.training.batches import BatchStream
+from broadmatch.clicks.training.outcomes import Outcome
 from broadmatch.io import Rejects
-from broadmatch.io.files import Source
 from broadmatch.signals import Description
 
 if TYPE_CHECKING:
     from broadmatch.clicks.model import ClickModel
+    from broadmatch.signals.tables import SourceOrTable
 
 
 class Predicted(NamedTuple):
-    """Predictions of a few rows: their numbers, from 0, bad rows counted; their ids in the log, if they have any."""
+    """Predictions of a few rows: their numbers, from 0, bad rows counted; their ids and labels, if they have any."""
 
     row: NDArray[np.int64]
     id: Any
     probability: NDArray[np.float64]
     uncertainty: NDArray[np.float64] | None
+    outcome: Outcome | None
 
 
 class NotedRejects(Rejects):
@@ -40,7 +42,7 @@ class NotedRejects(Rejects):
 
 def predict_files(
     model: "ClickModel",
-    source: Source,
+    source: "SourceOrTable",
     *,
     name: str | None = None,
     uncertainty: bool = False,
@@ -50,15 +52,18 @@ def predict_files(
     """Predict every row of `source`, in order; bad rows have no prediction, and their numbers are left out.
 
     `name` is that of one of several models; `format` that of the files, where it is not the one of the description.
+    Where all files have the label, the rows come with it, and with weight, time and slices.
     """
     own = NotedRejects() if rejects is None else rejects
     model.variant(name)
-    description = model.description_to_predict()
-    if isinstance(description, Description):
+    description, measured = model.description_to_predict(), None
+    if isinstance(description, Description) and isinstance(model.description, Description):
         description = Description.from_dict(description.to_dict() | ({} if format is None else {"format": format}))
+        measured = model.description
     n = 0
-    for batch, row, ids in BatchStream(source, description, rejects=own, labelled=False).numbered(own.noted):
+    stream = BatchStream(source, description, rejects=own, labelled=False, measured=measured)
+    for batch, row, ids, outcome in stream.numbered(own.noted):
         n += len(row)
         spread = model.uncertainty_many(batch, model=name) if uncertainty else None
-        yield Predicted(row, ids, model.predict_many(batch, model=name), spread)
+        yield Predicted(row, ids, model.predict_many(batch, model=name), spread, outcome)
     own.finish(n)

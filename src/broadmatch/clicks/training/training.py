@@ -31,7 +31,6 @@ from broadmatch.evaluate.prediction_log import PredictionLog
 from broadmatch.io import Position, Rejects
 from broadmatch.io.artifacts import opening
 from broadmatch.io.checkpoints import KIND, Checkpoints
-from broadmatch.io.files import Source
 from broadmatch.parallel import map_threads, n_workers
 from broadmatch.params import Flag, Number, Whole
 from broadmatch.signals import Categorical, Description, FeatureNames
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from broadmatch.clicks.training.join import ClickJoin
     from broadmatch.clicks.training.subsample import Subsampler
     from broadmatch.clicks.variants.many_models import ManyModels
+    from broadmatch.signals.tables import SourceOrTable
 
 log = logging.getLogger("broadmatch")
 
@@ -66,21 +66,22 @@ _HELD = {
 class ClickTraining:
     """One run over a stream of impressions; set it up, `run()` it, take its `model()`.
 
-    `learner` is a click learner, or `ManyModels` to train several in the same pass. `clicks` are files of clicks to be
-    joined within `window` seconds, where the impressions do not say themselves whether they were clicked.
-    `subsample` keeps only a share of the queries without clicks (§4.6). `calibration` learns from the predictions as
-    they are made, and is refreshed every `refresh` impressions. `predictions` is a folder for the progressive
-    predictions, which `progressive_report` reads. `names` keeps the names of the features. `checkpoints` is a folder;
-    `every` seconds one is written, and with `resume` the run goes on from the last one, also with files that came
-    since; with `overwrite` the checkpoints and predictions of an earlier run are replaced. With `n_jobs` above 1,
-    threads learn side by side without locks: faster, but not the same bits every time. `follow` waits for more files,
-    also for the first, until `stop()`.
+    `source` is files, or a table in memory: Arrow's, or a data frame of pandas (2.2 on) or polars. `learner` is a click
+    learner, or `ManyModels` to train several in the same pass. `clicks` are files of clicks to be joined within
+    `window` seconds, where the impressions do not say themselves whether they were clicked. `subsample` keeps only a
+    share of the queries without clicks (§4.6). `calibration` learns from the predictions as they are made, and is
+    refreshed every `refresh` impressions. `predictions` is a folder for the progressive predictions, which
+    `progressive_report` reads. `names` keeps the names of the features. `checkpoints` is a folder; `every` seconds one
+    is written, and with `resume` the run goes on from the last one, also with files that came since; with `overwrite`
+    the checkpoints and predictions of an earlier run are replaced. With `n_jobs` above 1, threads learn side by side
+    without locks: faster, but not the same bits every time. `follow` waits for more files, also for the first, until
+    `stop()`.
     """
 
-    source: Source
+    source: "SourceOrTable"
     description: Description | str
     learner: "ClickLearner | ManyModels"
-    clicks: Source | None = None
+    clicks: "SourceOrTable | None" = None
     window: float | None = None
     subsample: float | None = None
     calibration: "SlicedCalibration | None" = None
@@ -264,7 +265,7 @@ class ClickTraining:
         return Description(signals=[Categorical(shown.id)], id=shown.id, time=shown.to_dict()["time"])
 
     def _open(
-        self, source: Source, description: Description | str, what: str, *, names: FeatureNames | None = None
+        self, source: "SourceOrTable", description: Description | str, what: str, *, names: FeatureNames | None = None
     ) -> BatchStream:
         return BatchStream(
             source,

@@ -142,14 +142,14 @@ class VariantModels(TableLearner):
         Rows are checked first; with `encoded` their features come from an encoder or a reader of broadmatch.
         """
         self._ready()
-        impressions.check(labelled=True, encoded=encoded)
+        Impressions.of(impressions).check(labelled=True, encoded=encoded)
         used = self._used(impressions)
         return self._learn(used, np.empty((used.n_rows, len(self.names))))
 
     def predict_many(self, impressions: Impressions) -> NDArray[np.float64]:
         """The click probability of each impression, a column for each variant; nothing changes."""
         self._ready()
-        impressions.check()
+        Impressions.of(impressions).check()
         scores = np.empty((impressions.n_rows, len(self.names)))
         score_variants(self._table(), impressions, self._variants, self.single, scores)
         return sigmoids(scores.reshape(-1)).reshape(scores.shape)
