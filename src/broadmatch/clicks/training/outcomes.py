@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from broadmatch.data import Batch
 from broadmatch.evaluate.prediction_log import MODEL
-from broadmatch.io.values import NO_TIME, arrow_of
+from broadmatch.io.values import NO_TIME, arrow_of, with_points
 from broadmatch.signals import Description
 from broadmatch.signals.description import derives
 from broadmatch.signals.reading import clicks_of, weights_of
@@ -66,9 +66,9 @@ class OutcomeColumns:
         """What came of the `kept` rows of a table, of which `batch` was made; None if it is not said."""
         if self._rule is None:
             return None
-        clicked = clicks_of(self._rule, table.column(self._rule.column))
+        clicked = clicks_of(self._rule, with_points(table, self._rule.column))
         weight = np.ones(len(clicked), np.float32)
         if self._weight is not None:
-            weight, _ = weights_of(table.column(self._weight))
+            weight, _ = weights_of(with_points(table, self._weight))
         time = batch.time if self._timed else None
         return Outcome(clicked[kept], weight[kept], time, {name: batch.slices[name] for name in self.slices})
