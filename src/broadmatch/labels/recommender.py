@@ -111,8 +111,12 @@ class Recommender(Artifact):
         unknown = 0
         if revealed is not None:
             given["revealed"], unknown = self._known([name for name, _ in named], revealed)
-        rows = self.vectorizer.transform([html for _, html in named])
-        model = self.model
+        rows, model = self.vectorizer.transform([html for _, html in named]), self.model
+        if rows.n_cols != model.n_features_in_:
+            raise BadInput(
+                f"The vectorizer knows {rows.n_cols:,} words, but the model was fitted on {model.n_features_in_:,}; "
+                "take the vectorizer the model was trained with."
+            )
         best = model.predict_sets(rows, **given) if k is None else model.predict_topk(rows, k, **given)
         found = list(recommendations([name for name, _ in named], best))
         return Answered(found, int((np.diff(rows.indptr) == 0).sum()), unknown)
