@@ -112,9 +112,9 @@ class Recommender(Artifact):
         if revealed is not None:
             given["revealed"], unknown = self._known([name for name, _ in named], revealed)
         rows, model = self.vectorizer.transform([html for _, html in named]), self.model
-        if rows.n_cols != model.n_features_in_:
+        if rows.shape[1] != model.n_features_in_:
             raise BadInput(
-                f"The vectorizer knows {rows.n_cols:,} words, but the model was fitted on {model.n_features_in_:,}; "
+                f"The vectorizer knows {rows.shape[1]:,} words, but the model was fitted on {model.n_features_in_:,}; "
                 "take the vectorizer the model was trained with."
             )
         best = model.predict_sets(rows, **given) if k is None else model.predict_topk(rows, k, **given)
