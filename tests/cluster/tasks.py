@@ -24,10 +24,6 @@ def slow(number, marks):
     return np.full(100_000, number)
 
 
-def large(number):
-    return np.full(10**7, number, np.uint8)
-
-
 def names_below(folder):
     return sorted(place.name for place in folder.iterdir())
 
