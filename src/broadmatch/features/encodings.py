@@ -9,7 +9,7 @@ import re
 
 import webencodings
 
-from broadmatch.io.headers import windows_1252
+from broadmatch.io.headers import is_utf8, windows_1252
 
 _HEAD = 1024
 """Browsers look for a declaration in the first 1,024 bytes."""
@@ -75,16 +75,6 @@ def to_utf8(page: bytes | str) -> bytes:
 
 
 def _bytes_to_utf8(page: bytes) -> bytes:
-    if not page.startswith(_MARKS) and declared_codec(page) in (None, "utf-8") and _valid(page):
+    if not page.startswith(_MARKS) and declared_codec(page) in (None, "utf-8") and is_utf8(page):
         return page
     return decode(page).encode("utf-8", "replace")
-
-
-def _valid(page: bytes) -> bool:
-    if page.isascii():
-        return True
-    try:
-        page.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

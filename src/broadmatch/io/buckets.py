@@ -132,8 +132,8 @@ def fetch(path: str | os.PathLike[str], *, again: bool = False) -> Path:
         return place
     with _store_of(address) as store, _alone(place):
         found = _listed(store, _key(place), wild=True)
-        if not found and (bucket := _key(place).partition("/")[0]):
-            _check_bucket(store, bucket)
+        if not found:
+            _check_bucket(store, _key(place).partition("/")[0])
         if again:
             found = _whole(found, _key(place))
         wanted = [info for key, info in found.items() if not _is_copy(_folder_of(place) / key, info)]

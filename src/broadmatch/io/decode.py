@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from broadmatch.io._records import BROKEN_QUOTES, FINE, TOO_FEW, TOO_MANY
 from broadmatch.io.files import json_line
 from broadmatch.io.formats import Dialect
-from broadmatch.io.headers import windows_1252
+from broadmatch.io.headers import is_utf8, windows_1252
 from broadmatch.io.streams import Mark
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class TextRecords(NamedTuple):
 
 def not_utf8(found: TextRecords) -> list[int]:
     """The records that are not UTF-8."""
-    if _is_utf8(found.text):
+    if is_utf8(found.text):
         return []
     places = zip(found.starts.tolist(), found.ends.tolist(), strict=True)
-    return [i for i, (start, end) in enumerate(places) if not _is_utf8(found.text[start:end])]
+    return [i for i, (start, end) in enumerate(places) if not is_utf8(found.text[start:end])]
 
 
 def mark_bad_text(found: TextRecords) -> None:
@@ -239,16 +239,6 @@ def with_dictionaries(table: "pa.RecordBatch") -> "pa.RecordBatch":
 
     columns = [c.dictionary_encode() if pa.types.is_string(c.type) else c for c in table.columns]
     return pa.record_batch(columns, names=table.schema.names)
-
-
-def _is_utf8(text: bytes) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _good(found: TextRecords) -> bytes:

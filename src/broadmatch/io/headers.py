@@ -53,6 +53,17 @@ def encoding_of(head: bytes) -> str:
     return "utf-16-be" if even > odd else "utf-16-le"
 
 
+def is_utf8(text: bytes) -> bool:
+    """Whether bytes are text in UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def windows_1252(text: bytes) -> str:
     """Any bytes as Windows-1252, as browsers read it.
 

@@ -42,9 +42,9 @@ def guess_description(table: Any, *, format: str | None = None) -> Guessed:
     """What the columns of a log probably are, by their names, types and values in a few rows.
 
     The label is the column of 0 and 1, or of -1 and 1, that is called clicked, click or label, or the like; rows may
-    lack it. Times become the hour and
-    the weekday. Whole numbers and texts of which most come again are categories, other numbers go into buckets,
-    and longer texts are read by their words. Columns without a value, or with another one in every row, are left out.
+    lack it. Times become the hour and the weekday. Whole numbers and texts of which most come again are categories,
+    other numbers go into buckets, and longer texts are read by their words. Columns without a value, or with another
+    one in every row, are left out.
 
     >>> titles = ["a pair of red shoes", "taxi at night"]
     >>> rows = {"clicked": [0, 1], "ad": ["a", "a"], "price": [0.5, 2.0], "title": titles}
