@@ -28,13 +28,16 @@ def svmlight(rows: list[tuple[int, list[int]]]) -> list[str]:
     return [f"{label} {' '.join(f'{feature}:1' for feature in features)}" for label, features in rows]
 
 
+def trained(place: Path, name: str, *lines: str) -> Path:
+    """A model of a file of text."""
+    worked("train", put(place / name, *lines), "--out", place / "m", *LINEAR)
+    return place / "m"
+
+
 @pytest.fixture(scope="module")
 def numbered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of svmlight text with features 1 to 20."""
-    place = tmp_path_factory.mktemp("numbered")
-    put(place / "train.svm", *svmlight(points(100, 1)))
-    worked("train", place / "train.svm", "--out", place / "m", *LINEAR)
-    return place / "m"
+    return trained(tmp_path_factory.mktemp("numbered"), "train.svm", *svmlight(points(100, 1)))
 
 
 def answers(model: Path, file: Path) -> list[list[tuple[str, float]]]:
@@ -88,10 +91,7 @@ def fasttext(rows: list[tuple[int, list[int]]]) -> list[str]:
 @pytest.fixture(scope="module")
 def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of fastText with the words w1 to w20."""
-    place = tmp_path_factory.mktemp("worded")
-    put(place / "train.ft", *fasttext(points(100, 1)))
-    worked("train", place / "train.ft", "--out", place / "m", *LINEAR)
-    return place / "m"
+    return trained(tmp_path_factory.mktemp("worded"), "train.ft", *fasttext(points(100, 1)))
 
 
 def test_words_and_labels_in_another_order_are_matched_by_name(worded, tmp_path):
