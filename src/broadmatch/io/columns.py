@@ -44,9 +44,9 @@ class ColumnMap:
         wanted = [f"{_some(self.candidates(ours))} for our {ours!r}" for ours in missing]
         near = _near([name for ours in missing for name in self.candidates(ours)[:1]], present)
         which, mapping = "they are" if missing[1:] else "it is", ", ".join(f"{ours!r}: ..." for ours in missing)
-        raise BadInput(
-            f"{place} has no column {' and none '.join(wanted)}; its columns are {_listed(present)}{near}: "
-            f"say which {which} with {self.option}={{{mapping}}}."
+        raise ColumnsMissing(
+            f"{place} has no column {' and none '.join(wanted)}; its columns are {_listed(present)}{near}",
+            f"say which {which} with {self.option}={{{mapping}}}",
         )
 
     def match(self, present: Collection[str]) -> dict[str, str]:
@@ -70,6 +70,17 @@ class ColumnMap:
             if theirs is not None:
                 found[ours] = theirs
         return found
+
+
+class ColumnsMissing(BadInput):
+    """A table lacks columns of ours: what is wrong, and what can be done."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what, advice)
+        self.what = what
+
+    def __str__(self) -> str:
+        return ": ".join(map(str, self.args)) + "."
 
 
 def no_columns(

@@ -9,6 +9,7 @@ import typer
 
 from broadmatch.cli import options, output
 from broadmatch.errors import BadInput
+from broadmatch.io.columns import ColumnsMissing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,12 +117,9 @@ def _log_of(kind: "type[ClickLog]", files: list[Path], harvested: Mapping[str, A
     for way in ways:
         try:
             return kind(list(files), **way)
-        except BadInput as error:
+        except ColumnsMissing as error:
             wrong = error
-    what, unnamed, _ = str(wrong).partition(": say which ")
-    if not unnamed:
-        raise wrong
-    raise BadInput(f"{what}: rename them; of a log, those that were mapped for `harvest` are taken too.")
+    raise ColumnsMissing(wrong.what, "rename them; of a log, those that were mapped for `harvest` are taken too")
 
 
 def judged_rows(n: int) -> "NDArray[np.int64]":
